@@ -14,29 +14,23 @@ import argparse
 import csv
 import json
 import math
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
+from bench.instance import NAMESPACE, Instance, instance  # noqa: E402
 from bench.processes import cpu_of_tree, resident  # noqa: E402
 
 CRANFIELD = report.data() / "cranfield"
 PROBE = "Latency probe number {}. " + "Wing flutter at transonic speed was observed. " * 42
-COMMAND = Path(sys.executable).with_name("retrieval")
 WAYS = {"semantic": None, "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SETTINGS = {"meaning": (1.0, 0.0), "words": (0.0, 1.0), "hybrid": (0.5, 0.5), "mostly meaning": (0.8, 0.2)}
 """Of the evaluation: weights by name."""
@@ -55,20 +49,9 @@ def main() -> None:
     documents = [
         (row["id"], f"{row['title']}\n\n{row['text']}".strip()) for row in _lines("corpus.jsonl") if row["text"].strip()
     ]
-    home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))} | {
-        "RETRIEVAL_HOME": str(home),
-        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    }
     found: dict[str, Any] = {"model": chosen.model, "documents": len(documents)}
-    try:
-        started = time.perf_counter()
-        _say("starting the service")
-        subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        found["start_s"] = round(time.perf_counter() - started, 1)
-        state = json.loads((home / "state.json").read_text())
-        service = Service(json.loads((home / "service.json").read_text()), chosen.model, state["pid"])
-        service.roles = {role["name"]: int(role["pid"]) for role in state["roles"] if role["pid"]}
+    with instance() as place:
+        service = Service(place, chosen.model)
         found["one_text_s"] = service.one_text()
         found["idle"] = service.idle()
         single = documents[: chosen.texts or None]
@@ -79,14 +62,11 @@ def main() -> None:
         if not chosen.quick:
             found |= _quality(service, documents[len(single) :], chosen.clients)
         _say("the embedder alone")
-        found["embedder"] = _embedder_alone(chosen.model, single, home)
-        probe = _embedder_alone(chosen.model, [("probe", PROBE.format(0))], home)
+        found["embedder"] = _embedder_alone(chosen.model, single, place.home)
+        probe = _embedder_alone(chosen.model, [("probe", PROBE.format(0))], place.home)
         one = found["one_text_s"]
         one["embedding"] = probe["clock_s"]
         one["beyond_embedding"] = round(one["median"] - probe["clock_s"], 2)
-    finally:
-        subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-        shutil.rmtree(home, ignore_errors=True)
     embedder, first = found["embedder"], found["single"]
     found["cpu"] = {"embedder_over_service": round(embedder["cpu_s"] / first["cpu_s"], 2)}
     found["ratio_to_embedder"] = round(embedder["clock_s"] / first["ingest_s"], 2)
@@ -114,18 +94,10 @@ def _say(what: str) -> None:
 class Service:
     """The API of the instance, and a namespace of our own in it."""
 
-    def __init__(self, info: dict[str, str], model: str, root: int) -> None:
-        self.root = root
-        self.roles: dict[str, int] = {}
-        limits = httpx.Limits(max_connections=64)
-        headers = {"Authorization": f"Bearer {info['apiKey']}"}
-        self.client = httpx.Client(base_url=info["api"], headers=headers, timeout=120, limits=limits)
-        body = {
-            "name": "cranfield",
-            "fileStorageConfig": {"type": "LOCAL"},
-            "vectorStorageConfig": {"provider": "PGVECTOR"},
-            "embeddingModelConfig": {"provider": "LOCAL", "model": model},
-        }
+    def __init__(self, place: Instance, model: str) -> None:
+        self.root, self.roles = place.root, place.roles
+        self.client = place.client()
+        body = {"name": "cranfield", **NAMESPACE, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
         self.namespace = self._post("/v1/namespaces", body)["namespace"]["id"]
 
     @cached_property
@@ -323,7 +295,7 @@ def _lines(name: str) -> list[dict[str, str]]:
 
 def _show(found: dict[str, Any]) -> None:
     one, first, again, embedder = (found[name] for name in ("one_text_s", "single", "again", "embedder"))
-    print(f"\n{found['documents']} texts, model {found['model']}; started in {found['start_s']} s")
+    print(f"\n{found['documents']} texts, model {found['model']}")
     print(f"one text of 2 kB, sent -> searchable: {one['median']} s median, its embedding alone {one['embedding']} s")
     print(f"idle: {found['idle']['percent_of_a_core']} % of a core, {found['idle']['megabytes']} MB")
     for name, row in (("single texts", first), ("the same again", again)):

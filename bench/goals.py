@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,13 @@ def _bf16(report: dict[str, Any]) -> float:
     return best / rates["onnxruntime fp32, 1 thread"]
 
 
+def _logarithm(report: dict[str, Any], name: str) -> float:
+    """How many times as long the largest takes as the smallest, over what the logarithm of their sizes grows."""
+    row = report["documents"]["ms"][name]
+    sizes = [int(size) for size in row if size != "ratio"]
+    return float(row["ratio"]) / (math.log(max(sizes)) / math.log(min(sizes)))
+
+
 GOALS = (
     Goal(
         "worker_vs_process_pool",
@@ -54,6 +62,76 @@ GOALS = (
         "5 times",
         lambda r: float(r["runs_a_minute_ratio"]),
         least=5,
+    ),
+    Goal(
+        "bulk",
+        "1,000 pages in one run beside a plain thread pool",
+        "1.10 times",
+        lambda r: float(r["pages"]["seconds_ratio"]),
+        most=1.1,
+    ),
+    Goal(
+        "bulk",
+        "Texts sent one by one, a minute, over flow runs that do nothing",
+        "30 times",
+        lambda r: float(r["texts"]["ratio"]),
+        least=30,
+        shown="{:.1f} times",
+    ),
+    Goal("start", "Start, warm disk", "12 s", lambda r: float(r["medians"]["again"]), most=12, shown="{:.1f} s"),
+    Goal("start", "Memory, idle", "550 MB", lambda r: float(r["idle"]["all"]), most=550, shown="{:.0f} MB"),
+    Goal(
+        "start",
+        "Memory of the API before a model is needed",
+        "110 MB",
+        lambda r: float(r["idle"]["api"]),
+        most=110,
+        shown="{:.0f} MB",
+    ),
+    Goal(
+        "start",
+        "What 8 uploads of 10 MB add to it",
+        "20 MB",
+        lambda r: float(r["uploads"]["more"]),
+        most=20,
+        shown="{:.0f} MB",
+    ),
+    Goal(
+        "growth",
+        "Listing documents, the largest namespace beside the smallest",
+        "flat: 1.25 times",
+        lambda r: float(r["documents"]["ms"]["list documents"]["ratio"]),
+        most=1.25,
+    ),
+    Goal(
+        "growth",
+        "Semantic search, the same",
+        "the logarithm",
+        lambda r: _logarithm(r, "search semantic"),
+        most=1,
+        shown="{:.2f} of its growth",
+    ),
+    Goal(
+        "growth",
+        "Hybrid search, the same",
+        "the logarithm",
+        lambda r: _logarithm(r, "search hybrid"),
+        most=1,
+        shown="{:.2f} of its growth",
+    ),
+    Goal(
+        "growth",
+        "A text to searchable, the same",
+        "flat: 1.25 times",
+        lambda r: float(r["documents"]["ms"]["a text to searchable"]["ratio"]),
+        most=1.25,
+    ),
+    Goal(
+        "growth",
+        "A text to searchable, the most tenants beside the fewest",
+        "flat: 1.25 times",
+        lambda r: float(r["tenants"]["ms"]["a text to searchable"]["ratio"]),
+        most=1.25,
     ),
     Goal("embedders", "Local model, chunks a CPU second, beside ONNX Runtime fp32", "2 times", _bf16, least=2),
     Goal(

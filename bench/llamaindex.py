@@ -32,7 +32,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
-from bench.cranfield import COMMAND, CRANFIELD, Service  # noqa: E402
+from bench.cranfield import CRANFIELD, Service  # noqa: E402
+from bench.instance import Instance, instance  # noqa: E402
 from bench.processes import cpu_of_tree  # noqa: E402
 
 PINS = ("llama-index-core==0.14.25", "llama-index-vector-stores-postgres==0.9.0")
@@ -51,8 +52,9 @@ def main() -> None:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rt-llama-", ignore_cleanup_errors=True)))
         python = _install(home / "environment")
-        service, postmaster = _service(stack, home)
-        theirs = Theirs(stack, python, home, postmaster)
+        place = stack.enter_context(instance())
+        service = Service(place, MODEL)
+        theirs = Theirs(stack, python, home, place)
         rows = _rounds(service, theirs, chosen)
     figures = _figures(rows)
     _show(figures)
@@ -79,12 +81,12 @@ def _rounds(service: Service, theirs: Theirs, chosen: argparse.Namespace) -> dic
 class Theirs:
     """A child process with a pipeline for each runtime."""
 
-    def __init__(self, stack: ExitStack, python: Path, home: Path, postmaster: int) -> None:
+    def __init__(self, stack: ExitStack, python: Path, home: Path, place: Instance) -> None:
         from connectors.embedders import minilm_graph, minilm_runtime
         from connectors.embedders.local import _WEIGHTS
         from retrieval.ingestion.chunking.tokenizer import raw_tokenizer, wheel_file
 
-        self.postmaster = postmaster
+        self.postmaster = place.roles["postgres"]
         self.runtimes = list(dict.fromkeys(("onnxruntime", minilm_runtime.choose("auto"))))
         raw_tokenizer(MODEL).save(str(home / "tokenizer.json"))
         command = [str(python), str(PROJECT / "bench" / "llamaindex_child.py")]
@@ -100,7 +102,7 @@ class Theirs:
         told = {
             "graph": str(minilm_graph.ensure(wheel_file(*_WEIGHTS), home / "models", "fp32")),
             "tokenizer": str(home / "tokenizer.json"),
-            "database": _database(home),
+            "database": _database(place),
             "runtimes": self.runtimes,
             "threads": os.cpu_count() or 1,
         }
@@ -144,30 +146,14 @@ def _install(folder: Path) -> Path:
     return python
 
 
-def _service(stack: ExitStack, home: Path) -> tuple[Service, int]:
-    """A service of its own with the settings that people use, and its PostgreSQL's process."""
-    print("starting the service …", flush=True)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))} | {
-        "RETRIEVAL_HOME": str(home),
-        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    }
-    stack.callback(lambda: subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL))
-    subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    root = json.loads((home / "state.json").read_text())["pid"]
-    postmaster = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-    return Service(json.loads((home / "service.json").read_text()), MODEL, root), postmaster
-
-
-def _database(home: Path) -> str:
+def _database(place: Instance) -> str:
     """A database of its own in the service's PostgreSQL, as SQLAlchemy spells it."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    from local import postgres
-
-    with psycopg.connect(postgres.url(home), autocommit=True) as connection:
+    with psycopg.connect(place.database, autocommit=True) as connection:
         connection.execute("create database llama")
-    parts = conninfo_to_dict(postgres.url(home))
+    parts = conninfo_to_dict(place.database)
     password = f":{quote(str(parts['password']))}" if parts.get("password") else ""
     return f"postgresql+psycopg2://{parts['user']}{password}@/llama?host={parts['host']}"
 

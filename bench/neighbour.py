@@ -12,12 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -32,8 +28,8 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import report
+from bench.instance import NAMESPACE, instance
 
-COMMAND = Path(sys.executable).with_name("retrieval")
 SLOW_SECONDS = 30.0
 LINKS = 8
 FOUND_WITHIN = 600.0
@@ -105,8 +101,7 @@ class Organization:
             model = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": f"sk-{uuid.uuid4().hex}"}
         body = {
             "name": name,
-            "fileStorageConfig": {"type": "LOCAL"},
-            "vectorStorageConfig": {"provider": "PGVECTOR"},
+            **NAMESPACE,
             "embeddingModelConfig": model,
             "webScraperConfig": {"provider": "BUILTIN"},
         }
@@ -143,34 +138,22 @@ class Organization:
 class Bench:
     def __init__(self, chosen: argparse.Namespace) -> None:
         self.chosen = chosen
-        self.home = Path(tempfile.mkdtemp(prefix="rt-"))
         Site.pages = chosen.pages
         self.port = serve("127.0.0.1")
         self.slow = [f"127.0.7.{number + 1}" for number in range(chosen.slow)]
         for address in self.slow:
             serve(address, self.port)
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_"))}
-        self.environment = plain | {
-            "RETRIEVAL_HOME": str(self.home),
-            "RETRIEVAL_FETCH_ALLOW": "127.0.0.0/8",
-            "RETRIEVAL_CHECK_CONFIGS": "false",
-            "RETRIEVAL_ENDPOINTS": json.dumps({"OPENAI": {"base_url": f"http://127.0.0.1:{self.port}/v1"}}),
-            **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-        }
 
     def run(self) -> dict[str, Any]:
-        self._command("up", "--detach")
-        try:
-            base = json.loads((self.home / "service.json").read_text())["api"]
-            a, b = (Organization(base, self._key(name)) for name in ("A", "B"))
-            found = self._measure(a, b)
-        finally:
-            self._command("down")
-            if self.chosen.keep:
-                print(f"Logs in {self.home}")
-            else:
-                shutil.rmtree(self.home, ignore_errors=True)
-        return found
+        settings = {
+            "FETCH_ALLOW": "127.0.0.0/8",
+            "CHECK_CONFIGS": "false",
+            "ENDPOINTS": json.dumps({"OPENAI": {"base_url": f"http://127.0.0.1:{self.port}/v1"}}),
+        }
+        with instance(settings) as service:
+            base = service.info["api"]
+            a, b = (Organization(base, service.organization(name)[1]) for name in ("A", "B"))
+            return self._measure(a, b)
 
     def _measure(self, a: Organization, b: Organization) -> dict[str, Any]:
         mine = b.namespace("quiet")
@@ -207,22 +190,11 @@ class Bench:
     def _tell(self, name: str, seconds: list[float]) -> None:
         print(f"{name:<10} median {statistics.median(seconds):7.2f} s   worst {max(seconds):7.2f} s", flush=True)
 
-    def _key(self, name: str) -> str:
-        made = self._command("org", "create", name, "--requests", "1000000", "--namespaces", "1000")
-        organization = next(word for word in made.split() if word.startswith("org_"))
-        key = self._command("key", "create", "--name", name, "--org", organization)
-        return next(word for word in key.split() if word.startswith("rtr_"))
-
-    def _command(self, *words: str) -> str:
-        done = subprocess.run([COMMAND, *words], env=self.environment, check=True, capture_output=True, text=True)
-        return done.stdout
-
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("texts", 3000), ("pages", 300), ("slow", 78), ("hung", 0), ("rounds", 7)):
         options.add_argument(f"--{name}", type=int, default=default)
-    options.add_argument("--keep", action="store_true", help="leave the home with its logs behind")
     chosen = options.parse_args()
     report.end_in_order()
     found = Bench(chosen).run()

@@ -9,14 +9,8 @@ after the request was sent; what is told of each is its median over the rounds.
 from __future__ import annotations
 
 import argparse
-import base64
-import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
@@ -29,9 +23,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
+from bench.instance import NAMESPACE, Instance, instance  # noqa: E402
 from bench.processes import cpu_of_tree, resident  # noqa: E402
 
-COMMAND = Path(sys.executable).with_name("retrieval")
 TEXT = "Latency probe number {}. " + "Wing flutter at transonic speed was observed. " * 42
 MOMENTS = """
     select r.created_at as accepted, b.created_at as "batch formed", b.dispatched_at as dispatched,
@@ -47,41 +41,23 @@ def main() -> None:
     options.add_argument("--idle", type=float, default=60, help="seconds for which nothing is asked of it")
     chosen = options.parse_args()
     report.end_in_order()
-    home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))} | {
-        "RETRIEVAL_HOME": str(home),
-        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    }
-    try:
-        print("starting the service …", flush=True)
-        subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        found = {"one_text": moments(home, chosen.rounds)}
+    with instance() as service:
+        found = {"one_text": moments(service, chosen.rounds)}
         print(f"idle for {chosen.idle + 10:.0f} s …", flush=True)
-        found["idle"] = idle(home, chosen.idle)
-    finally:
-        subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-        shutil.rmtree(home, ignore_errors=True)
+        found["idle"] = idle(service, chosen.idle)
     _show(found)
     report.write("one_text", found)
 
 
-def moments(home: Path, rounds: int) -> dict[str, Any]:
+def moments(service: Instance, rounds: int) -> dict[str, Any]:
     """Median seconds after sending of each moment, and of the whole in `searched` with its worst."""
-    from local import postgres
-
-    service = json.loads((home / "service.json").read_text())
-    state = json.loads((home / "state.json").read_text())
-    login = base64.b64encode((home / "prefect.login").read_bytes().strip()).decode()
-    api = httpx.Client(base_url=service["api"], headers={"Authorization": f"Bearer {service['apiKey']}"}, timeout=60)
-    prefect = httpx.Client(base_url=state["addresses"]["prefect"], headers={"Authorization": f"Basic {login}"})
-    config = {
-        "name": "probes",
-        "fileStorageConfig": {"type": "LOCAL"},
-        "vectorStorageConfig": {"provider": "PGVECTOR"},
-        "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
-    }
-    with api, prefect, psycopg.connect(postgres.url(home), autocommit=True) as connection:
-        namespace = api.post("/v1/namespaces", json=config).raise_for_status().json()["data"]["namespace"]["id"]
+    with (
+        service.client() as api,
+        service.prefect() as prefect,
+        psycopg.connect(service.database, autocommit=True) as connection,
+    ):
+        made = api.post("/v1/namespaces", json={"name": "probes", **NAMESPACE}).raise_for_status()
+        namespace = made.json()["data"]["namespace"]["id"]
         rows = []
         for number in range(rounds + 2):
             rows.append(_one(api, prefect, connection, namespace, number))
@@ -125,13 +101,12 @@ def _one(
     return found
 
 
-def idle(home: Path, seconds: float) -> dict[str, Any]:
+def idle(service: Instance, seconds: float) -> dict[str, Any]:
     """Of each role and its children, while nothing is asked: percent of a core and megabytes."""
-    state = json.loads((home / "state.json").read_text())
-    roots = {role["name"]: role["pid"] for role in state["roles"] if role["pid"] and role["state"] == "up"}
+    root, roots = service.root, service.roles
     time.sleep(10)
     before, began = {name: cpu_of_tree(pid) for name, pid in roots.items()}, time.perf_counter()
-    whole = cpu_of_tree(state["pid"])
+    whole = cpu_of_tree(root)
     time.sleep(seconds)
     took = time.perf_counter() - began
     roles = {
@@ -141,8 +116,8 @@ def idle(home: Path, seconds: float) -> dict[str, Any]:
         }
         for name, pid in roots.items()
     }
-    total = round((cpu_of_tree(state["pid"]) - whole) / took * 100, 2)
-    return {"percent_of_a_core": total, "megabytes": resident(state["pid"]), "roles": roles}
+    total = round((cpu_of_tree(root) - whole) / took * 100, 2)
+    return {"percent_of_a_core": total, "megabytes": resident(root), "roles": roles}
 
 
 def _show(found: dict[str, Any]) -> None:

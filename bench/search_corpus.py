@@ -1,4 +1,4 @@
-"""Chunks for `search_scale`: random vectors around centres, texts with a Zipf vocabulary, as ingestion leaves them."""
+"""Chunks for `search_scale` and `growth`, as ingestion leaves them: random vectors, texts with a Zipf vocabulary."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from retrieval.ports import Scope
 DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
 
 
-def fill(db: database.Database, partition: int, dice: Any, chunks: int) -> None:
-    """Documents of 20 chunks each, in the tables as the pipeline leaves them.
+def fill(
+    db: database.Database, partition: int, dice: Any, chunks: int, *, start: int = 0, per_document: int = PER_DOCUMENT
+) -> None:
+    """Documents in the tables as the pipeline leaves them: so many chunks, beside the `start` that are there already.
 
     The postings are counted here, not in the database, which takes a tenth of the time: a text is distinct words `w12`
     that PostgreSQL leaves as they are. Indexes of an empty table are made in the end.
@@ -29,17 +31,18 @@ def fill(db: database.Database, partition: int, dice: Any, chunks: int) -> None:
     centres = dice.normal(size=(CENTRES, DIMENSIONS))
     counts, terms = np.zeros(VOCABULARY, np.int64), 0
     with psycopg.connect(db.url, autocommit=True) as connection, _indexes_last(connection):
-        for start in range(0, chunks, PART):
-            count = min(PART, chunks - start)
+        for first in range(start, start + chunks, PART):
+            count = min(PART, start + chunks - first)
             vectors = centres[dice.integers(0, CENTRES, count)] + 0.7 * dice.normal(size=(count, DIMENSIONS))
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
             lengths = dice.integers(40, 140, count)
             words = dice.choice(VOCABULARY, size=int(lengths.sum()), p=odds)
             with connection.transaction():
-                counts += _put(connection, partition, start, _texts(words, lengths), [_vector(row) for row in vectors])
+                values = [_vector(row) for row in vectors]
+                counts += _put(connection, partition, first, per_document, _texts(words, lengths), values)
             terms += int(lengths.sum())
-            if (start + count) % 20_000 == 0:
-                print(f"  {start + count} chunks", flush=True)
+            if (first + count) % 20_000 == 0:
+                print(f"  {first + count} chunks", flush=True)
         found = np.flatnonzero(counts)
         _copy(connection, "term_counts (partition_id, term, chunks)", ((partition, f"w{w}", counts[w]) for w in found))
         connection.execute(
@@ -68,11 +71,18 @@ def _texts(words: Any, lengths: Any) -> list[Any]:
     return list(np.split(words, np.cumsum(lengths)[:-1]))
 
 
-def _put(connection: psycopg.Connection[Any], partition: int, start: int, texts: list[Any], vectors: list[str]) -> Any:
+def _put(
+    connection: psycopg.Connection[Any],
+    partition: int,
+    first: int,
+    per_document: int,
+    texts: list[Any],
+    vectors: list[str],
+) -> Any:
     """One part; in how many chunks each word is."""
-    places = range(start, start + len(texts))
-    names = [f"doc_{partition}_{n // PER_DOCUMENT:06d}" for n in places]
-    indexes = [n % PER_DOCUMENT for n in places]
+    places = range(first, first + len(texts))
+    names = [f"doc_{partition}_{n // per_document:06d}" for n in places]
+    indexes = [n % per_document for n in places]
     keys = [sha256(f"{name}{index}".encode()).hexdigest() for name, index in zip(names, indexes, strict=True)]
     reserved = connection.execute(
         "select nextval(pg_get_serial_sequence('chunks', 'id')) from generate_series(1, %s)", [len(texts)]

@@ -85,7 +85,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
         queries = search_corpus.queries(db, partition, dice, 20)
         figures["kinds"] = _measure(db, scope, store, queries, options.rounds)
         figures["clients"] = _together(db, scope, store, queries, options)
-        figures["reads"] = _reads(db, scope, store, queries[0])
+        figures["reads"] = reads(db, scope, store, queries[0])
         figures["recall"] = _recall(db, partition, queries)
     finally:
         if options.url:
@@ -172,7 +172,7 @@ def _together(
     return found
 
 
-def _reads(db: database.Database, scope: Scope, store: PgVectorStore, query: Any) -> list[dict[str, Any]]:
+def reads(db: database.Database, scope: Scope, store: PgVectorStore, query: Any) -> list[dict[str, Any]]:
     """Of each statement of a hybrid search: its beginning, the pages that it read, the most rows that one scan saw."""
     seen: dict[str, Any] = {}
     real = psycopg.Connection.execute

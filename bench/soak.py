@@ -12,13 +12,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -31,8 +26,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
+from bench.instance import NAMESPACE, Instance, instance  # noqa: E402
 
-COMMAND = Path(sys.executable).with_name("retrieval")
 WORDS = 6_000
 """Distinct words of a large text."""
 HELD_SECONDS = 3.0
@@ -57,29 +52,18 @@ def main() -> int:
     options.add_argument("--limit", type=float, default=30, help="seconds until a text must be found")
     chosen = options.parse_args()
     report.end_in_order()
-    home = Path(tempfile.mkdtemp(prefix="rt-soak-"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_"))} | {
-        "RETRIEVAL_HOME": str(home),
-        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    }
-    try:
-        subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        return Soak(home, chosen.seconds, chosen.limit).run()
-    finally:
-        subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-        shutil.rmtree(home, ignore_errors=True)
+    with instance() as service:
+        return Soak(service, chosen.seconds, chosen.limit).run()
 
 
 class Soak:
     """Two namespaces of one service: a busy one, and one that must not notice."""
 
-    def __init__(self, home: Path, seconds: float, limit: float) -> None:
-        from local import postgres
-
-        info = json.loads((home / "service.json").read_text())
+    def __init__(self, service: Instance, seconds: float, limit: float) -> None:
+        info = service.info
         self.headers = {"Authorization": f"Bearer {info['apiKey']}"}
         self.base = info["api"]
-        self.database = postgres.url(home)
+        self.database = service.database
         self.limit = limit
         self.ends = time.monotonic() + seconds
         self.took: list[float] = []
@@ -185,13 +169,9 @@ class Soak:
             time.sleep(0.2)
 
     def _namespace(self, name: str) -> str:
-        body = {
-            "name": name,
-            "fileStorageConfig": {"type": "LOCAL"},
-            "vectorStorageConfig": {"provider": "PGVECTOR"},
-            "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
-        }
-        answer = httpx.post(f"{self.base}/v1/namespaces", json=body, headers=self.headers, timeout=60)
+        answer = httpx.post(
+            f"{self.base}/v1/namespaces", json={"name": name, **NAMESPACE}, headers=self.headers, timeout=60
+        )
         answer.raise_for_status()
         made: str = answer.json()["data"]["namespace"]["id"]
         return made

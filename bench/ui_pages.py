@@ -11,13 +11,9 @@ something of its content, and until its table or chart is drawn.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +26,11 @@ from playwright.sync_api import BrowserContext, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import report
-from local import postgres
+from bench.instance import NAMESPACE, instance
 from retrieval.database import database
 from retrieval.search import bm25
 from retrieval.sources import CONNECTORS
 
-COMMAND = Path(sys.executable).with_name("retrieval")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DIMENSIONS, PART = 384, 2_000
 WORDS = [
@@ -94,35 +89,20 @@ def main() -> None:
     report.end_in_order()
     if CHROMIUM is None:
         sys.exit("There is no Chromium on this machine: apt-get install chromium")
-    home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))} | {
-        "RETRIEVAL_HOME": str(home),
-        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    }
-    try:
-        subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        info = json.loads((home / "service.json").read_text())
+    with instance() as service:
+        info = service.info
         full, empty = _namespace(info, "full"), _namespace(info, "empty")
         started = time.perf_counter()
-        names = fill(postgres.url(home), full, chosen.documents)
+        names = fill(service.database, full, chosen.documents)
         figures: dict[str, Any] = {"documents": chosen.documents, "fill_s": round(time.perf_counter() - started, 1)}
         figures["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, chosen.rounds)
-    finally:
-        subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-        shutil.rmtree(home, ignore_errors=True)
     report.write("ui_pages", figures)
     _show(figures)
 
 
 def _namespace(info: dict[str, str], name: str) -> str:
-    body = {
-        "name": name,
-        "fileStorageConfig": {"type": "LOCAL"},
-        "vectorStorageConfig": {"provider": "PGVECTOR"},
-        "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
-    }
     headers = {"Authorization": f"Bearer {info['apiKey']}"}
-    answer = httpx.post(info["api"] + "/v1/namespaces", json=body, headers=headers, timeout=60)
+    answer = httpx.post(info["api"] + "/v1/namespaces", json={"name": name, **NAMESPACE}, headers=headers, timeout=60)
     answer.raise_for_status()
     return str(answer.json()["data"]["namespace"]["id"])
 

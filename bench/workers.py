@@ -12,14 +12,11 @@ go up and down the numbers of workers.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -30,7 +27,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
-from bench.cranfield import COMMAND, Service  # noqa: E402
+from bench.cranfield import Service  # noqa: E402
+from bench.instance import COMMAND, instance  # noqa: E402
 from bench.processes import cpu_of_tree, descendants  # noqa: E402
 
 NAMESPACES = 4
@@ -62,26 +60,11 @@ class Place:
     """A service, its own worker and those beside it."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
-        stack.callback(shutil.rmtree, self.home, ignore_errors=True)
-        plain = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))}
-        self.environment = plain | {
-            "RETRIEVAL_HOME": str(self.home),
-            "RETRIEVAL_WORKER_LIMIT": "1",
-            **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-        }
-        print("starting the service …", flush=True)
-        stack.callback(
-            lambda: subprocess.run([COMMAND, "down"], env=self.environment, check=False, stdout=subprocess.DEVNULL)
-        )
-        subprocess.run([COMMAND, "up", "--detach"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
-        state = json.loads((self.home / "state.json").read_text())
-        roles = {role["name"]: int(role["pid"]) for role in state["roles"] if role["pid"]}
-        first, self.dispatcher = roles["worker"], roles["dispatcher"]
-        self.root = int(state["pid"])
-        info = json.loads((self.home / "service.json").read_text())
-        self.services = [Service(info, "all-MiniLM-L6-v2", self.root) for _ in range(NAMESPACES)]
-        self.workers: list[int] = [first]
+        place = stack.enter_context(instance({"WORKER_LIMIT": "1"}))
+        self.home, self.environment, self.root = place.home, place.environment, place.root
+        self.dispatcher = place.roles["dispatcher"]
+        self.services = [Service(place, "all-MiniLM-L6-v2") for _ in range(NAMESPACES)]
+        self.workers: list[int] = [place.roles["worker"]]
         self.more: list[subprocess.Popen[bytes]] = []
         self.number = 0
         stack.callback(self.end)
