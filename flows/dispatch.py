@@ -17,7 +17,7 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, prefect_client, prefect_events, prefect_login, reconcile, schedules
+from flows import context, prefect_client, prefect_events, prefect_login, reconcile, register, schedules
 from flows.lanes import Lane
 from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
@@ -59,18 +59,22 @@ LISTEN_SECONDS = 10.0
 LISTENED_SECONDS = 0.25
 """Between two looks into the outbox of webhooks while there is one and a batch is open: a notice within the
 transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
+REGISTER_SECONDS = 10.0
+"""After a deployment was missed: `retrieval register` may be at it."""
 PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
 REPORT = "report"
 EVENTS = "events"
+REGISTER = "register"
 Loop = Callable[[Lane], Awaitable[None]]
 
 
-async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) -> int:
+async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
 
-    But for what is short, or its organization's only batch, and what a batch at work takes up (`shares`).
+    But for what is short, or its organization's only batch, and what a batch at work takes up (`shares`). Where Prefect
+    does not know a batch's deployment, the batch waits, and `missed` is called.
     """
     room = 2 * limit - await lane.run(batches.in_flight)
     await lane.run(batches.form, size=size, batches=room, places=limit)
@@ -81,6 +85,7 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
             flow_run = await prefect_client.start(client, batch)
         except ObjectNotFound:
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
+            missed()
             continue
         await lane.run(batches.dispatched, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
@@ -107,7 +112,7 @@ class Dispatcher:
 
     def __init__(self, config: Settings, db: Database) -> None:
         self.config = config
-        self.wake, self.due, self.busy = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.wake, self.due, self.busy, self.missed = (asyncio.Event() for _ in range(4))
         self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
         self.loops: dict[str, Loop] = {
@@ -120,7 +125,7 @@ class Dispatcher:
             "webhooks": self.tell,
         }
         self.pulse = Pulse(*self.loops)
-        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS)}
+        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
         self.sender = Sender(
@@ -131,7 +136,7 @@ class Dispatcher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
-        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit}
+        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit, REGISTER: self.register}
         tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
         await stop.wait()
@@ -151,7 +156,7 @@ class Dispatcher:
             while True:
                 limit = self.workers * self.config.worker_limit
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    while await dispatch(lane, client, size=self.config.batch_limit, limit=limit):
+                    while await dispatch(lane, client, self.missed.set, size=self.config.batch_limit, limit=limit):
                         self.busy.set()
                         self.pulse.succeeded("dispatch")
                     await evaluate(lane, client)
@@ -199,6 +204,21 @@ class Dispatcher:
                     told, again_at = wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
+
+    async def register(self, _lane: Lane) -> None:
+        """Register again what Prefect has lost with its database, once a deployment is missed."""
+        await self.missed.wait()
+        await asyncio.sleep(REGISTER_SECONDS)
+        self.missed.clear()
+        try:
+            async with asyncio.timeout(PREFECT_SECONDS), get_client() as client:
+                restored = await register.restore(client)
+        except register.RegistrationError as error:
+            log.warning("dispatcher.not_registered", reason=str(error))
+            return
+        if restored:
+            log.warning("dispatcher.registered", deployments=restored, reason="Prefect did not know them any more")
+            self.wake.set()
 
     async def clean(self, lane: Lane) -> None:
         goes_on = await lane.run(lambda _: self.sweeper.begin())
@@ -275,6 +295,8 @@ class Dispatcher:
                 await step(self.lanes[name])
             except (*AWAY, *prefect_client.AWAY) as error:
                 self.pulse.failed(name, error)
+                if isinstance(error, ObjectNotFound):
+                    self.missed.set()
                 log.warning("dispatcher.waiting", loop=name, reason=prefect_login.reason(error))
                 await asyncio.sleep(1)
             except Exception as error:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Scheduled
@@ -136,6 +136,13 @@ async def workers(client: PrefectClient, pool: str) -> int:
     """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
     found = await client.read_workers_for_work_pool(pool)
     return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
+
+
+async def lacking(client: PrefectClient, deployments: Sequence[str]) -> set[str]:
+    """Those of the deployments, by name, that the server does not know."""
+    wanted = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
+    there = await client.read_deployments(deployment_filter=wanted, limit=200)
+    return set(deployments) - {deployment.name for deployment in there}
 
 
 async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:

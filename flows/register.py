@@ -12,7 +12,7 @@ from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 
-from flows import prefect_login
+from flows import prefect_client, prefect_login
 from flows.prefect_internals import engine
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
@@ -34,6 +34,23 @@ async def register() -> list[str]:
         for deployment in plan["deployments"]:
             await _deploy(client, deployment, pool=pool)
     return [f"{deployment['name']}/{deployment['name']}" for deployment in plan["deployments"]]
+
+
+async def restore(client: PrefectClient) -> list[str]:
+    """Register what Prefect has forgotten, as after a loss of its database; the deployments' names.
+
+    What it knows stays as it is: it may be that of a newer version.
+    """
+    plan = allowed_flows.plan()
+    lacking = await prefect_client.lacking(client, [deployment["name"] for deployment in plan["deployments"]])
+    if lacking:
+        pool = settings.load().work_pool
+        await _ensure_pool(client, pool, plan["work_pool"]["type"])
+        await _ensure_queues(client, pool)
+        for deployment in plan["deployments"]:
+            if deployment["name"] in lacking:
+                await _deploy(client, deployment, pool=pool)
+    return sorted(lacking)
 
 
 async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:

@@ -12,13 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.actions import DeploymentUpdate, WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import prefect_login, register
+from flows import dispatch, prefect_login, register
 from flows.register import RegistrationError
 from flows.warm_worker import allowed_flows
 from retrieval import settings
+from retrieval.jobs import shares
 
 
 @pytest.fixture
@@ -51,6 +52,48 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
     variables = there.base_job_template["variables"]["properties"]
     assert (variables["grace_seconds"]["default"], variables["child_runs"]["default"]) == (120, 100)
     assert (there.concurrency_limit, there.is_paused, there.description) == (3, True, "ours")
+
+
+@pytest.mark.decision("H580")
+def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
+    monkeypatch.setattr(dispatch, "REGISTER_SECONDS", 0.0)
+    names = [one["name"] for one in allowed_flows.plan()["deployments"]]
+
+    async def story():
+        looking = dispatch.Dispatcher(settings.load(), db)
+
+        async def look():
+            looking.missed.set()
+            await looking.register(looking.lanes[dispatch.REGISTER])
+
+        async with get_client() as client:
+            await register.register()
+            of_a_newer_version = await client.read_deployment_by_name("ingest-text/ingest-text")
+            await client.update_deployment(of_a_newer_version.id, DeploymentUpdate(description="newer"))
+            for name in ("ingest-box", "evaluate"):
+                await client.delete_deployment((await client.read_deployment_by_name(f"{name}/{name}")).id)
+            await look()
+            woken = looking.wake.is_set()
+            there = {one.name: one for one in await client.read_deployments(limit=200)}
+            looking.wake.clear()
+            await look()
+            await client.delete_work_pool(pool)  # and all deployments with their database
+            for name in names:
+                await client.delete_deployment((await client.read_deployment_by_name(f"{name}/{name}")).id)
+            again = looking.wake.is_set()
+            await look()
+            made = await client.read_deployment_by_name("ingest-box/ingest-box")
+            queues = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
+        for lane in looking.lanes.values():
+            lane.close()
+        return woken, again, there, made, queues
+
+    woken, again, there, made, queues = asyncio.run(story())
+    assert set(names) <= there.keys()
+    assert there["ingest-text"].description == "newer"
+    assert (woken, again) == (True, False)
+    assert made.work_pool_name == pool
+    assert set(shares.QUEUES) <= queues
 
 
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):

@@ -43,7 +43,7 @@ class Workshop:
 
     async def _turn(self) -> None:
         async with get_client() as client:
-            await dispatch.dispatch(self.lane, client, size=64, limit=2)
+            await dispatch.dispatch(self.lane, client, lambda: None, size=64, limit=2)
             await reconcile.once(self.lane, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS))
 
     def until(self, condition: Callable[[], Any], seconds: float = 60) -> Any:
