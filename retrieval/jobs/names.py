@@ -30,7 +30,7 @@ COLUMNS: LiteralString = f"""
 
 def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
     """A statement with COLUMNS, ABOUT and COUNTED for one viewer, and its parameters: the name tells nothing of what
-    is hidden, nor where a run without a visible document looked for some."""
+    is hidden, nor where a run without a visible document looked for some, nor what a document was called before."""
     if viewer is not None:
         statement = statement.replace(COLUMNS, _SEEN).replace(ABOUT, _SEEN_ABOUT)
     return run_progress.seen(statement, viewer)
@@ -39,7 +39,7 @@ def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString
 _SEEN: LiteralString = f"""
     r.source, {job_config.TRIED} as tried, case when counted.documents > 0 then {job_config.URL} end as url,
     counted.whole, counted.hosts,
-    (select m.name from run_documents m join documents d on d.id = m.document_id and {visible("d")}
+    (select d.name from run_documents m join documents d on d.id = m.document_id and {visible("d")}
      where m.job_run_id = r.id order by m.position limit 1) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()} and counted.documents > 0) as account
 """

@@ -321,3 +321,25 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
     assert all(status(link) == 200 for user in ("ada", None) for link in links(user)["a.zip"])
     set_access(org, space, users("ada", "bob"), "a.zip/inner.zip/deep.txt")
     assert [status(link) for link in before["a.zip"]] == [200, 200]
+
+
+@pytest.mark.decision("H562")
+def test_the_run_of_a_version_from_before_is_called_as_the_document_is_now(org, space, work):
+    """What it was called was not for whom the new version is."""
+    runs = {}
+    for name, access in (("Plan to close Bremen", users("ada")), ("Plan", users("ada", "bob"))):
+        config = {"text": f"The text of {name}.", "externalId": "it", "name": name, "access": access}
+        body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+        runs[name] = org.client.post("/v1/ingest/text", json=body).json()["data"]["ingestJobRunId"]
+        work()
+
+    def called(user=None, **more):
+        where = {"params": {"namespaceId": space, **more}, "headers": {"X-On-Behalf-Of": user} if user else {}}
+        listed = org.client.get("/v1/ingest-job-runs", **where).json()["data"]["ingestJobRuns"]
+        read = [org.client.get(f"/v1/ingest-job-runs/{run['id']}", **where).json()["data"] for run in listed]
+        assert [run["name"] for run in read] == [run["name"] for run in listed]
+        return [run["name"] for run in listed]
+
+    assert called() == ["Plan", "Plan to close Bremen"]
+    assert called("ada") == called("bob") == ["Plan", "Plan"]
+    assert (called(q="bremen"), called("bob", q="bremen")) == (["Plan to close Bremen"], [])
