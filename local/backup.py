@@ -14,14 +14,18 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from local import environment, instance, postgres
 from local.errors import LocalError
 from local.private_files import read_json, write_private
+from retrieval.maintenance import copies
 from retrieval.settings import Settings
 
 VERSION = 1
@@ -43,8 +47,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _backup(folder: Path, settings: Settings) -> None:
-    """Copy what is there while the instance runs. Files are copied before the database and once more after it: whatever
-    the database of that moment refers to is among them, though files are deleted and written meanwhile."""
+    """Copy what is there while the instance runs. Files are copied before the database and once more after it, and none
+    is deleted from in between: whatever the database of that moment refers to is among them."""
     home = settings.home.resolve()
     running = instance.running(home)
     if environment.plain(settings.database_url) or (running is not None and not running.embedded):
@@ -63,9 +67,10 @@ def _backup(folder: Path, settings: Settings) -> None:
     folder.chmod(0o700)
     if settings.allow_local_files:
         _copy_files(settings.files, folder / _FILES)
-    postgres.base_backup(home, folder / _DATA)
-    if settings.allow_local_files:
-        _copy_files(settings.files, folder / _FILES)
+    with _files_kept(home):
+        postgres.base_backup(home, folder / _DATA)
+        if settings.allow_local_files:
+            _copy_files(settings.files, folder / _FILES)
     write_private(folder / _KEY, key)
     write_private(folder / _PASSWORD, (home / _PASSWORD).read_text())
     said = {
@@ -76,6 +81,15 @@ def _backup(folder: Path, settings: Settings) -> None:
     write_private(folder / MANIFEST, json.dumps(said, indent=1) + "\n")
     print(f"The instance in {home} is backed up in {folder}, in {time.monotonic() - began:.0f} s.")
     print("It holds the key of stored secrets: keep it where nobody else reads it.")
+
+
+@contextmanager
+def _files_kept(home: Path) -> Iterator[None]:
+    try:
+        with copies.kept(postgres.url(home)):
+            yield
+    except psycopg.Error as error:
+        raise LocalError("The database was lost while it was copied: this backup is not whole.") from error
 
 
 def _restore(folder: Path, settings: Settings) -> None:

@@ -22,7 +22,7 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import receipts
 from retrieval.errors import StepError
 from retrieval.ingestion import crawl_frontier
-from retrieval.maintenance import garbage_hosts
+from retrieval.maintenance import copies, garbage_hosts
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
 from retrieval.maintenance.garbage_hosts import Hosts
 from retrieval.webhooks import deliveries
@@ -79,6 +79,9 @@ _TAKE: LiteralString = (
     set tries = tries + 1, due_at = now() + interval '1 minute' * least(power(2, s.tries), 720)
     from partitions p join namespaces n on n.id = p.namespace_id
     where s.id = (select id from sweeps where partition_id = %(partition)s and due_at <= now()
+                  and (kind not in ('file', 'document', 'partition') or not """
+    + copies.IS_COPIED.format(namespace="(select namespace_id from partitions where id = %(partition)s)")
+    + """)
                   order by due_at limit 1 for update skip locked) and p.id = s.partition_id
     returning s.*, p.namespace_id, p.tenant, n.organization_id,
         n.config #>> '{vectorStorageConfig,provider}' as vector_store,

@@ -1,6 +1,7 @@
 """Backup and restore of a home, with a real Postgres and nothing else of the service running."""
 
 import argparse
+import itertools
 import os
 import shutil
 import signal
@@ -13,11 +14,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from connectors import registry
 from local import backup, instance, postgres
 from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
+from retrieval import settings
+from retrieval.database import database
 from retrieval.settings import Settings
+from tests.flows.configured import Configured
 
 
 @pytest.fixture
@@ -77,6 +82,55 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
         postgres.stop(home)
     (aside,) = old.glob("before-restore-*")
     assert (aside / "postgres" / "PG_VERSION").exists()
+
+
+@pytest.mark.decision("H571")
+def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, tmp_path, monkeypatch):
+    """Garbage collection goes on beside it, and leaves the files that the copied rows may refer to."""
+    old, new = homes
+    monkeypatch.setenv("RETRIEVAL_HOME", str(old))
+    settings.load.cache_clear()
+    registry._made.clear()
+    url = started(old)
+    database.migrate(url)
+    db = database.Database(url, size=4)
+    space = Configured(db)
+    for number in range(3000):
+        (old / "files" / f"ns_{number}").mkdir(parents=True)
+        (old / "files" / f"ns_{number}" / "raw").write_text("as in an instance that holds much")
+    changing, done = threading.Event(), threading.Event()
+
+    def change():
+        for number in itertools.count():
+            for name in range(8):
+                space.text(f"Seal {name} sleeps under water for the time {number}.", f"seal {name}")
+            space.work()
+            space.sweep()
+            changing.set()
+            if done.is_set():
+                return
+
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            changed = threads.submit(change)
+            assert changing.wait(60)
+            try:
+                assert run("backup", tmp_path / "copy", old) == 0
+            finally:
+                done.set()
+            changed.result()
+        space.sweep()
+        needed = {row["raw_key"] for row in db.rows("select raw_key from documents")}
+        assert set(registry.local_files().keys(space.scope.namespace)) == needed
+    finally:
+        db.close()
+        settings.load.cache_clear()
+        registry._made.clear()
+    assert run("restore", tmp_path / "copy", new) == 0
+    with psycopg.connect(postgres.start(new)) as connection:
+        keys = [key for (key,) in connection.execute("select raw_key from documents").fetchall()]
+    assert len(keys) == 8
+    assert [key for key in keys if not (new / "files" / key).is_file()] == []
 
 
 @pytest.mark.decision("H559")

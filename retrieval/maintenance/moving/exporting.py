@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, LiteralString
 
-import psycopg
 from psycopg import Connection
-from psycopg.rows import dict_row
 
 from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
+from retrieval.maintenance import copies
 from retrieval.maintenance.moving import archive
 from retrieval.maintenance.moving.carried import CARRIED
 from retrieval.ports import FileStore
@@ -112,7 +111,7 @@ def run(db: Database, namespace: str, files: Callable[[], FileStore], target: Pa
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     writer = archive.Writer(aside)
     try:
-        with psycopg.connect(db.url, row_factory=dict_row) as connection:
+        with copies.kept(db.url, namespace) as connection, connection.transaction():
             connection.execute(_SNAPSHOT)
             exported = _write(connection, namespace, files(), writer)
         aside.chmod(0o600)
@@ -161,7 +160,7 @@ def _write(connection: Connection[Row], namespace: str, files: FileStore, writer
 def _files(
     connection: Connection[Row], of: dict[str, str], files: FileStore, writer: archive.Writer
 ) -> tuple[int, int]:
-    """Stored and missing ones. A file that was replaced since the snapshot is gone; its document comes without it."""
+    """Stored and missing ones. A document comes without a file that is missing."""
     keys = connection.execute(
         "select distinct k.key from (" + _CHOSEN + ") d cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)"
         " where k.key is not null order by k.key",

@@ -375,6 +375,55 @@ def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
     assert checked(two[1], space.ring) == []
 
 
+@pytest.mark.decision("H571")
+def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home, tmp_path):
+    """Its files stay until the export has come to them; garbage collection deletes them after it."""
+    folder = home("old")
+    space = filled(two[0], 3)
+    page = b"<html><body><p>Seals sleep under water.</p></body></html>"
+    read = space.file("page.html", page, "text/html").document_id
+    space.work()
+    before = answers(two[0], space.ring, space.scope.namespace)
+    kept = {path.relative_to(folder) for path in folder.rglob("raw")}
+
+    def files():
+        return Meanwhile(registry.file_store(space.config), change)
+
+    def change():
+        space.text("Bats hunt moths.", "owl 0")
+        space.file("page.html", page.replace(b"Seals", b"Bears"), "text/html")
+        space.work()
+        assert space.delete(space_ids["owl 1"]) == 1
+        space.sweep()
+
+    space_ids = {row["name"]: row["id"] for row in two[0].rows("select id, name from documents", {})}
+    assert space_ids["page.html"] == read
+    file = tmp_path / "namespace.tar"
+    done = exporting.run(two[0], space.scope.namespace, files, file)
+    assert (done.documents, done.missing) == (5, 0)
+    assert kept <= {path.relative_to(folder) for path in folder.rglob("raw")}
+    space.sweep()
+    assert not kept <= {path.relative_to(folder) for path in folder.rglob("raw")}
+    assert checked(two[0], space.ring) == []
+    home("new")
+    made = imported(two[1], space.ring, file)
+    assert answers(two[1], space.ring, made.namespace) == before
+    assert two[1].rows("select 1 from documents where raw_key is null or parsed_key is null", {}) == []
+    assert checked(two[1], space.ring) == []
+
+
+class Meanwhile:
+    """A file store; the first time that a file is read, something happens before."""
+
+    def __init__(self, store, change):
+        self._store, self._change = store, change
+
+    def open(self, key):
+        change, self._change = self._change, lambda: None
+        change()
+        return self._store.open(key)
+
+
 def answers_in(home, name, db, space, made):
     home(name)
     hits = answers(db, space.ring, made.namespace, "alice")
