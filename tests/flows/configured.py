@@ -66,7 +66,7 @@ class Configured:
     def text(self, text, name, **ingestion):
         return self.call(runs.accept_text(self.db, self.scope, text=text, name=name, ingestion=Ingestion(**ingestion)))
 
-    def file(self, name, content, media_type=""):
+    def file(self, name, content, media_type="", **ingestion):
         async def accept():
             upload = await runs.begin_upload(self.db, self.scope)
             size = registry.file_store(self.config).put(upload.key, [content])
@@ -78,7 +78,7 @@ class Configured:
                 media_type=media_type,
                 size=size,
                 sha256=hashlib.sha256(content).digest(),
-                ingestion=Ingestion(),
+                ingestion=Ingestion(**ingestion),
             )
 
         return self.call(accept())

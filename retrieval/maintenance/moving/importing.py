@@ -92,6 +92,8 @@ class _Import(Carrying):
         self._jobs: dict[str, parts.Job] = {}
         self._documents: dict[str, parts.Document] = {}
         self._names: dict[str, str] = {}
+        self._shown: dict[str, tuple[int, str]] = {}
+        """Of each document, as it was, the generation that its content came with, or one after it, and its job."""
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
@@ -119,6 +121,9 @@ class _Import(Carrying):
             if not all(isinstance(name, str) and parts.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
+            self._shown |= {
+                row["id"]: (min(row["active_generation"], row["latest_generation"]), row["job_id"]) for row in page
+            }
             taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
             self._renamed |= taken is not None
         if self._renamed:
@@ -206,7 +211,7 @@ class _Import(Carrying):
                         "connection_id": self._connections.get(row["connection_id"]),
                         "archive_id": self._names.get(row["archive_id"]),
                         "active_generation": job.number if visible else 0,
-                        "latest_generation": job.number if visible else 0,
+                        "latest_generation": self._latest(row, job.number) if visible else 0,
                         "access": new_versions.after(row["access"], job.number),
                         "raw_key": None,
                         "parsed_key": None,
@@ -223,6 +228,13 @@ class _Import(Carrying):
                 if (connection := self._connections.get(row["connection_id"])) and row["document_id"] in self._documents
             ]
             self._insert("connection_documents", pairs)
+
+    def _latest(self, row: Mapping[str, Any], number: int) -> int:
+        """What is packed into a document shows what that holds of it, or does not, as before."""
+        if (archive := self._shown.get(row["archive_id"])) is None:
+            return number
+        content, job = archive
+        return max(number, self._jobs[job].number) if row["latest_generation"] >= content else 0
 
     def _place_files(self, row: Mapping[str, Any]) -> None:
         self._db.rows(

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ from retrieval.readiness import files_folder
 from retrieval.search import search
 from retrieval.search.search import Query
 from tests.flows.configured import Configured
+from tests.flows.ingestion.test_unpack import packed
 
 QUERIES = ("owl 3 in valley", "mice", "who sleeps under water", "valley7x3", "bats and moths")
 MODES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
@@ -507,3 +509,31 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     later = "(access #>> '{next,from}')::bigint > active_generation as later"
     assert two[1].rows(f"select {later} from documents where access ? 'next'") == [{"later": True}]
     assert checked(two[1], space.ring) == []
+
+
+@pytest.mark.decision("H563")
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_an_import(times, two, home, tmp_path):
+    home("old")
+    space = Configured(two[0])
+    stays = [("two.txt", b"Two stays."), ("inner.zip", packed([("deep.txt", b"Deep stays.")]))]
+    broken = packed([("one.txt", b"\x7fELF\x00\x01\x02" * 50), *stays])
+    space.file("a.zip", packed([("one.txt", b"Not for Bob."), *stays]), access=Access(users=("ada",)))
+    space.work()
+    for _ in range(times):  # the second time as it is, which unpacks nothing
+        space.file("a.zip", broken)
+        space.work()
+    file, _ = exported(space, tmp_path)
+    home("new")
+    made = imported(two[1], space.ring, file)
+    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
+    there = copy(space)
+    there.db, there.scope = two[1], Scope(row["organization_id"], made.namespace)
+    there.file("a.zip", broken, access=Access(users=("ada", "bob")))
+    there.work()
+    everything = {"a.zip", "two.txt", "inner.zip", "deep.txt", "one.txt"}
+    assert seen_by(two[1], there.scope, "ada") == everything
+    assert seen_by(two[1], there.scope, "bob") == everything - {"one.txt"}
+    there.file("a.zip", packed([("one.txt", b"For Bob."), *stays]))
+    there.work()
+    assert seen_by(two[1], there.scope, "bob") == everything
