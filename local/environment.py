@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from local import instance, postgres, prefect_database
 from local.errors import LocalError
 from local.instance import Record
-from local.private_files import write_private
+from local.private_files import ANOTHER, read_secret, write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
 from retrieval.settings import PROJECT, SECRETS, Settings
 
@@ -87,6 +87,8 @@ def secret_key(settings: Settings) -> str:
         )
     file = settings.home.resolve() / "secret.key"
     try:
+        if file.exists():
+            read_secret(file, "Put it back from a backup: without it stored secrets cannot be read.")
         load_or_create_key_file(file)
     except SecretError as error:
         raise LocalError(f"{file} is damaged: {error}") from error
@@ -139,7 +141,7 @@ def prefect_login(settings: Settings) -> str | None:
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(file, f"retrieval:{secrets.token_urlsafe(24)}\n")
-    return file.read_text().strip()
+    return read_secret(file, ANOTHER)
 
 
 _OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")

@@ -9,6 +9,7 @@ start(home), stop(home)      # the same for a test or a tool that has no supervi
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.util
 import os
@@ -25,7 +26,7 @@ from urllib.parse import quote
 from local import identity, processes
 from local.errors import LocalError
 from local.identity import Identity
-from local.private_files import write_private
+from local.private_files import read_secret, write_private
 
 USER = DATABASE = "retrieval"
 VERSION = "18"
@@ -225,6 +226,10 @@ def _has_recovered(cluster: Cluster) -> bool:
     return started != [] and started[0] == "0/0"
 
 
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Check free disk space")
+"""What Postgres says where there is no room; the last alone where a part could be written."""
+
+
 def _create(cluster: Cluster) -> None:
     """initdb into a folder beside, which takes its name only when it is whole."""
     fresh = cluster.home / "postgres.new"
@@ -238,6 +243,11 @@ def _create(cluster: Cluster) -> None:
         if made.returncode == 0:
             break
     else:
+        if any(words in made.stderr for words in _FULL):
+            raise LocalError(
+                f"The disk of {cluster.home} is full: the embedded Postgres could not create its data. Make room, or"
+                " choose another RETRIEVAL_HOME."
+            )
         raise LocalError(f"The embedded Postgres could not create its data in {cluster.home}: {made.stderr.strip()}")
     (fresh / "data").rename(cluster.data)
     shutil.rmtree(fresh)
@@ -315,12 +325,12 @@ def _password(home: Path) -> str:
     file = home / "postgres.password"
     if not file.exists():
         write_private(file, secrets.token_urlsafe(32))
-    return file.read_text().strip()
+    return _recorded(home, file.name)
 
 
 def _recorded(home: Path, name: str) -> str:
     try:
-        return (home / name).read_text().strip()
+        return read_secret(home / name, "Put it back from a backup of this home.")
     except FileNotFoundError as error:
         raise LocalError(f"There is no embedded Postgres in {home} yet: `retrieval up` makes it.") from error
 

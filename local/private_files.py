@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from local.errors import LocalError
+
+ANOTHER = "Delete it, and `retrieval up` makes another one."
+
 
 def write_private(file: Path, text: str) -> None:
     """Whole or not at all, on the disk when this returns, readable by the owner only."""
@@ -17,6 +21,17 @@ def write_private(file: Path, text: str) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     fresh.replace(file)
+
+
+def read_secret(file: Path, remedy: str) -> str:
+    """The one line that such a file holds; LocalError with what to do where it is damaged, as after a full disk."""
+    try:
+        text = file.read_text().strip()
+    except (UnicodeDecodeError, IsADirectoryError):
+        text = ""
+    if not text or not text.isprintable():
+        raise LocalError(f"{file} is damaged: it does not hold one line of text. {remedy}")
+    return text
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from local.environment import plain
 from local.errors import LocalError
-from local.private_files import write_private
+from local.private_files import ANOTHER, read_secret, write_private
 from retrieval.settings import Settings
 
 _COOKIES = "cookie.secret"
@@ -58,4 +58,4 @@ def _own_secret(kept: Path) -> str:
     """Made once: people stay signed in over a restart."""
     if not kept.exists():
         write_private(kept, secrets.token_urlsafe(48) + "\n")
-    return kept.read_text().strip()
+    return read_secret(kept, ANOTHER)

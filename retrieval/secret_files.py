@@ -64,7 +64,7 @@ def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]
 
 
 def _content(name: str, file: Path) -> str:
-    """What the file holds, without white space around it."""
+    """What the file holds, without a byte order mark and white space around it."""
     if not file.is_absolute():
         raise FileProblem(name, "not the absolute path of a file")
     try:
@@ -74,7 +74,7 @@ def _content(name: str, file: Path) -> str:
             content = opened.read(_LARGEST + 1)
         if len(content) > _LARGEST:
             raise FileProblem(name, f"the file is larger than {_LARGEST} bytes")
-        text = content.decode().strip()
+        text = content.decode("utf-8-sig").strip()
     except (FileNotFoundError, NotADirectoryError):
         raise FileProblem(name, "there is no such file") from None
     except PermissionError:

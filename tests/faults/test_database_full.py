@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from local import postgres
+from local.errors import LocalError
 from tests.e2e.conftest import Service
 from tests.faults.faults import fill
 
@@ -157,3 +158,26 @@ def is_over_by_itself(service, filler, later):
     names = {document["name"] for document in service.documents()}
     assert {str(one) for one in sender.acknowledged.values()} <= names
     (service.home.parent / "figures").write_text(f"{figures}\n{said}")
+
+
+@pytest.mark.decision("H573")
+def test_a_disk_too_small_for_the_first_start_is_a_sentence(tmp_path):
+    """What initdb says of it are lines about a transaction, a child and an exit code."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    with mounted(folder, "0755") as filler:
+        free = shutil.disk_usage(folder).free
+        with filler.open("wb") as file:
+            for _ in range(free // (1 << 20) - 20):
+                file.write(bytes(1 << 20))
+        with pytest.raises(LocalError) as caught:
+            postgres.start(folder / "home")
+        assert str(caught.value) == (
+            f"The disk of {folder / 'home'} is full: the embedded Postgres could not create its data."
+            " Make room, or choose another RETRIEVAL_HOME."
+        )
+        filler.unlink()
+        try:
+            assert postgres.start(folder / "home")
+        finally:
+            postgres.stop(folder / "home")

@@ -173,6 +173,27 @@ def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     assert found.prefect_api_url == "http://127.0.0.1:4444/api"
 
 
+@pytest.mark.decision("H572")
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"one\ntwo\n", None])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("secret.key", "from a backup"), ("postgres.password", "from a backup"), ("prefect.login", "Delete it")],
+)
+def test_a_damaged_secret_of_the_home_is_a_sentence(
+    home: Path, capsys: pytest.CaptureFixture[str], name: str, remedy: str, content: bytes | None
+) -> None:
+    """As a full disk, a restored disk or a mistake leaves it: empty, noise, several lines, a folder."""
+    for other in ("postgres.password", "postgres.socket"):
+        (home / other).write_text("/run/x")
+    instance.save(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}, roles=[RoleRecord("prefect")]))
+    (home / name).unlink(missing_ok=True)
+    (home / name).mkdir() if content is None else (home / name).write_bytes(content)
+    assert cli.main(["key", "list"]) == 1
+    [message] = capsys.readouterr().err.splitlines()
+    assert message.startswith(f"retrieval: {home / name} is damaged: it does not hold one line of text. ")
+    assert remedy in message
+
+
 def test_a_role_alone_signs_in_to_the_prefect_of_its_instance_and_to_no_other(home: Path) -> None:
     (home / "postgres.password").write_text("p/w")
     (home / "postgres.socket").write_text("/run/socket")

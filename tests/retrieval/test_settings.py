@@ -206,6 +206,16 @@ def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_pat
     assert "canary" not in repr(loaded)
 
 
+@pytest.mark.decision("H572")
+def test_a_secret_may_come_as_other_systems_write_files(monkeypatch, tmp_path):
+    """With a byte order mark, and the end of a line."""
+    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbfpostgresql://db/x\r\n")
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL_FILE", str(tmp_path / "secret"))
+    loaded = Settings(_env_file=None).database_url
+    assert loaded is not None
+    assert loaded.get_secret_value() == "postgresql://db/x"
+
+
 @pytest.mark.decision("H180")
 @pytest.mark.parametrize(
     ("content", "why"),
