@@ -36,7 +36,7 @@ SUITE = (
     Bench("start", "start, and memory of each role", ("--rounds", "1"), 90),
 )
 MORE = (
-    Bench("bulk", "1,000 pages in one run beside a thread pool; 500 texts beside one flow run each", (), 900),
+    Bench("bulk", "1,000 pages in one run beside a thread pool; 500 texts beside a flow run for each", (), 900),
     Bench("growth", "requests by the number of documents and of tenants", (), 1200),
     Bench("longdocs", "answers in long texts: our chunks beside a fixed window", (), 900, needs="longdocs"),
     Bench("idle", "a good client beside 2,000 idle connections, guessed keys and stalled uploads", (), 300),

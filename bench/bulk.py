@@ -5,8 +5,8 @@
 A list of URLs on loopback, one small page each, goes through the service, and by turns through the flow's own steps in
 a thread pool of as many windows at once, in a process of its own with a PostgreSQL of its own: what is beyond it is
 Prefect's and the service's. Nobody is polite to a site of our own (no delay, eight requests at once). Then eight
-clients send texts, one in a request, and wait for the last to be searchable; beside it stand as many Prefect flow runs
-that do nothing, on the same worker: runs a minute of a smaller backlog, for one run takes as long as another.
+clients send texts, one in a request, and wait for the last to be searchable; beside it fewer such texts to an instance
+that makes a flow run of each (RETRIEVAL_BATCH_LIMIT=1).
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from bench import report  # noqa: E402
 from bench.cranfield import Service  # noqa: E402
 from bench.instance import NAMESPACE, Instance, instance  # noqa: E402
 from bench.processes import cpu_of_tree  # noqa: E402
-from bench.worker_vs_process_pool import rate  # noqa: E402
 
 POLITENESS = {"FETCH_ALLOW": "127.0.0.1/32", "FETCH_HOST_LIMIT": "8", "FETCH_HOST_DELAY": "0"}
-TICK = "bench/sample_flow.py:tick"
-TICKS = 60
+ONE_BY_ONE = 60
+"""Texts of a round at most that get a flow run each: one takes as long as another."""
 LINE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
 
 
@@ -51,11 +50,14 @@ def main() -> None:
     if chosen.plain:
         print(json.dumps(plain(chosen.plain, chosen.pages)))
         return
-    with _site(chosen.pages) as address, instance({**POLITENESS, "WORKER_ENTRYPOINTS": json.dumps([TICK])}) as service:
-        found = {
-            "pages": pages(service, address, chosen.pages, chosen.rounds),
-            "texts": texts(service, chosen.texts, chosen.rounds),
-        }
+    with instance(POLITENESS) as service:
+        found: dict[str, Any] = {}
+        if chosen.pages:
+            with _site(chosen.pages) as address:
+                found["pages"] = pages(service, address, chosen.pages, chosen.rounds)
+        if chosen.texts:
+            with instance({"BATCH_LIMIT": "1"}) as single:
+                found["texts"] = texts(service, single, chosen.texts, chosen.rounds)
     _show(found)
     report.write("bulk", found)
 
@@ -159,35 +161,22 @@ def _plainly(db: Any, addresses: Sequence[str]) -> None:
         sys.exit(f"{told}, not {len(addresses)} pages: {results.table(db, lease)[:3]}")
 
 
-def texts(service: Instance, count: int, rounds: int) -> dict[str, Any]:
-    """Texts a minute, and flow runs a minute of a flow that does nothing."""
-    place = Service(service, "all-MiniLM-L6-v2")
-    rates: dict[str, list[float]] = {"texts": [], "flow runs": []}
+def texts(service: Instance, single: Instance, count: int, rounds: int) -> dict[str, Any]:
+    """Texts a minute of the service, and of one that makes a flow run of each; the first round only warms up."""
+    places = {
+        "many in a flow run": (Service(service, "all-MiniLM-L6-v2"), count),
+        "one in a flow run": (Service(single, "all-MiniLM-L6-v2"), min(count, ONE_BY_ONE)),
+    }
+    rates: dict[str, list[float]] = {name: [] for name in places}
     for number in range(rounds + 1):
-        sent = [(f"{number} {n}", f"Entry {number} of {n}. " + LINE * 10) for n in range(count)]
-        rates["texts"].append(count / place.ingest(sent, 8)["ingest_s"] * 60)
-        rates["flow runs"].append(_ticks(service))
-        if not number:
-            rates = {name: [] for name in rates}
-            continue
-        print(f"round {number}: " + ", ".join(f"{each[-1]:.0f} {name}" for name, each in rates.items()), flush=True)
-    pairs = zip(rates["texts"], rates["flow runs"], strict=True)
+        for name, (place, many) in list(places.items())[:: 1 if number % 2 else -1]:
+            sent = [(f"{number} {n}", f"Entry {number} of {n}. " + LINE * 10) for n in range(many)]
+            rate = round(many / place.ingest(sent, 8)["ingest_s"] * 60)
+            if number:
+                rates[name].append(rate)
+                print(f"round {number}: {name:<20} {rate} texts a minute", flush=True)
+    pairs = zip(*rates.values(), strict=True)
     return {"a_minute": rates, "ratio": round(statistics.median(ours / theirs for ours, theirs in pairs), 1)}
-
-
-def _ticks(service: Instance) -> float:
-    """Flow runs a minute on the service's own worker; its pool is the only one there is."""
-    state = service.state
-    os.environ["PREFECT_API_URL"] = state["addresses"]["prefect"]
-    os.environ["PREFECT_API_AUTH_STRING"] = service.info["prefectLogin"]
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        (pool,) = client.read_work_pools()
-        deployment = client.create_deployment(
-            client.create_flow_from_name("tick"), name="tick", work_pool_name=pool.name, entrypoint=TICK
-        )
-        return rate(client, deployment, TICKS)
 
 
 @contextmanager
@@ -210,9 +199,12 @@ def _site(count: int) -> Iterator[str]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    print(f"one run beside the plain thread pool: {found['pages']['seconds_ratio']} times as long,", end=" ")
-    print(f"{found['pages']['cpu_s_ratio']} of its CPU")
-    print(f"texts a minute over flow runs a minute: {found['texts']['ratio']}")
+    if part := found.get("pages"):
+        print(
+            f"one run takes {part['seconds_ratio']} times as long as the thread pool, {part['cpu_s_ratio']} of its CPU"
+        )
+    if part := found.get("texts"):
+        print(f"{part['ratio']} times the texts a minute of one flow run each")
 
 
 if __name__ == "__main__":

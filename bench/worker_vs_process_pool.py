@@ -65,7 +65,7 @@ def main() -> None:
         for kind in KINDS:
             _latency(client, deployments[kind])
         latencies = _alternate(client, deployments, options.rounds)
-        rates = {kind: rate(client, deployments[kind], options.runs) for kind in KINDS}
+        rates = {kind: _rate(client, deployments[kind], options.runs) for kind in KINDS}
     _report(latencies, rates, options.runs)
 
 
@@ -179,7 +179,7 @@ def _is_final(client: SyncPrefectClient, run_id: UUID) -> bool:
     return state is not None and state.is_final()
 
 
-def rate(client: SyncPrefectClient, deployment: UUID, count: int) -> float:
+def _rate(client: SyncPrefectClient, deployment: UUID, count: int) -> float:
     """Runs a minute with a backlog of `count`, by the server's clock: from the first created to the last that ended."""
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 

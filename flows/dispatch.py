@@ -17,7 +17,7 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, prefect_client, prefect_events, prefect_login, reconcile, register, schedules
+from flows import context, prefect_client, prefect_events, prefect_login, reconcile, schedules
 from flows.lanes import Lane
 from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
@@ -209,6 +209,8 @@ class Dispatcher:
         """Register again what Prefect has lost with its database, once a deployment is missed."""
         await self.missed.wait()
         await asyncio.sleep(REGISTER_SECONDS)
+        from flows import register  # brings a part of Prefect that a dispatcher needs for nothing else
+
         self.missed.clear()
         try:
             async with asyncio.timeout(PREFECT_SECONDS), get_client() as client:
