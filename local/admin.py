@@ -69,7 +69,7 @@ def _audited(db: Database, ring: KeyRing, options: Options) -> str:
     except (LocalError, ValueError) as error:
         if options.verb != "list":
             wrong = isinstance(error, ValueError) or error.exit_code == 2
-            tell(db, options, Changed(_concerned(db, options), options.command, None), 400 if wrong else 404)
+            tell(db, options, Changed(concerned(db, options), options.command, None), 400 if wrong else 404)
         raise
     return outcome.text
 
@@ -101,7 +101,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _concerned(db: Database, options: Options) -> list[str]:
+def concerned(db: Database, options: Options) -> list[str]:
     """Whose a refused change would have been: the named organization's, or the only one's."""
     known = [organization.id for organization in organizations.list_all(db)]
     named = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)

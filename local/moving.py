@@ -37,7 +37,7 @@ def run(options: Options, settings: Settings) -> int:
     with closing(Database(resolved.database_url, size=4)) as db:
         try:
             ring = KeyRing.parse(resolved.secret_key)
-            (_export if options.command == "export" else _import)(db, ring, settings, options)
+            (_export if options.command == "export" else _audited_import)(db, ring, settings, options)
         except (ArchiveError, NoSuchNamespace, StepError, ServiceError, SecretError) as error:
             raise LocalError(str(error)) from error
         except AWAY as error:
@@ -58,6 +58,15 @@ def _export(db: Database, ring: KeyRing, _settings: Settings, options: Options) 
         print(f"{done.left_out} documents had no version yet and were left out.")
     if done.missing:
         print(f"{done.missing} files were gone from the file store: `retrieval fsck`.")
+
+
+def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Options) -> None:
+    try:
+        _import(db, ring, settings, options)
+    except (ArchiveError, LocalError, StepError, ServiceError, SecretError, OSError) as error:
+        status = 500 if isinstance(error, StepError) else 400
+        admin.tell(db, options, Changed(admin.concerned(db, options), "namespace", None), status)
+        raise
 
 
 def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -> None:

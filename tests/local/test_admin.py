@@ -90,6 +90,18 @@ def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
     assert secret not in str(found)
 
 
+@pytest.mark.decision("D80")
+def test_an_import_that_is_refused_is_in_the_log(retrieval, org, db, tmp_path):
+    broken = tmp_path / "notes.txt"
+    broken.write_text("no export")
+    for file in (broken, tmp_path / "missing.zip"):
+        code, told = retrieval("import", str(file), "--org", org)
+        assert code == 1, told
+        assert str(file) in told
+    found = [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in log(db, org)[1:]]
+    assert found == 2 * [("retrieval import", "namespace", None, 400)]
+
+
 def test_nothing_changes_without_its_entry(retrieval, org, db, administered):
     with psycopg.connect(administered, autocommit=True) as connection:
         connection.execute("alter table audit_entries add constraint refused check (route = '') not valid")
