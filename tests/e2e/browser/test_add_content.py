@@ -29,6 +29,7 @@ def pile(tmp_path: Path) -> list[Path]:
     return sorted(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.decision("H262")
 def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], album: Path) -> None:
     expect.set_options(timeout=SECONDS)

@@ -123,6 +123,7 @@ def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
     page.close()
 
 
+@pytest.mark.slow
 def test_a_hung_api_is_told_within_three_seconds(browser: Browser, admin_app) -> None:
     """An API that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hung:

@@ -129,6 +129,7 @@ def statuses(space, run):
     return found.status, [document.status for document in (*found.queued, *found.processing, *found.completed)]
 
 
+@pytest.mark.slow
 def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(db, vendor, monkeypatch):
     monkeypatch.setattr(breakers, "FIRST_SECONDS", 600.0)  # however long twenty of them take, nobody probes meanwhile
     over = threading.Event()

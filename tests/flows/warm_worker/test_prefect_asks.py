@@ -45,6 +45,7 @@ def test_cancelled_there_is_cancelled_here(shop, site):
     assert shop.until(lambda: final(shop, crawl)).name == "Cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.decision("H405")
 def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):

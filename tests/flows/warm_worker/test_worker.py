@@ -391,6 +391,7 @@ def test_sigkill_of_the_worker_leaves_neither_processes_nor_a_running_run(pool: 
     eventually(lambda: not pool.processes(), 10, lambda: f"{pool.processes()} are still there")
 
 
+@pytest.mark.slow
 def test_two_workers_share_the_load(pool: Pool) -> None:
     pool.start_workers(2)
     runs = [pool.submit("wait", seconds=2) for _ in range(4)]

@@ -298,6 +298,7 @@ def test_what_was_indexed_by_the_former_rules_is_found_before_and_after_it_is_in
     assert find("bashrc") == [texts[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.decision("H557")
 def test_what_a_process_of_the_release_before_indexes_later_is_indexed_again(library, find, monkeypatch):
     """While both releases are at work: a new document, and a new version of one that was indexed by these rules."""
