@@ -107,7 +107,7 @@ def _prefect_killed(place: Place, _seconds: float) -> None:
 
 
 def _prefect_lost(place: Place, _seconds: float) -> None:
-    """Prefect begins with nothing; a dispatcher registers the deployments again."""
+    """Prefect begins with nothing; its operator registers the deployments again, before a dispatcher does."""
     with place.turn:
         if place.prefect is not None:
             place.prefect.kill()
@@ -117,6 +117,8 @@ def _prefect_lost(place: Place, _seconds: float) -> None:
             place.signal("prefect", signal.SIGKILL)
             shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
         place.until_up()
+        done = place.service.run("register")
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _supervisor_killed(place: Place, seconds: float) -> None:
