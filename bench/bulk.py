@@ -37,6 +37,7 @@ from bench.processes import cpu_of_tree  # noqa: E402
 POLITENESS = {"FETCH_ALLOW": "127.0.0.1/32", "FETCH_HOST_LIMIT": "8", "FETCH_HOST_DELAY": "0"}
 ONE_BY_ONE = 60
 """Texts of a round at most that get a flow run each: one takes as long as another."""
+SCRAPER = {"provider": "BUILTIN"}
 LINE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
 
 
@@ -103,9 +104,6 @@ def _child(address: str, count: int) -> dict[str, float]:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-SCRAPER = {"provider": "BUILTIN"}
 
 
 def urls(address: str, count: int) -> list[str]:

@@ -136,7 +136,7 @@ class Dispatcher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
-        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit, REGISTER: self.register}
+        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit, REGISTER: self.register_again}
         tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
         await stop.wait()
@@ -205,7 +205,7 @@ class Dispatcher:
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
-    async def register(self, _lane: Lane) -> None:
+    async def register_again(self, _lane: Lane) -> None:
         """Register again what Prefect has lost with its database, once a deployment is missed."""
         await self.missed.wait()
         await asyncio.sleep(REGISTER_SECONDS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable
+from http import HTTPStatus
 from typing import Any, cast
 
 from prefect import Flow
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 
 from flows import prefect_client, prefect_login
@@ -60,9 +62,8 @@ async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
         there = await client.read_work_pool(name)
     except ObjectNotFound:
         description = "Flow runs of the Retrieval Service, in warm processes."
-        await client.create_work_pool(
-            WorkPoolCreate(name=name, type=kind, base_job_template=ours, description=description)
-        )
+        made = WorkPoolCreate(name=name, type=kind, base_job_template=ours, description=description)
+        await _unless_there(client.create_work_pool(made))
         return
     if there.type != kind:
         raise RegistrationError(
@@ -79,7 +80,19 @@ async def _ensure_queues(client: PrefectClient, pool: str) -> None:
     there = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
     for priority, name in enumerate(shares.QUEUES, 1):
         if name not in there:
-            await client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
+            made = client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
+            await _unless_there(made)
+
+
+async def _unless_there(made: Awaitable[object]) -> None:
+    """Others may register at the same moment, as dispatchers do: what they have made serves as well."""
+    try:
+        await made
+    except ObjectAlreadyExists:
+        return
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code != HTTPStatus.CONFLICT:
+            raise
 
 
 _QUEUES = {

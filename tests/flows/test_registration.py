@@ -64,7 +64,7 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
 
         async def look():
             looking.missed.set()
-            await looking.register(looking.lanes[dispatch.REGISTER])
+            await looking.register_again(looking.lanes[dispatch.REGISTER])
 
         async with get_client() as client:
             await register.register()
@@ -93,6 +93,21 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert there["ingest-text"].description == "newer"
     assert (woken, again) == (True, False)
     assert made.work_pool_name == pool
+    assert set(shares.QUEUES) <= queues
+
+
+@pytest.mark.decision("H580")
+def test_several_register_at_the_same_moment(pool, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered-at-once")
+    settings.load.cache_clear()
+
+    async def story():
+        done = await asyncio.gather(*(register.register() for _ in range(3)))
+        async with get_client() as client:
+            return done, {queue.name for queue in await client.read_work_queues(work_pool_name="registered-at-once")}
+
+    done, queues = asyncio.run(story())
+    assert done == 3 * [done[0]]
     assert set(shares.QUEUES) <= queues
 
 
