@@ -56,13 +56,15 @@ async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = 
     `groups`: others that hold it by what an identity provider says, by normal names; the scope's may hold these.
     """
     names = _names(name, groups)
-    return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}))
+    return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}, plan_once=True))
 
 
 def viewer_at_work(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
     """The same in a thread."""
     names = _names(name, groups)
-    return _viewer(name, names, db.row(_OF_SCOPE, {**scopes.params(scope), "names": names}))
+    with db.tuned() as connection:
+        found = connection.execute(_OF_SCOPE, {**scopes.params(scope), "names": names}, prepare=True)
+        return _viewer(name, names, found.fetchone())
 
 
 def who_asked(db: Database, request: DiscoveryRequest) -> Viewer | None:

@@ -18,9 +18,9 @@ from retrieval.filters import DocumentFilter
 from retrieval.search import bm25
 from retrieval.search.bm25 import Scored, Terms
 from retrieval.search.hints import Hint
-from retrieval.search.hydration import Place, literal
+from retrieval.search.hydration import literal
 from retrieval.search.matching import Matching
-from retrieval.search.ranking import Ranking, rank
+from retrieval.search.ranking import Ranking
 
 if TYPE_CHECKING:
     from retrieval.search.ranking import Numbers
@@ -57,23 +57,23 @@ _CHUNKS: LiteralString = """
 
 def best(
     connection: Connection[Row],
+    ranking: Ranking,
     terms: Terms,
     n: int,
     where: DocumentFilter,
-    near: Sequence[Place],
     *,
     hint: Hint | None = None,
     among: Matching | None = None,
 ) -> list[Scored]:
-    """The n chunks with the highest scores of those that match, best first, and the scores of those in `near`.
+    """The n chunks with the highest scores of those that match, best first.
 
-    hint: of the share that matched before, and what matches now is noted there. among: what matches, if it is listed.
+    ranking: of these terms. hint: of the share that matched before, and what matches now is noted there. among: what
+    matches, if it is listed.
     """
     if where.by_viewer_alone:
         connection.execute("select " + principals.PLAN_SEEN)
-    ranking = rank(connection, terms, near)
     if among is not None and among.chunks is not None:
-        return _with(ranking, ranking.among(among.chunks).best(n))
+        return ranking.among(among.chunks).best(n)
     documents = among.documents if among is not None else None
     found: list[Scored] = []
     seen, size = 0, _first(n, among, hint)
@@ -82,7 +82,7 @@ def best(
             connection.execute(principals.PLAN_ANEW)
             if among is None or documents is None or among.about > LISTED:
                 return bm25.best(connection, terms, n, where)
-            return _with(ranking, ranking.among(_chunks(connection, documents)).best(n))
+            return ranking.among(_chunks(connection, documents)).best(n)
         part = ranking.best(seen + size)[seen:]
         matching = _matching(connection, terms.partition, part, where, documents)
         found += [one for one in part if one.chunk_id in matching]
@@ -92,12 +92,7 @@ def best(
         if len(part) < size:
             break
         size = seen * n // len(found) if found else LOOK
-    return _with(ranking, [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)])
-
-
-def _with(ranking: Ranking, best: list[Scored]) -> list[Scored]:
-    """Those, and the scores of what is near."""
-    return [*best, *ranking.of(sorted(set(ranking.near) - {one.chunk_id for one in best}))]
+    return [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)]
 
 
 def _chunks(connection: Connection[Row], documents: Sequence[str]) -> Numbers:

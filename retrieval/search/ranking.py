@@ -96,6 +96,10 @@ class Ranking:
         kept = np.isin(self.ids, np.asarray(chunk_ids, np.int64))
         return Ranking(self.ids[kept], self.scores[kept], self.near)
 
+    def with_near(self, best: list[Scored]) -> list[Scored]:
+        """Those, and the scores of what is near."""
+        return [*best, *self.of(sorted(set(self.near) - {one.chunk_id for one in best}))]
+
     def of(self, chunk_ids: Sequence[int]) -> list[Scored]:
         """Those chunks with their scores, 0 for one that holds none of the terms."""
         import numpy as np

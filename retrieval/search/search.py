@@ -146,11 +146,13 @@ def run(
         with clock("embed_ms"):
             return embed(embedder, scope, query.text)
 
-    plain = query.shape.plain and query.where is None and query.keyword_weight <= 0
+    open_to_all = query.where is None or query.where.by_viewer_alone
+    plain = query.shape.plain and open_to_all and query.keyword_weight <= 0
     known = known_scopes.partition(db, scope) if plain else None
     if known is not None:
         values = vector()
-        search = _Search(db, scope, query, known, language, clock, vectors, values, _Reach(None), proven=False)
+        reach = _narrowed(db, known, query, _wanted(query))
+        search = _Search(db, scope, query, known, language, clock, vectors, values, reach, proven=False)
         if rows := search.rows():
             return SearchResult(_hits(query, rows), clock.spent)
     row = _partition(db, scope)
@@ -338,19 +340,17 @@ class _Search:
         if self.query.keyword_weight <= 0:
             return _Words(keyword.Terms(self.partition))
         where, hint = self.reach.where, self.reach.hint
-        narrowed = where is not None and where.narrows()  # those statements are planned for their values anyway
-        opened = self.db.transaction() if narrowed else self.db.tuned()
-        with self.clock("keyword_ms"), opened as connection:
-            terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
-            if not terms.names:
-                return _Words(terms)
-            if where is not None and narrowed:
-                found = filtered.best(connection, terms, wanted, where, near, hint=hint, among=self.reach.among)
-                return _Words(terms, found)
-            ranking = rank(connection, terms, near)
-            best = ranking.best(wanted)
-            others = set(ranking.near) - {one.chunk_id for one in best}
-            return _Words(terms, [*best, *ranking.of(sorted(others))])
+        with self.clock("keyword_ms"):
+            with self.db.tuned() as connection:
+                terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
+                if not terms.names:
+                    return _Words(terms)
+                ranking = rank(connection, terms, near)
+            if where is None or not where.narrows():
+                return _Words(terms, ranking.with_near(ranking.best(wanted)))
+            with self.db.transaction() as connection:
+                best = filtered.best(connection, ranking, terms, wanted, where, hint=hint, among=self.reach.among)
+            return _Words(terms, ranking.with_near(best))
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
