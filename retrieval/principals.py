@@ -166,7 +166,8 @@ def visible(alias: LiteralString) -> LiteralString:
 def seen(document: LiteralString) -> LiteralString:
     """The same of a document's id, which reads the document itself only where it lists no names; false if it is gone.
 
-    For what proposes candidates, of which many are looked at.
+    For what proposes candidates, of which many are looked at. Its planning takes longer than looking at a few hundred:
+    plan it once, by the indexes (`database.sessions.BY_INDEX`).
     """
     return f"""(
         select case when count(*) = 0
@@ -174,16 +175,6 @@ def seen(document: LiteralString) -> LiteralString:
             else coalesce(not bool_or(a.denied) filter (where jsonb_exists(%(viewer)s::jsonb, a.principal)), false) end
         from document_principals a where a.document_id = {document}
     )"""
-
-
-PLAN_SEEN: LiteralString = (
-    "set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)"
-)
-"""For a statement with `seen`, whose planning takes longer than looking at a few hundred candidates: one plan for all
-values, by the indexes even where the tables were small when it was made. Until the end of the transaction, or:"""
-PLAN_ANEW: LiteralString = (
-    "select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true)"
-)
 
 
 def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:

@@ -18,10 +18,11 @@ from psycopg import Connection
 
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.database.halves import HalfVector
+from retrieval.database.sessions import BY_INDEX
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.principals import PLAN_SEEN, seen
+from retrieval.principals import seen
 
 INDEX_FROM = 20_000
 """Rows of a partition from which an index is worth its upkeep; below it an exact scan is quick enough."""
@@ -82,10 +83,6 @@ _OF_NAMED: LiteralString = """
     select id, 1 - coalesce(nullif(distance, 'NaN'), 1) as score from found
     where (select count(*) from found) <= %(most)s order by distance + 0, id limit %(top_k)s
 """
-_TUNE_SEEN: LiteralString = (
-    "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true), "
-    + PLAN_SEEN
-)
 
 
 class PgVectorStore:
@@ -123,14 +120,12 @@ class PgVectorStore:
                 return [Match(row["id"], row["score"]) for row in rows]
             same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
+                seen_alone = where is not None and where.by_viewer_alone
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
-                if where is not None and where.by_viewer_alone:
-                    with self._db.transaction() as connection:
-                        connection.execute(_TUNE_SEEN, {"ef": settings["hnsw.ef_search"]})
-                        rows = self._nearest(connection, partition, params, where, exact=False)
-                else:
-                    with self._db.tuned(settings, plan_once=same_plan) as connection:
-                        rows = self._nearest(connection, partition, params, where, exact=False)
+                if seen_alone:
+                    settings |= BY_INDEX
+                with self._db.tuned(settings, plan_once=same_plan or seen_alone) as connection:
+                    rows = self._nearest(connection, partition, params, where, exact=False)
                 if len(rows) == top_k:
                     return [Match(row["id"], row["score"]) for row in rows]
             with self._db.tuned(plan_once=same_plan) as connection:

@@ -8,6 +8,7 @@ from typing import Any, LiteralString
 
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
+from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import DiscoveryRequest, Scope
 from retrieval.principals import EVERYONE, Viewer, group, user
@@ -62,7 +63,7 @@ async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = 
 def viewer_at_work(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
     """The same in a thread."""
     names = _names(name, groups)
-    with db.tuned() as connection:
+    with db.tuned(BY_INDEX) as connection:
         found = connection.execute(_OF_SCOPE, {**scopes.params(scope), "names": names}, prepare=True)
         return _viewer(name, names, found.fetchone())
 

@@ -19,6 +19,9 @@ from psycopg.rows import DictRow
 from retrieval.database.statements import ONCE, PLANS_SECONDS
 
 PLANS = "plan_cache_mode"
+SCANS = "enable_seqscan"
+BY_INDEX: Mapping[str, str] = MappingProxyType({SCANS: "off"})
+"""For statements that find rows by keys and are planned once: by the indexes, even where the tables were small then."""
 STATEMENT = "statement_timeout"
 
 
@@ -30,6 +33,8 @@ class ThreadConnection(Connection[DictRow]):
 
     def choose(self, settings: Mapping[str, str]) -> None:
         """From now on with these settings; plans made once are forgotten every `PLANS_SECONDS`, as tables grow."""
+        if self.chosen.get(SCANS, "on") != "on":
+            settings = {SCANS: "on", **settings}
         missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
         if missing:
             self.execute(_set("session", tuple(missing.items())), prepare=False)
@@ -44,7 +49,7 @@ class ThreadConnection(Connection[DictRow]):
 
     def usual(self, plans: str) -> None:
         """Plan as the pool made it."""
-        if self.chosen.get(PLANS, plans) != plans:
+        if self.chosen.get(PLANS, plans) != plans or self.chosen.get(SCANS, "on") != "on":
             self.choose({PLANS: plans})
 
     def end_after(self, milliseconds: str, usual: str) -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, LiteralString
 
-from psycopg import Connection
-
 from retrieval import principals
-from retrieval.database.database import Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.search import bm25
 from retrieval.search.bm25 import Scored, Terms
@@ -56,7 +55,7 @@ _CHUNKS: LiteralString = """
 
 
 def best(
-    connection: Connection[Row],
+    db: Database,
     ranking: Ranking,
     terms: Terms,
     n: int,
@@ -70,8 +69,6 @@ def best(
     ranking: of these terms. hint: of the share that matched before, and what matches now is noted there. among: what
     matches, if it is listed.
     """
-    if where.by_viewer_alone:
-        connection.execute("select " + principals.PLAN_SEEN)
     if among is not None and among.chunks is not None:
         return ranking.among(among.chunks).best(n)
     documents = among.documents if among is not None else None
@@ -79,12 +76,12 @@ def best(
     seen, size = 0, _first(n, among, hint)
     while len(found) < n:
         if seen + size > max(LOOK, 4 * n) and seen + size < len(ranking.ids):
-            connection.execute(principals.PLAN_ANEW)
             if among is None or documents is None or among.about > LISTED:
-                return bm25.best(connection, terms, n, where)
-            return ranking.among(_chunks(connection, documents)).best(n)
+                with db.transaction() as connection:
+                    return bm25.best(connection, terms, n, where)
+            return ranking.among(_chunks(db, documents)).best(n)
         part = ranking.best(seen + size)[seen:]
-        matching = _matching(connection, terms.partition, part, where, documents)
+        matching = _matching(db, terms.partition, part, where, documents)
         found += [one for one in part if one.chunk_id in matching]
         seen += len(part)
         if hint is not None and part:
@@ -95,15 +92,16 @@ def best(
     return [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)]
 
 
-def _chunks(connection: Connection[Row], documents: Sequence[str]) -> Numbers:
+def _chunks(db: Database, documents: Sequence[str]) -> Numbers:
     import numpy as np
 
-    rows = connection.execute(_CHUNKS, {"documents": list(documents)}, prepare=True, binary=True).fetchall()
+    with db.transaction() as connection:
+        rows = connection.execute(_CHUNKS, {"documents": list(documents)}, prepare=True, binary=True).fetchall()
     return np.frombuffer(rows[0]["ids"] or b"", ">i8").astype(np.int64)
 
 
 def _matching(
-    connection: Connection[Row],
+    db: Database,
     partition: int,
     part: Sequence[Scored],
     where: DocumentFilter,
@@ -111,18 +109,17 @@ def _matching(
 ) -> set[int]:
     """Which of them match. documents: those that do, if they are known."""
     chunks = literal(one.chunk_id for one in part)
-    if documents is not None:
+    if documents is None and where.viewer is not None and where.by_viewer_alone:
+        with db.tuned(BY_INDEX) as connection:
+            found = connection.execute(_SEEN, {**where.viewer.params(), "chunks": chunks}, prepare=True).fetchall()
+    elif documents is not None:
         values = {"documents": list(documents), "chunks": chunks}
-        return {row["id"] for row in connection.execute(_OF_DOCUMENTS, values, prepare=True).fetchall()}
-    if where.viewer is not None and where.by_viewer_alone:
-        values = {**where.viewer.params(), "chunks": chunks}
-        return {row["id"] for row in connection.execute(_SEEN, values, prepare=True).fetchall()}
-    condition, params = where.sql("d")
-    statement = _MATCHING.replace("FILTER", condition)
-    return {
-        row["id"]
-        for row in connection.execute(statement, {**params, "partition": partition, "chunks": chunks}).fetchall()
-    }
+        with db.transaction() as connection:
+            found = connection.execute(_OF_DOCUMENTS, values, prepare=True).fetchall()
+    else:
+        condition, params = where.sql("d")
+        found = db.rows(_MATCHING.replace("FILTER", condition), {**params, "partition": partition, "chunks": chunks})
+    return {row["id"] for row in found}
 
 
 def _first(n: int, among: Matching | None, hint: Hint | None) -> int:

@@ -13,6 +13,7 @@ from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.halves import HalfVector
 from retrieval.database.page_map import PLACED
+from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.search import bm25
@@ -250,7 +251,7 @@ def hydrate(
         params |= terms.params()
     if scope is not None:
         params |= scopes.params(scope)
-    with db.tuned() as connection:
+    with db.tuned(BY_INDEX if where is not None and where.by_viewer_alone else {}) as connection:
         return connection.execute(statement, params, prepare=True).fetchall()
 
 

@@ -26,6 +26,7 @@ from retrieval import finding
 from retrieval.access import viewers
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
+from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
@@ -341,15 +342,14 @@ class _Search:
             return _Words(keyword.Terms(self.partition))
         where, hint = self.reach.where, self.reach.hint
         with self.clock("keyword_ms"):
-            with self.db.tuned() as connection:
+            with self.db.tuned(BY_INDEX if where is not None and where.by_viewer_alone else {}) as connection:
                 terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
                 if not terms.names:
                     return _Words(terms)
                 ranking = rank(connection, terms, near)
             if where is None or not where.narrows():
                 return _Words(terms, ranking.with_near(ranking.best(wanted)))
-            with self.db.transaction() as connection:
-                best = filtered.best(connection, ranking, terms, wanted, where, hint=hint, among=self.reach.among)
+            best = filtered.best(self.db, ranking, terms, wanted, where, hint=hint, among=self.reach.among)
             return _Words(terms, ranking.with_near(best))
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:

@@ -12,6 +12,7 @@ from connectors.vectors import pgvector
 from retrieval import principals
 from retrieval.access import groups, viewers
 from retrieval.access.documents import set_document_access
+from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer, seen, visible
@@ -179,8 +180,7 @@ def test_candidates_are_chosen_by_the_rule_itself(library):
 def test_names_are_looked_up_by_their_index_while_there_are_few(library):
     for n in range(3):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
-    with library.db.transaction() as connection:
-        connection.execute("select " + principals.PLAN_SEEN)
+    with library.db.tuned(BY_INDEX) as connection:
         asked = "explain select " + seen("v.document_id") + " from vectors v where v.partition_id = 1"
         plan = "\n".join(row["QUERY PLAN"] for row in connection.execute(asked, Viewer("ada", ("u:ada",)).params()))
     assert "document_principals_pkey" in plan, plan

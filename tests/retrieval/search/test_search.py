@@ -324,7 +324,8 @@ def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share,
         with library.db.transaction() as connection:
             terms = bm25.terms(connection, library.partition, "wing layer", "english")
             expected = bm25.best(connection, terms, number, where)
-            found = filtered.best(connection, rank(connection, terms), terms, number, where)
+            ranking = rank(connection, terms)
+        found = filtered.best(library.db, ranking, terms, number, where)
         assert [(one.chunk_id, one.rank) for one in found] == [(one.chunk_id, one.rank) for one in expected]
         assert [one.score for one in found] == pytest.approx([one.score for one in expected])
 
