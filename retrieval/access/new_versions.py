@@ -91,21 +91,38 @@ _COME: LiteralString = """
 _ARCHIVES: LiteralString = """
     select distinct archive_id as id from documents where archive_id = any(%(documents)s) and deleted_at is null
 """
+ARCHIVE_HASH = "archiveHash"
+"""Property of a document that was packed into another: the digest of the file that its content came out of, in hex. It
+goes with the content, whatever run ingests that again."""
+CAME_OUT_OF: LiteralString = """coalesce(d.properties ->> 'archiveHash', (
+    select encode(a.raw_hash, 'hex') from run_documents m join run_documents a using (job_run_id)
+    where m.document_id = d.id and m.generation = d.latest_generation and a.document_id = d.archive_id limit 1
+))"""
+"""The same of document `d`. What an older release has unpacked lacks it: then it is that of its archive in its own run,
+and null if it was ingested again without its archive."""
+_SHOWS: LiteralString = (
+    "coalesce("
+    + CAME_OUT_OF
+    + """ = (
+    select encode(m.raw_hash, 'hex') from run_documents m
+    where m.document_id = a.id and m.generation = a.active_generation limit 1
+), false)"""
+)
+"""Whether `d` shows what is packed into the content that its archive `a` shows."""
 _BELOW: LiteralString = """
     with recursive packed as (
-        select d.*, 1 as depth, d.latest_generation >= least(a.active_generation, a.latest_generation) as is_shown
+        select d.*, 1 as depth, a.access -> 'next' as said, SHOWS as is_shown
         from documents d join documents a on a.id = d.archive_id
         where a.id = any(%(documents)s) and d.deleted_at is null
         union all
-        select d.*, p.depth + 1,
-               p.is_shown and d.latest_generation >= least(p.active_generation, p.latest_generation)
-        from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
+        select d.*, a.depth + 1, a.said, a.is_shown and SHOWS
+        from documents d join packed a on d.archive_id = a.id where d.deleted_at is null
     )
     select id, access, access_at, access_reason, updated_at, depth from packed d
-    where not (%(same)s and d.access ? 'next' and d.is_shown) order by depth, id
-"""
-"""What is packed into the documents, at any depth; with `same` without what waits for the version that they show, and
-shows what that holds of it: content came with neither generation where the other one is greater."""
+    where not (%(same)s and coalesce(d.access -> 'next' = d.said, false) and d.is_shown) order by depth, id
+""".replace("SHOWS", _SHOWS)
+"""What is packed into the documents, at any depth; with `same` without what waits for the same statement as they do and
+shows what they hold of it."""
 BACK: LiteralString = """
     update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
         updated_at = %(updated_at)s where id = %(id)s

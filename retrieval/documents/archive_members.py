@@ -64,7 +64,7 @@ MEMBERS_OF_ANY: LiteralString = """
 
 PLACE: LiteralString = """
     coalesce((select jsonb_object_agg(key, value) from jsonb_each(m.properties)
-              where key in ('archivePath', 'archiveDepth', 'archiveRoot')), '{}')
+              where key in ('archivePath', 'archiveDepth', 'archiveRoot', 'archiveHash')), '{}')
 """
 """What a later run needs to know of an entry `m` that was packed into another."""
 

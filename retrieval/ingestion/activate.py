@@ -39,7 +39,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                         'listedVersion', m.properties -> 'listedVersion',
                         'sourceVersion', m.properties -> 'sourceVersion',
                         'path', m.properties -> 'path', 'url', m.properties -> 'url',
-                        'owner', m.properties -> 'owner')),
+                        'owner', m.properties -> 'owner', 'archiveHash', m.properties -> 'archiveHash')),
                     accepted_bytes = null, synced_at = now(), updated_at = now()
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                             %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],

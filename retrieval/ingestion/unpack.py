@@ -74,7 +74,7 @@ _RECORD: LiteralString = (
                       as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
     ),
     archive as (
-        select d.*, r.generation, r.properties as known from documents d
+        select d.*, r.generation, encode(r.raw_hash, 'hex') as hash from documents d
         join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
         where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
         for no key update of d
@@ -101,11 +101,15 @@ _RECORD: LiteralString = (
                                raw_size, properties)
     select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
            l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
-                                          %(root_name)s::text, %(root)s::text)
+                                          %(root_name)s::text, %(root)s::text, %(hash_name)s::text, a.hash)
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
 )
+_IN_PART: LiteralString = """
+    update run_documents set fingerprint = null where job_run_id = %(run)s and document_id = %(archive)s
+"""
+"""What was left alone comes with the same file when that is ingested again."""
 _UNUSED: LiteralString = """
     insert into sweeps (partition_id, kind, file_key)
     select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
@@ -144,9 +148,12 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored], vi
         "level": int(item.properties.get(LEVEL, 0)) + 1,
         "root_name": ROOT,
         "root": _root(item),
+        "hash_name": new_versions.ARCHIVE_HASH,
     }
     visible, params = principals.condition(viewer, "documents")
-    connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params})
+    recorded = connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params}).rowcount
+    if viewer is not None and recorded < len(kept):
+        connection.execute(_IN_PART, values)
     connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
 

@@ -13,6 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.maintenance import copies
@@ -57,7 +58,9 @@ TABLES: Mapping[str, LiteralString] = {
     "jobs": "select to_jsonb(j) as row from jobs j join partitions p on p.id = j.partition_id"
     " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _CHOSEN + ") d)"
     " order by j.created_at, j.id",
-    "documents": "select to_jsonb(d) as row from (" + _CHOSEN + ") d order by d.created_at, d.id",
+    "documents": "select to_jsonb(d) || case when d.archive_id is null then '{}' else jsonb_build_object('properties',"
+    " d.properties || jsonb_build_object('archiveHash', coalesce(" + new_versions.CAME_OUT_OF + ", ''))) end as row"
+    " from (" + _CHOSEN + ") d order by d.created_at, d.id",
     "run_documents": _MEMBERS,
     "connection_documents": "select to_jsonb(h) as row from connection_documents h"
     " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",

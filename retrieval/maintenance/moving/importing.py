@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 
@@ -35,6 +35,13 @@ T = TypeVar("T")
 _PART = 1 << 20
 _READ_BACK_SECONDS = 60.0
 _NO_TOKENS = "It was imported without its tokens: authorize it again."
+
+
+_HELD: LiteralString = """
+    update documents d set properties = d.properties || jsonb_build_object(%(hash)s::text, encode(m.raw_hash, 'hex'))
+    from documents a join run_documents m on m.document_id = a.id and m.generation = a.active_generation
+    where d.id = any(%(held)s) and a.id = d.archive_id and m.raw_hash is not null
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,10 @@ class _Import(Carrying):
         self._jobs: dict[str, parts.Job] = {}
         self._documents: dict[str, parts.Document] = {}
         self._names: dict[str, str] = {}
-        self._shown: dict[str, tuple[int, str]] = {}
-        """Of each document, as it was, the generation that its content came with, or one after it, and its job."""
+        self._shown: dict[str, int] = {}
+        """Of each document, as it was, the generation that its content came with, or one after it."""
+        self._held: list[str] = []
+        """What is packed into documents and shows what these hold of it, of an older export."""
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
@@ -121,9 +130,7 @@ class _Import(Carrying):
             if not all(isinstance(name, str) and parts.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
-            self._shown |= {
-                row["id"]: (min(row["active_generation"], row["latest_generation"]), row["job_id"]) for row in page
-            }
+            self._shown |= {row["id"]: min(row["active_generation"], row["latest_generation"]) for row in page}
             taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
             self._renamed |= taken is not None
         if self._renamed:
@@ -211,7 +218,8 @@ class _Import(Carrying):
                         "connection_id": self._connections.get(row["connection_id"]),
                         "archive_id": self._names.get(row["archive_id"]),
                         "active_generation": job.number if visible else 0,
-                        "latest_generation": self._latest(row, job.number) if visible else 0,
+                        "latest_generation": job.number if visible else 0,
+                        "properties": self._properties(row),
                         "access": new_versions.after(row["access"], job.number),
                         "raw_key": None,
                         "parsed_key": None,
@@ -229,12 +237,16 @@ class _Import(Carrying):
             ]
             self._insert("connection_documents", pairs)
 
-    def _latest(self, row: Mapping[str, Any], number: int) -> int:
-        """What is packed into a document shows what that holds of it, or does not, as before."""
-        if (archive := self._shown.get(row["archive_id"])) is None:
-            return number
-        content, job = archive
-        return max(number, self._jobs[job].number) if row["latest_generation"] >= content else 0
+    def _properties(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """With what is packed into a document goes whose content it came out of. Older exports do not tell it: what is
+        of the document's version by its number came out of what that shows, the rest of something else."""
+        properties: Mapping[str, Any] = row["properties"]
+        content = self._shown.get(row["archive_id"])
+        if content is None or new_versions.ARCHIVE_HASH in properties:
+            return properties
+        if row["latest_generation"] >= content:
+            self._held.append(self._names[row["id"]])
+        return {**properties, new_versions.ARCHIVE_HASH: ""}
 
     def _place_files(self, row: Mapping[str, Any]) -> None:
         self._db.rows(
@@ -306,6 +318,7 @@ class _Import(Carrying):
                     }
                 )
             self._insert("run_documents", rows)
+        self._db.rows(_HELD, {"held": self._held, "hash": new_versions.ARCHIVE_HASH})
 
     def _read_chunks(self) -> int:
         """Chunks in the order of their ids, so that equal scores are in the same order as before."""

@@ -7,8 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from flows import steps
+from retrieval.ingestion import items, results, unpack
+from retrieval.jobs import batches
+from retrieval.statuses import Stage
 from tests.api.routes.test_access import NOBODY, listed, names, set_access
-from tests.flows.ingestion.test_unpack import packed
+from tests.flows.configured import STEPS
+from tests.flows.ingestion.test_unpack import leased, packed
 from tests.flows.ingestion.test_unpack import work as work_off
 
 OLD, NEW = "The old words are about whales.", "The new words are about herons."
@@ -186,7 +191,8 @@ def test_the_same_text_for_more_people_is_theirs_without_a_new_version(org, spac
 
 
 @pytest.mark.decision("H462")
-def test_what_is_packed_into_a_file_waits_for_its_own_new_version(org, space, work):
+@pytest.mark.parametrize("older", [False, True])
+def test_what_is_packed_into_a_file_waits_for_its_own_new_version(older, org, space, work, api_db):
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), users("ada", "bob"))
     work()
     assert texts(org, space, "bob") >= {OLD, "Two stays."}
@@ -197,6 +203,8 @@ def test_what_is_packed_into_a_file_waits_for_its_own_new_version(org, space, wo
     assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "cyd")
     assert OLD in texts(org, space, "bob")
     assert OLD not in texts(org, space, "cyd")
+    if older:
+        unpacked_by_the_release_before(api_db)
     upload(org, space, "a.zip", broken, users("bob", "cyd", "dan"))
     work()
     assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "dan")
@@ -343,3 +351,94 @@ def test_the_run_of_a_version_from_before_is_called_as_the_document_is_now(org, 
     assert called() == ["Plan", "Plan to close Bremen"]
     assert called("ada") == called("bob") == ["Plan", "Plan"]
     assert (called(q="bremen"), called("bob", q="bremen")) == (["Plan to close Bremen"], [])
+
+
+@pytest.mark.decision("H590")
+@pytest.mark.decision("H591")
+@pytest.mark.parametrize("older", [False, True])
+def test_a_member_that_a_user_left_alone_and_that_is_resynced_is_not_taken_for_what_the_archive_holds(
+    older, org, space, work, api_db, monkeypatch
+):
+    """`older`: the release before unpacked it, and lets the archive pass for unchanged."""
+    if older:
+        monkeypatch.setattr(unpack, "_IN_PART", "select")
+    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
+    work()
+    set_access(org, space, users("ada"), "a.zip/hidden.txt")
+    bobs = packed([("open.txt", b"Opened."), ("hidden.txt", NEW.encode())])
+    upload(org, space, "a.zip", bobs, **{"X-On-Behalf-Of": "bob"})
+    work()
+    if older:
+        unpacked_by_the_release_before(api_db)
+    resync(org, space, "a.zip/hidden.txt")
+    work()
+    assert texts(org, space, "ada") >= {OLD}
+    upload(org, space, "a.zip", bobs, users("bob"))
+    assert OLD not in texts(org, space, "bob")
+    work()
+    assert OLD not in texts(org, space, "bob")
+    assert texts(org, space, "bob") >= {"Opened."}
+    assert (NEW in texts(org, space, "bob")) != older
+    assert texts(org, space, "ada") == set()
+
+
+@pytest.mark.decision("H590")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, space, work, api_db):
+    """The archive failed after it was unpacked. Then its bytes from before come again, which do not hold the text."""
+    first = packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")])
+    upload(org, space, "a.zip", first, users("ada"))
+    work()
+    upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]))
+    failing(org, api_db, "a.zip")
+    assert NEW in texts(org, space, "ada")
+    if again:
+        resync(org, space, "a.zip/one.txt")
+        work()
+    upload(org, space, "a.zip", first, users("ada", "bob"))
+    work()
+    assert "a.zip" in names(org.client, space, "bob")
+    assert "Two stays." in texts(org, space, "bob")
+    assert NEW not in texts(org, space, "bob")
+
+
+@pytest.mark.decision("H590")
+def test_a_member_that_was_left_alone_waits_for_what_was_said_of_itself(org, space, work):
+    """Cyd gives Bob the archive, and what is hidden from both stays as it was: said of a version that never came."""
+    data = packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())])
+    upload(org, space, "a.zip", data)
+    work()
+    set_access(org, space, users("ada"), "a.zip/hidden.txt")
+    upload(org, space, "a.zip", packed([("hidden.txt", NEW.encode())]), users("ada", "cyd"))
+    cancel(org, space, listed_by_name(org, space)["a.zip"]["ingestJobRun"]["id"])
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["a.zip"]}}
+    given = {**body, "data": {"access": users("bob", "cyd")}}
+    assert org.client.patch("/v1/documents", json=given, headers={"X-On-Behalf-Of": "cyd"}).status_code == 200
+    upload(org, space, "a.zip", data, users("bob"), **{"X-On-Behalf-Of": "bob"})
+    work()
+    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
+    assert texts(org, space, "ada") == {OLD}
+
+
+def unpacked_by_the_release_before(db):
+    db.rows("update documents set properties = properties - 'archiveHash'")
+    db.rows("update run_documents set properties = properties - 'archiveHash'")
+
+
+def resync(org, space, name):
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": [name]}}
+    answer = org.client.post("/v1/documents/resync", json=body)
+    assert answer.json()["data"]["itemsQueued"] == 1, answer.text
+
+
+def failing(org, db, name):
+    """Take what waits to its end, but for this document, which fails once it is known what is packed into it."""
+    lease = leased(SimpleNamespace(db=db))
+    while windows := items.windows(db, lease, documents=64, size=1 << 24):
+        for window in windows:
+            for step in STEPS:
+                step(steps.Work(db, org.ring, lease, window))
+                parsed = items.at_stage(db, lease, window, Stage.PARSED)
+                items.fail(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
+        results.settle(db, lease)
+    batches.finish(db, lease)
