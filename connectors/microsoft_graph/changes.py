@@ -199,6 +199,12 @@ def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict
     return dict(answer.body) if answer.status == 200 else None
 
 
+def version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
+    """As a listing names it now; "" if the item cannot be had."""
+    item = _item(graph, tokens, drive, item_id)
+    return items.version(item) if item else ""
+
+
 def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
     """What an item is at this moment, and its content. Skippable if it cannot be had."""
     answer = here.get(drive.at(item_id))

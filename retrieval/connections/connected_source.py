@@ -118,8 +118,15 @@ class Connected:
         return sync.would_leave(self._db, request, departed, moved=moved)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        raw = self._connector.fetch(self._tokens(request), item, to)
-        return None if raw is None else sanitize.content(raw, item.name)
+        tokens = self._tokens(request)
+        raw = self._connector.fetch(tokens, item, to)
+        if raw is None:
+            return None
+        if sync.state(self._db, tokens.connection_id).shares:
+            access = shares.of(self._connector, tokens, item.external_id)
+            its = {"connection_id": tokens.connection_id, "run": request.job_run_id, "source": request.source}
+            shares.note_fetched(self._db, **its, external_id=item.external_id, access=access)
+        return sanitize.content(raw, item.name)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
@@ -159,8 +166,11 @@ class Connected:
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
             noted = partial(sync.note, request=request, listed=listed, departed=left, had=had, viewer=viewer)
-            versions = {item.external_id: item.version for item in here}
-            note = partial(_shared, noted, request, self._accesses(tokens, listed), versions) if has_shares else noted
+            note = noted
+            if has_shares:
+                accesses = self._accesses(tokens, listed)
+                versions = self._certain(tokens, request, accesses, {item.external_id: item.version for item in here})
+                note = partial(_shared, noted, request, accesses, versions)
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
             yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
@@ -169,6 +179,22 @@ class Connected:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
             found = pool.map(lambda one: shares.of(self._connector, tokens, one), external_ids)
             return dict(zip(external_ids, found, strict=True))
+
+    def _certain(
+        self,
+        tokens: ConnectionTokens,
+        request: DiscoveryRequest,
+        accesses: Mapping[str, SourceAccess],
+        versions: Mapping[str, str],
+    ) -> Mapping[str, str]:
+        """The listed versions that were the service's still when it had told whom it shows them: content that changed
+        between the listing and that answer may have been shared for what it is since."""
+        asked = shares.otherwise(self._db, tokens.connection_id, request.source, accesses, versions)
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="versions") as pool:
+            now = dict(
+                zip(asked, pool.map(lambda one: shares.version(self._connector, tokens, one), asked), strict=True)
+            )
+        return {one: version for one, version in versions.items() if now.get(one, version) == version}
 
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor

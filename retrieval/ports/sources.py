@@ -160,3 +160,7 @@ class Sharing(Protocol):
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         """With what it inherits from the folders above. Skippable, with the reason, where it cannot be told."""
         ...
+
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        """The version that a listing would name now; another, or "", where that cannot be told."""
+        ...

@@ -65,8 +65,16 @@ class Box:
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         return sharing.access(self.client, tokens, external_id, self.folders)
 
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        try:
+            return files.version(self.client.file(tokens, external_id))
+        except (Missing, Closed):
+            return ""
+
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        return files.fetch(self.client, tokens, item.external_id, to)
+        raw = files.fetch(self.client, tokens, item.external_id, to)
+        self.folders.clear()  # whom a file is shown is asked once more when it is there
+        return raw
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         try:

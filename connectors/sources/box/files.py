@@ -25,9 +25,7 @@ def item(entry: BoxItem) -> SourceItem:
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
     above = tuple(folder.id for folder in entry.path_collection.entries) if entry.path_collection else ()
-    return SourceItem(
-        entry.id, entry.name or entry.id, kind, _version(entry), properties=properties(entry), above=above
-    )
+    return SourceItem(entry.id, entry.name or entry.id, kind, version(entry), properties=properties(entry), above=above)
 
 
 def is_gone(entry: BoxItem) -> bool:
@@ -60,9 +58,7 @@ def fetch(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> Ra
         raise Skippable(
             "Box does not let this account download the file: ask its owner for more than a preview."
         ) from error
-    raw = RawContent(
-        to, entry.name or entry.id, got.media_type, got.size, _version(entry), properties=properties(entry)
-    )
+    raw = RawContent(to, entry.name or entry.id, got.media_type, got.size, version(entry), properties=properties(entry))
     return _as_markdown(raw) if _is_note(entry) else raw
 
 
@@ -95,5 +91,5 @@ def _is_note(entry: BoxItem) -> bool:
     return (entry.name or "").lower().endswith(NOTE)
 
 
-def _version(entry: BoxItem) -> str:
+def version(entry: BoxItem) -> str:
     return entry.sha1 or entry.etag or ""

@@ -64,5 +64,8 @@ class Dropbox:
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         return sharing.access(self.client, tokens, external_id)
 
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        return files.version(self.client, tokens, external_id)
+
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         return files.gone(self.client, tokens, external_id)

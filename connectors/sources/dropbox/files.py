@@ -68,6 +68,21 @@ def fetch(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: P
     return client.ask(tokens, request)
 
 
+def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> str:
+    """As a listing names it now; "" if the file cannot be reached."""
+
+    def request(sdk: Any) -> str:
+        from dropbox.exceptions import ApiError
+
+        try:
+            found = item(sdk.files_get_metadata(external_id))
+        except ApiError:
+            return ""
+        return found.version if isinstance(found, SourceItem) else ""
+
+    return client.ask(tokens, request)
+
+
 def gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
     """Whether a file cannot be reached any more: deleted, or in a shared folder that was left."""
 

@@ -85,6 +85,14 @@ class GoogleDrive:
 
         return sharing.access(self._drive(tokens), external_id)
 
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        from connectors.sources.google_drive import items
+
+        try:
+            return items.version(self._drive(tokens).file(external_id, "id,md5Checksum,headRevisionId,modifiedTime"))
+        except Skippable:
+            return ""
+
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         """Always the content: what has not changed since is known from the listing, and not asked for."""
         from connectors.sources.google_drive import content as google_drive_content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,19 @@ class Notion:
         if tokens.connection_id not in self.people:
             self.people[tokens.connection_id] = sharing.access(lambda request: self.wire.ask(tokens, request))
         return self.people[tokens.connection_id]
+
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        page_id, _, block_id = external_id.partition("/")
+
+        def request(client: Any, token: str) -> Any:
+            if block_id:
+                return client.blocks.retrieve(block_id, auth=token)
+            return client.pages.retrieve(page_id, auth=token)
+
+        try:
+            return pages.version(self.wire.ask(tokens, request), datetime.now(UTC))
+        except (Missing, Unfit, Closed):
+            return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:

@@ -54,6 +54,9 @@ class OneDrive:
         drive, its = home or changes.home(self.graph, tokens, MINE, external_id)
         return sharing.access(self.graph, tokens, drive, its)
 
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        return changes.version(self.graph, tokens, MINE, external_id)
+
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))
 

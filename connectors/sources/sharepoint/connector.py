@@ -63,6 +63,10 @@ class SharePoint:
         drive, _, item_id = external_id.partition("/")
         return sharing.access(self.graph, tokens, Drive.of(drive), item_id)
 
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        drive, _, item_id = external_id.partition("/")
+        return changes.version(self.graph, tokens, Drive.of(drive), item_id)
+
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")
         raw = self.graph.call(tokens, lambda here: changes.fetched(here, Drive.of(drive), item_id, to))

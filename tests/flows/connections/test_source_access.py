@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 from retrieval.access import viewers
+from retrieval.connections import shares
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Access
 from tests.connectors.sources.test_connectors import ACCOUNTS
@@ -287,3 +288,91 @@ def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_e
     account.grant(one)
     space.ingest()
     assert shown_to(space, BOB) == ""
+
+
+@pytest.mark.decision("H592")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_a_file_that_changes_and_is_shared_after_it_was_listed_shows_nobody_else_what_it_was(
+    space, account, monkeypatch
+):
+    one = account.put("it.txt", "Not for Bob.")
+    space.ingest()
+    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(one, "For Bob."), account.grant(one, BOB)))
+    space.ingest()
+    assert shown_to(space, OWNER) == "Not for Bob."
+    assert shown_to(space, BOB) == ""
+    space.ingest()
+    assert shown_to(space, OWNER) == shown_to(space, BOB) == "For Bob."
+
+
+@pytest.mark.decision("H592")
+@pytest.mark.parametrize("account", ["NOTION"], indirect=True)
+def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypatch):
+    one = account.put("it", "Not for Bob.")
+    space.ingest()
+    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(one, "For Bob."), account.people.append(BOB)))
+    space.ingest()
+    assert "Not for Bob." in shown_to(space, OWNER)
+    assert shown_to(space, BOB) == ""
+    space.ingest()
+    assert "For Bob." in shown_to(space, BOB)
+
+
+@pytest.mark.decision("H592")
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_see_it_then(known, space, account):
+    if known:
+        one = account.put("it.txt", "First.")
+        space.ingest()
+        account.change(one, "For Bob.")
+    else:
+        one = account.put("it.txt", "For Bob.")
+    account.grant(one, BOB)
+    run = space.request()
+    space.take(leased(space), before=once("fetch", lambda: (account.grant(one), account.change(one, "Not for Bob."))))
+    assert space.run(run).failed == []
+    assert shown_to(space, OWNER) == "Not for Bob."
+    assert shown_to(space, BOB) == ""
+    account.grant(one, BOB)
+    space.ingest()
+    assert shown_to(space, BOB) == "Not for Bob."
+
+
+@pytest.mark.decision("H592")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_what_is_resynced_after_it_was_withdrawn_is_shown_to_who_may_see_it_then(space, account):
+    one = account.put("it.txt", "For Bob.")
+    account.grant(one, BOB)
+    space.ingest()
+    account.grant(one, EVE)
+    account.change(one, "Not for Bob.")
+    (document,) = space.db.rows("select id from documents where connection_id = %(id)s", {"id": space.connection})
+    space.resync(document_ids=(document["id"],))
+    space.work()
+    assert shown_to(space, OWNER) == "Not for Bob."
+    assert shown_to(space, BOB) == ""
+    space.ingest()
+    assert shown_to(space, EVE) == "Not for Bob."
+
+
+def once(step, change):
+    done = []
+
+    def before(name):
+        if name == step and not done:
+            done.append(change())
+
+    return before
+
+
+def before_sharing_is_asked_for(monkeypatch, change):
+    """Have something change between a listing's page and the first question of whom its items are shown."""
+    ask, changed = shares.of, []
+
+    def of(*asked):
+        if not changed:
+            changed.append(change())
+        return ask(*asked)
+
+    monkeypatch.setattr(shares, "of", of)

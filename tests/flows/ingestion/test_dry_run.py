@@ -271,6 +271,22 @@ def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
     assert (report["create"], report["update"], report["remove"], report["unchanged"]) == (1, 1, 1, seen_again)
 
 
+@pytest.mark.decision("H592")
+@pytest.mark.parametrize("account", ["BOX"], indirect=True)
+def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as space:
+        watch(space, monkeypatch)
+        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+        one = account.put("it.txt", "For Bob.")
+        account.grant(one, "bob@example.com")
+        space.ingest()
+        account.grant(one)
+        account.change(one, "Not for Bob.")
+        assert report_of(space, "BOX", {}, connection_id=space.connection)["update"] == 1
+        (row,) = db.rows("select access from documents where connection_id = %(id)s", {"id": space.connection})
+        assert "bob@example.com" in row["access"]["users"]
+
+
 @pytest.mark.decision("H264")
 def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch):
     """Three thousand tokens a request: not as many texts as a call could hold."""
