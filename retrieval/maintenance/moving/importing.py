@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -35,13 +35,6 @@ T = TypeVar("T")
 _PART = 1 << 20
 _READ_BACK_SECONDS = 60.0
 _NO_TOKENS = "It was imported without its tokens: authorize it again."
-
-
-_HELD: LiteralString = """
-    update documents d set properties = d.properties || jsonb_build_object(%(hash)s::text, encode(m.raw_hash, 'hex'))
-    from documents a join run_documents m on m.document_id = a.id and m.generation = a.active_generation
-    where d.id = any(%(held)s) and a.id = d.archive_id and m.raw_hash is not null
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +94,7 @@ class _Import(Carrying):
         self._names: dict[str, str] = {}
         self._shown: dict[str, int] = {}
         """Of each document, as it was, the generation that its content came with, or one after it."""
-        self._held: list[str] = []
-        """What is packed into documents and shows what these hold of it, of an older export."""
+        self._held: list[str] = []  # of what is packed into documents, and shows what these hold of it
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
@@ -238,8 +230,7 @@ class _Import(Carrying):
             self._insert("connection_documents", pairs)
 
     def _properties(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """With what is packed into a document goes whose content it came out of. Older exports do not tell it: what is
-        of the document's version by its number came out of what that shows, the rest of something else."""
+        """With what was packed goes what it came out of. Older exports tell it by the numbers of versions alone."""
         properties: Mapping[str, Any] = row["properties"]
         content = self._shown.get(row["archive_id"])
         if content is None or new_versions.ARCHIVE_HASH in properties:
@@ -318,7 +309,7 @@ class _Import(Carrying):
                     }
                 )
             self._insert("run_documents", rows)
-        self._db.rows(_HELD, {"held": self._held, "hash": new_versions.ARCHIVE_HASH})
+        self._db.rows(parts.HELD, {"held": self._held, "hash": new_versions.ARCHIVE_HASH})
 
     def _read_chunks(self) -> int:
         """Chunks in the order of their ids, so that equal scores are in the same order as before."""
