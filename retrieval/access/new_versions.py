@@ -168,3 +168,14 @@ def come(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, sa
 def had(row: Row) -> dict[str, Any]:
     """The parameters of BACK."""
     return {**row, "access": row["access"] and json.dumps(row["access"])}
+
+
+def told(value: LiteralString, entry: LiteralString, run: LiteralString) -> LiteralString:
+    """SQL: what is known of a version of document `d`, as a user is told it who may see the document: null of versions
+    from before it was said whom the document is for, but for what is shown or newest. Of those nobody knows any more.
+
+    `entry`, `run`: the aliases of the version's row in `run_documents` and of its run.
+    """
+    return f"""case when d.access_at is null or d.access_at <= {run}.created_at or d.job_run_id = {run}.id
+        or {entry}.generation between least(d.active_generation, d.latest_generation) and d.latest_generation
+        then {value} end"""

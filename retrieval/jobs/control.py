@@ -93,7 +93,8 @@ _MATCHES: LiteralString = (
 """What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
 
 _LIST: LiteralString = (
-    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    "select r.id, r.number, r.job_id, r.status as status, r.created_at, r.updated_at as updated_at, r.timings,"
+    " b.flow_run_id,"
     " counted.progress, "
     + names.COLUMNS
     + ","
@@ -106,7 +107,9 @@ _LIST: LiteralString = (
             select p.id from partitions p
             join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
             where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-        ) and (%(status)s::text is null or r.status = %(status)s)
+        ) and (%(status)s::text is null or """
+    + run_progress.OF_STATUS
+    + """)
           and (%(after)s::bigint is null or r.number < %(after)s) and (%(source)s::text is null or coalesce("""
     + job_config.TRIED
     + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s)) and """

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin, principals
 from retrieval.access import documents as access
+from retrieval.access import new_versions
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
@@ -21,7 +22,7 @@ from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.statuses import WAITING, DocumentStatus
+from retrieval.statuses import WAITING, DocumentStatus, RunStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
 """NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs seconds, no job run."""
@@ -207,7 +208,7 @@ async def read(
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
     statement, params = names.seen(_READ, viewer)
-    statement = statement.replace("SEEN", "" if viewer is None else _SEEN)
+    statement = statement.replace(_DOCUMENTS, _DOCUMENTS if viewer is None else _SEEN)
     values = {**params, **scopes.params(scope), "run": job_run_id, "most": most}
     row = await db.async_row(statement, values, plan_once=True)
     if row is None:
@@ -219,10 +220,17 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
 
 
+_DOCUMENTS: LiteralString = "select m.* from run_documents m where m.job_run_id = r.id"
+_SEEN: LiteralString = (
+    "select m.document_id, m.status, m.position, "
+    + new_versions.told("m.error", "m", "r")
+    + " as error from run_documents m left join documents d on d.id = m.document_id where m.job_run_id = r.id and "
+    + run_progress.shown("m")
+)
 _READ: LiteralString = (
-    "select r.id, r.status, "
+    "select r.id, r.status as status, "
     + job_config.connection_of()
-    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    + " as connection_id, r.created_at, r.updated_at as updated_at, r.timings, b.flow_run_id,"
     " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
     + breakers.OF_RUN
     + " as breaker, "
@@ -231,8 +239,9 @@ _READ: LiteralString = (
     + run_outcome.OUTCOME
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
-            from (select * from run_documents m where job_run_id = r.id SEEN
-                  order by status = 'FAILED' desc, status = 'SUCCESS', position limit %(most)s::bigint) d) as documents
+            from ("""
+    + _DOCUMENTS
+    + """ order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position limit %(most)s::bigint) d) as documents
     from job_runs r
     join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
@@ -243,7 +252,6 @@ _READ: LiteralString = (
     + " where r.id = %(run)s"
 )
 
-_SEEN: LiteralString = "and " + run_progress.shown("m")
 
 _GROUPS: Mapping[str, str] = {
     DocumentStatus.PROCESSING: "processing",
@@ -264,7 +272,7 @@ def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
         row["updated_at"],
         row["timings"],
         row["flow_run_id"] if viewer is None else None,
-        row["waits"],
+        row["waits"] and (viewer is None or row["status"] != RunStatus.COMPLETED),
         row["tried"] or row["source"],
         row["connection_id"],
         row["progress"],

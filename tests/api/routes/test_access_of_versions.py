@@ -442,3 +442,95 @@ def failing(org, db, name):
                 items.fail(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
         results.settle(db, lease)
     batches.finish(db, lease)
+
+
+def run_as(org, space, run, user=None):
+    headers = {"X-On-Behalf-Of": user} if user else {}
+    answer = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def runs_as(org, space, user=None, **more):
+    headers = {"X-On-Behalf-Of": user} if user else {}
+    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **more}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return {one["id"]: one for one in answer.json()["data"]["ingestJobRuns"]}
+
+
+@pytest.mark.decision("H593")
+def test_a_run_is_over_for_a_user_once_nothing_that_the_user_may_see_is_open(org, space, work, api_db):
+    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
+    work()
+    set_access(org, space, users("ada"), "a.zip/hidden.txt")
+    upload(org, space, "a.zip", packed([("open.txt", b"Opened."), ("hidden.txt", NEW.encode())]))
+    (run,) = [run for run, one in runs_as(org, space).items() if one["status"] == "QUEUED"]
+    assert runs_as(org, space, "bob")[run]["status"] == "QUEUED"
+    lease = leased(SimpleNamespace(db=api_db))
+    told, hidden = [], {"ada": "PROCESSING", "bob": "COMPLETED", None: "PROCESSING"}
+    while windows := items.windows(api_db, lease, documents=1, size=1 << 24):
+        for step in STEPS:
+            step(steps.Work(api_db, org.ring, lease, windows[0]))
+            results.settle(api_db, lease)
+        told.append({user: run_as(org, space, run, user) for user in (None, "ada", "bob")})
+        listed_runs = {user: runs_as(org, space, user, status="PROCESSING") for user in (None, "ada", "bob")}
+        assert {user: run in found for user, found in listed_runs.items()} == {
+            user: seen["status"] == "PROCESSING" for user, seen in told[-1].items()
+        }
+        if {user: seen["status"] for user, seen in told[-1].items()} == hidden:
+            break
+    assert {user: seen["status"] for user, seen in told[-1].items()} == hidden
+    assert run in runs_as(org, space, "bob", outcome="SUCCEEDED")
+    before = told[-1]["bob"]
+    while windows := items.windows(api_db, lease, documents=1, size=1 << 24):
+        for step in STEPS:
+            step(steps.Work(api_db, org.ring, lease, windows[0]))
+    results.settle(api_db, lease)
+    batches.finish(api_db, lease)
+    assert run_as(org, space, run, "bob") == before
+    assert run_as(org, space, run, "ada")["status"] == run_as(org, space, run)["status"] == "COMPLETED"
+
+
+@pytest.mark.decision("H594")
+def test_errors_and_sizes_of_versions_from_before_are_not_told_to_who_could_not_see_them(org, space, work):
+    def history(user=None):
+        headers = {"X-On-Behalf-Of": user} if user else {}
+        (document,) = listed(org.client, space, user)
+        answer = org.client.get(
+            f"/v1/documents/{document['id']}/history", params={"namespaceId": space}, headers=headers
+        )
+        return [(one["error"] is not None, one["fileSize"], one["chunks"]) for one in answer.json()["data"]["history"]]
+
+    def errors(user=None):
+        found = [run_as(org, space, run, user) for run in runs_as(org, space, user)]
+        return [[one["error"] is not None for one in run["documents"]["failed"]] for run in found]
+
+    upload(org, space, "it.txt", OLD.encode(), users("ada"))
+    work()
+    broken = b"\x7fELF\x00\x01\x02" * 50
+    upload(org, space, "it.txt", broken)
+    work()
+    assert history("ada") == history() == [(True, 350, None), (False, len(OLD), 1)]
+    assert errors("ada") == errors() == [[True], []]
+    upload(org, space, "it.txt", NEW.encode(), users("ada", "bob"))
+    work()
+    everything = [(False, len(NEW), 1), (True, 350, None), (False, len(OLD), 1)]
+    assert history() == everything
+    assert history("ada") == history("bob") == [everything[0], (False, None, None), (False, None, None)]
+    assert (errors(), errors("bob")) == ([[], [True], []], [[], [False], []])
+    upload(org, space, "it.txt", broken)
+    work()
+    assert history("bob")[:2] == [(True, 350, None), everything[0]]
+    assert errors("bob") == [[True], [], [False], []]
+
+
+@pytest.mark.decision("H594")
+def test_of_a_document_that_never_was_for_anybody_alone_users_are_told_all(org, space, work):
+    send(org, space, OLD)
+    work()
+    send(org, space, NEW)
+    work()
+    (document,) = listed(org.client, space, "bob")
+    where = {"params": {"namespaceId": space}, "headers": {"X-On-Behalf-Of": "bob"}}
+    told = org.client.get(f"/v1/documents/{document['id']}/history", **where).json()["data"]["history"]
+    assert [one["chunks"] for one in told] == [1, 1]
