@@ -200,7 +200,9 @@ async def _says_little(services: Services, spaces: Sequence[Space], query: Query
     usual = services.settings.keyword_language
 
     def any_of_them() -> bool:
-        return any(notes.stop_words_alone(services.db, space.scope, query.text, usual) for space in spaces)
+        return any(
+            notes.stop_words_alone(services.db, space.scope, query.text, usual, space.viewer) for space in spaces
+        )
 
     return await services.in_thread(any_of_them)
 

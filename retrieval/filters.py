@@ -155,11 +155,12 @@ class DocumentFilter:
             clauses.append(f"{alias}.access_reason is not null")
         if self.viewer is not None:
             clauses.append(visible(alias))
+            clauses.extend([_in_what_is_seen(alias)] if self.archive_ids else [])
             params |= self.viewer.params()
         return " and ".join(clauses) or "true", params
 
     def matches(self, document: Filterable) -> bool:
-        """The same rule on a document in memory."""
+        """The same rule on a document in memory, as its viewer is shown it: without the id of a hidden archive."""
         return (
             all(
                 not (values := getattr(self, name)) or getattr(document, attribute) in values
@@ -184,6 +185,12 @@ AWAITS_REMOVAL: LiteralString = """
         )))
 """
 """Whether document `d` is gone at its content service, for all that have it, and waits for confirmation."""
+
+
+def _in_what_is_seen(alias: LiteralString) -> LiteralString:
+    """Whether a document's archive may be seen: for a viewer, what lies in a hidden one lies in none (H600)."""
+    return f"exists (select from documents holder where holder.id = {alias}.archive_id and {visible('holder')})"
+
 
 ROOT: LiteralString = """
     (case when d.archive_id is null then d.id else (

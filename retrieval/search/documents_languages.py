@@ -18,7 +18,7 @@ from retrieval.database.database import Database, Row
 from retrieval.search import former_words, languages, words
 from retrieval.search.words import Prepared
 
-FIXED = "="
+FIXED: LiteralString = "="
 VERSION: LiteralString = "2"
 """Of the rules for words: `documents.keyword_version`, and what `partitions.keyword_state` begins with."""
 FORMER: LiteralString = "<"

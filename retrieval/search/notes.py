@@ -1,30 +1,44 @@
-"""What is said beside a search by words that finds nothing (H443, H541)."""
+"""What is said beside a search by words that finds nothing (H443, H541, H601)."""
 
 from __future__ import annotations
 
 from typing import Final, LiteralString
 
+from retrieval import principals
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 from retrieval.search import languages, words
+from retrieval.search.documents_languages import FIXED
 
 STOP_WORDS_ALONE: Final = (
     "the query holds stop words alone. By words they are looked for as names (WHO, The Who), in short texts, and where"
     " five of them stand in a row."
 )
 _LANGUAGES: LiteralString = """
-    select keyword_languages from partitions
+    select id, keyword_languages from partitions
     where namespace_id = %(namespace)s and tenant = %(tenant)s and chunks > 0
+"""
+_SEEN: LiteralString = f"""
+    select 1 from documents d where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
+      and (%(any)s or ltrim(d.keyword_language, '{FIXED}') = any(%(languages)s)) and CONDITION
+    limit 1
 """
 
 
-def stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str) -> bool:
-    """Whether the query has no other words in its own language, or in one that documents of the scope are read in.
+def stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str, viewer: Viewer | None) -> bool:
+    """Whether the query has no other words in its own language, or in one that documents are read in which may be seen.
 
-    Not of a scope in which there is nothing to find. otherwise: the configuration of texts that say too little of their
-    language.
+    Not where there is nothing to find. otherwise: the configuration of texts that say too little of their language.
     """
     row = db.row(_LANGUAGES, scopes.params(scope))
+    if row is None:
+        return False
     own = languages.configuration(languages.detect(query), otherwise)
-    return row is not None and any(words.only_stop_words(query, one) for one in {own, *row["keyword_languages"]})
+    alone = [one for one in {own, *row["keyword_languages"]} if words.only_stop_words(query, one)]
+    if viewer is None or not alone:
+        return bool(alone)
+    condition, params = principals.condition(viewer, "d")
+    values = {**params, "partition": row["id"], "any": own in alone, "languages": alone}
+    return bool(db.rows(_SEEN.replace("CONDITION", condition), values))

@@ -129,7 +129,7 @@ def explain(
     reasons = [] if shown else _hiding(db, row, query, parts)
     if not shown and not reasons:
         place = _place(find(replace(asked, top_k=DEEP, threshold=0.0, shape=aged)), row["id"])
-        alone = best is None and notes.stop_words_alone(db, scope, query.text, language)
+        alone = best is None and notes.stop_words_alone(db, scope, query.text, language, viewer)
         told = f"None of its chunks was looked at: {notes.STOP_WORDS_ALONE}"
         reasons = [Reason("RANK", told) if alone else _too_weak(query, best, hits, place)]
     chunk = None if best is None else _chunk(db, row, best)
@@ -171,7 +171,8 @@ def _hiding(db: Database, row: Row, query: Query, parts: Sequence[Part]) -> list
     elif not row["chunks"]:
         reasons.append(Reason("STATUS", "Its visible version has no text."))
     if query.where is not None and not _holds(db, row["id"], query.where):
-        failing = [part.place for part in parts if not _holds(db, row["id"], part.where)]
+        viewer = query.where.viewer
+        failing = [part.place for part in parts if not _holds(db, row["id"], replace(part.where, viewer=viewer))]
         reasons.extend(Reason("FILTER", f"{place} leaves it out.") for place in failing)
     return reasons
 

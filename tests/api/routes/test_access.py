@@ -310,6 +310,44 @@ def test_hybrid_search_why_and_batch_show_what_the_user_may_see(org, space, libr
     assert org.client.post("/v1/search/why", json=asked, headers={"X-On-Behalf-Of": "ada"}).status_code == 200
 
 
+@pytest.mark.decision("H601")
+def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents(org, space, library):
+    """`ohne sie` holds stop words alone where there are German documents."""
+    words = {"namespaceId": space, "query": "ohne sie", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    bob = {"X-On-Behalf-Of": "bob"}
+
+    def told(headers):
+        found = org.client.post("/v1/search/hybrid", json=words, headers=headers).json()
+        why = org.client.post("/v1/search/why", json={**words, "externalId": "english"}, headers=headers).json()
+        return found["message"], found["data"], why["data"]
+
+    library.put(
+        ["The harbour seal dives for up to thirty minutes and eats the fish of the coast."], external_id="english"
+    )
+    before = told(bob)
+    german = "Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4
+    library.put([german], external_id="german")
+    set_access(org, space, {"users": ["ada"]}, "german")
+    assert told(bob) == before
+    assert "note" not in before[1]
+    for headers in ({}, {"X-On-Behalf-Of": "ada"}):
+        message, data, why = told(headers)
+        assert "stop words alone" in message
+        assert "stop words alone" in data["note"]
+        assert "stop words alone" in why["reasons"][0]["detail"]
+
+
+@pytest.mark.decision("H601")
+def test_nor_that_there_are_hidden_documents(org, space, library):
+    words = {"namespaceId": space, "query": "where it is", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    bob = {"X-On-Behalf-Of": "bob"}
+    empty = org.client.post("/v1/search/hybrid", json=words, headers=bob).json()
+    library.put(["The harbour seal dives for up to thirty minutes and eats the fish of the coast."], external_id="one")
+    set_access(org, space, {"users": ["ada"]}, "one")
+    assert org.client.post("/v1/search/hybrid", json=words, headers=bob).json() == empty
+    assert "note" in org.client.post("/v1/search/hybrid", json=words, headers={"X-On-Behalf-Of": "ada"}).json()["data"]
+
+
 @pytest.mark.decision("D69")
 def test_ingestion_for_a_user_does_not_replace_what_is_hidden(org, space):
     org.text(space, "one", externalId="adas", access={"users": ["ada"]})

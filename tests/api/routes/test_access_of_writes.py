@@ -119,6 +119,35 @@ def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
     assert {one["externalId"]: one["archive"] for one in listed(org.client, space)}["open"] == {"id": archive["a.zip"]}
 
 
+@pytest.mark.decision("H600")
+def test_what_lies_in_a_hidden_archive_is_not_found_by_that_archive(org, space, archive):
+    """Its `archive` is null for this user; a filter that knew better would tell that the archive is there."""
+    set_access(org, space, {"users": ["ada"]}, "a.zip")
+    set_access(org, space, {"users": ["bob"]}, "open")
+    words = {"namespaceId": space, "query": "open", "hybridConfig": {"semanticWeight": 0.0, "keywordWeight": 1.0}}
+    within, nowhere = {"documentArchiveIds": [archive["a.zip"]]}, {"documentArchiveIds": ["doc_nowhere"]}
+
+    def matched(where, headers=BOB):
+        body = {**words, "filter": {"documents": where}}
+        found = first(org.client.post("/v1/search/hybrid", json=body, headers=headers))["data"]["results"]
+        body = {"namespaceId": space, "filterConfig": where}
+        there = first(org.client.post("/v1/documents", json=body, headers=headers))["data"]["documents"]
+        return {hit["document"]["externalId"] for hit in found}, {one["externalId"] for one in there}
+
+    assert matched(within, {}) == ({"open"}, {"open", "hidden", "inner.zip"})
+    assert matched({"documentIds": [archive["open"]]}) == ({"open"}, {"open"})
+    assert matched(within) == matched(nowhere) == (set(), set())
+    told = []
+    for where in (within, nowhere):
+        asked = {**words, "documentId": archive["open"], "filter": {"documents": where}}
+        told.append(first(org.client.post("/v1/search/why", json=asked, headers=BOB))["data"])
+        body = {"namespaceId": space, "filterConfig": where, "data": {"metadata": {"a": 1}}}
+        assert_error(org.client.patch("/v1/documents", json=body, headers=BOB), 404, "DOCUMENTS_NOT_FOUND")
+    assert told[0] == told[1]
+    assert [reason["detail"] for reason in told[0]["reasons"]] == ["filter.documents.documentArchiveIds leaves it out."]
+    assert matched(within, {"X-On-Behalf-Of": "ada"}) == (set(), {"hidden", "inner.zip"})
+
+
 @pytest.mark.decision("D69")
 def test_a_user_is_told_why_an_ingestion_of_its_own_found_nothing(org, api_db):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
