@@ -40,6 +40,7 @@ for _ending, _type in {
     ".msg": "application/vnd.ms-outlook",
 }.items():
     _TYPES.add_type(_type, _ending)
+_PACKED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 T = TypeVar("T")
 
 
@@ -151,7 +152,7 @@ class _Entries:
 def media_type(one: Subject) -> str:
     """As the service says it; by the ending of the name where it says nothing."""
     guessed, packed = _TYPES.guess_type("./" + one.path.rpartition("/")[2])
-    said = one.media_type or ("application/gzip" if packed == "gzip" else guessed) or ""
+    said = one.media_type or (_PACKED.get(packed, "") if packed else guessed) or ""
     return said.partition(";")[0].strip().casefold()
 
 
@@ -172,7 +173,10 @@ def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
 
 
 def _path_fault(path: str, *, empty_path: bool) -> str:
-    text = _unaddressed(path)
+    try:
+        text = _unaddressed(path)
+    except ValueError:
+        return "has an address that cannot be read"
     parts = text.strip("/").split("/")
     if parts == [""]:
         return "" if empty_path and "://" in path else "has an empty path: leave include out to choose everything"
@@ -186,9 +190,14 @@ def _path_fault(path: str, *, empty_path: bool) -> str:
 
 
 def _patterns(path: str) -> list[tuple[str, ...]]:
-    """A path as it stands, and as it reads without percent-encoding where that is something else."""
+    """A path as it stands, and as it reads without percent-encoding where that is another path.
+
+    What would make no sense as a path, and a `*` that was encoded, are part of a name: `%2F` is not everything.
+    """
     text = _unaddressed(path)
-    return [tuple(_parts(one)) for one in dict.fromkeys([text, unquote(text)])]
+    plain = unquote(text)
+    is_path = plain.count(ANY) == text.count(ANY) and not _path_fault(plain, empty_path=False)
+    return [tuple(_parts(one)) for one in (dict.fromkeys([text, plain]) if is_path else [text])]
 
 
 def _unaddressed(path: str) -> str:
@@ -197,7 +206,10 @@ def _unaddressed(path: str) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in unicodedata.normalize("NFC", path).casefold().split("/") if part]
+    folded = unicodedata.normalize(
+        "NFD", path
+    ).casefold()  # folded whole: "\u0390" is small, and has no composed capital
+    return [part for part in unicodedata.normalize("NFC", folded).split("/") if part]
 
 
 def _below(parts: Sequence[str], pattern: Sequence[str]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import time
+import unicodedata
 
 import pytest
 
@@ -88,6 +90,7 @@ def test_a_folder_means_all_below_it_and_exclude_wins(include, exclude, wanted):
         ({"path": "***"}, "stands alone"),
         ({"path": "a\0b"}, "control character"),
         ({"path": "a\ud800"}, "control character"),
+        ({"path": "https://[drive.example/a"}, "address that cannot be read"),
         ({"mimeType": "pdf"}, "application/pdf"),
         ({"mimeType": "*/pdf"}, "application/pdf"),
         ({"mimeType": "a/b/c"}, "application/pdf"),
@@ -95,6 +98,36 @@ def test_a_folder_means_all_below_it_and_exclude_wins(include, exclude, wanted):
 )
 def test_what_makes_no_sense_is_told(entry, words):
     assert words in choices.fault(entry)
+
+
+@pytest.mark.decision("H610")
+@pytest.mark.parametrize("path", ["%2F", "%2f%2F", "%2A", "%2A%2A", "plans/%2A", "**/%2A", "%2E/plans", "a%2F%2Fb"])
+def test_what_is_encoded_never_chooses_more_than_a_name(path):
+    assert chosen([{"path": path}]) == set()
+    assert chosen([], [{"path": path}]) == set(FILES)
+
+
+@pytest.mark.decision("H610")
+@pytest.mark.parametrize("path", ["plans%2F2026", "plans/20%32%36", "https://drive.example/plans%2F2026"])
+def test_an_encoded_path_is_read(path):
+    assert chosen([{"path": path}]) == those("plans/2026")
+
+
+def test_a_percent_sign_in_a_name_is_found():
+    choice = Choice.of({"include": [{"path": "100%"}, {"path": "a%2Ab"}]})
+    names = ["100%/offer.pdf", "a%2Ab", "a b", "aXb"]
+    assert [name for name in names if choice.takes(Subject("1", name))] == ["100%/offer.pdf", "a%2Ab"]
+
+
+@pytest.mark.parametrize("name", ["\u0390", "\u03b0", "\u01f0", "\u1f52", "Stra\u00dfe", "\ufb03", "\u0130stanbul"])
+def test_every_name_is_compared_without_regard_to_case(name):
+    for typed in (name, name.upper(), unicodedata.normalize("NFD", name), unicodedata.normalize("NFC", name.upper())):
+        assert Choice.of({"include": [{"path": typed}]}).takes(Subject("1", f"{name}/a.txt")), ascii(typed)
+
+
+def test_a_packed_file_is_not_of_the_type_that_it_holds():
+    text = Choice.of({"include": [{"mimeType": "text/*"}]})
+    assert not any(text.takes(Subject("1", f"log.txt.{ending}")) for ending in ("gz", "bz2", "xz", "Z", "br"))
 
 
 @pytest.mark.parametrize("entry", [{"id": "b!x/01"}, {"path": "a/**/b*c"}, {"path": "**"}, {"mimeType": "text/*"}])
@@ -144,3 +177,62 @@ def test_patterns_agree_with_a_plain_reading_and_are_never_slow():
     began = time.process_time()
     assert not slow.takes(Subject("1", "/".join(["a" * 100] * 40)))
     assert time.process_time() - began < 1
+
+
+@pytest.mark.decision("D71")
+def test_a_choice_takes_what_a_plain_reading_takes():
+    """Against D71 itself: an entry names a file or a folder above it, entries are alternatives, exclude wins."""
+    dice = random.Random(71)
+    names = ["a", "b", "ab"]
+    folders = [()] + [(one,) for one in names] + [(one, two) for one in names for two in names]
+    files = [(*folder, name) for folder in folders for name in ("a.txt", "b.pdf", "ab")]
+    kinds = {"a.txt": "text/plain", "b.pdf": "application/pdf", "ab": "text/html"}
+
+    def subject(parts, kind=""):
+        return Subject("/".join(parts), "/".join(parts), kind, ["/".join(parts[:end]) for end in range(1, len(parts))])
+
+    def letters(name, pattern):
+        return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name)
+
+    def leads(parts, pattern):
+        """Whether the pattern is that of these names, or of their first."""
+        if not pattern:
+            return True
+        if pattern[0] == "**":
+            return any(leads(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
+        return bool(parts) and bool(letters(parts[0], pattern[0])) and leads(parts[1:], pattern[1:])
+
+    def names_it(entry, parts, kind):
+        if "id" in entry:
+            return any("/".join(parts[:end]) == entry["id"] for end in range(1, len(parts) + 1))
+        if "path" in entry:
+            return leads(parts, entry["path"].split("/"))
+        return kind == entry["mimeType"] or (entry["mimeType"][-1] == "*" and kind.startswith(entry["mimeType"][:-1]))
+
+    def entry():
+        return dice.choice(
+            [
+                {"id": "/".join(dice.choice([*folders[1:], *files]))},
+                {
+                    "path": "/".join(
+                        dice.choice(["**", "*", "a", "b*", "a*", "ab", "*.txt"]) for _ in range(dice.randint(1, 3))
+                    )
+                },
+                {"mimeType": dice.choice(["text/*", "text/plain", "application/pdf"])},
+            ]
+        )
+
+    for _ in range(1500):
+        include, exclude = ([entry() for _ in range(dice.randint(0, 3))] for _ in range(2))
+        choice = Choice.of({"include": include, "exclude": exclude})
+
+        def wanted(parts, include=include, exclude=exclude):
+            kind = kinds[parts[-1]]
+            in_it = not include or any(names_it(one, parts, kind) for one in include)
+            return in_it and not any(names_it(one, parts, kind) for one in exclude)
+
+        taken = {parts for parts in files if choice.takes(subject(parts, kinds[parts[-1]]))}
+        assert taken == {parts for parts in files if wanted(parts)}, (include, exclude)
+        for folder in folders[1:]:
+            holds = any(parts[: len(folder)] == folder for parts in taken)
+            assert choice.may_hold(subject(folder)) or not holds, (folder, include, exclude)
