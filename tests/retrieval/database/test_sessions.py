@@ -37,6 +37,30 @@ def test_settings_stay_and_plans_are_as_each_user_wants_them(one):
         assert settings_of(connection)[0] == "force_custom_plan"
 
 
+@pytest.mark.decision("H351")
+def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
+    scans = "select current_setting('enable_seqscan') as scans"
+
+    def by_index():
+        with one.tuned(sessions.BY_INDEX) as connection:
+            return connection.execute(scans).fetchone()["scans"]
+
+    assert by_index() == "off"
+    assert one.row(scans) == {"scans": "on"}
+    assert by_index() == by_index() == "off"
+    with one.tuned() as connection:
+        assert connection.execute(scans).fetchone() == {"scans": "on"}
+    assert by_index() == "off"
+    with one.transaction() as connection:
+        assert connection.execute(scans).fetchone() == {"scans": "on"}
+    assert by_index() == "off"
+    with one.tuned({"rt.depth": "7"}, plan_once=False) as connection:
+        assert connection.execute(scans).fetchone() == {"scans": "on"}
+    with one.together():
+        assert by_index() == "off"
+    assert one.row(scans) == {"scans": "on"}
+
+
 @pytest.mark.decision("H381")
 def test_what_is_set_already_is_not_set_again(one, monkeypatch):
     with one.tuned({"rt.depth": "7"}):
