@@ -17,6 +17,7 @@ from api.wire.connections import (
     BrowsedAnswer,
     BrowsedData,
     BrowsedEntry,
+    Chosen,
     Connection,
     ConnectionAnswer,
     ConnectionCreatedAnswer,
@@ -155,7 +156,8 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         namespace=named or bound,
     )
     held = await connection_documents.count(services.db, found.id, await call.viewer(found.scope))
-    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared))
+    choice = None if call.principal else await browsing.choice(services.db, found)
+    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared), Chosen.of(choice))
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
+from retrieval.choices import Choice
 from retrieval.connections import connections, schedules
 from retrieval.connections.browsing import Shown
 from retrieval.connections.connections import Change
@@ -207,11 +209,44 @@ class ConnectionDocuments(Struct):
     shared: Annotated[int, Meta(description="Documents that other connections have too.")]
 
 
+class ChosenEntry(Struct, rename="camel", kw_only=True):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+
+    id: Annotated[str, Meta(description="The service's id of it.")] | UnsetType = UNSET
+    path: Annotated[str, Meta(description="As the request said it.")] | UnsetType = UNSET
+    mime_type: Annotated[str, Meta(description="As the request said it.")] | UnsetType = UNSET
+
+
+class Chosen(Struct):
+    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it."""
+
+    include: list[ChosenEntry]
+    exclude: list[ChosenEntry]
+
+    @classmethod
+    def of(cls, choice: Choice | None) -> Chosen | UnsetType:
+        return cls(_entries(choice.include), _entries(choice.exclude)) if choice else UNSET
+
+
+def _entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
+    return [
+        ChosenEntry(id=one.get("id", UNSET), path=one.get("path", UNSET), mime_type=one.get("mimeType", UNSET))
+        for one in entries
+    ]
+
+
 class ConnectionData(Struct):
     """One connection, with what it has."""
 
     connection: Connection
     documents: ConnectionDocuments
+    chosen: (
+        Annotated[
+            Chosen,
+            Meta(description="Absent where all of the account is taken, before the first ingestion, and for users."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class RevokedDocuments(Struct):

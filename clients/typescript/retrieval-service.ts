@@ -5659,6 +5659,8 @@ export interface components {
             connection: components["schemas"]["Connection"];
             /** @description The documents. */
             documents: components["schemas"]["ConnectionDocuments"];
+            /** @description Absent where all of the account is taken, before the first ingestion, and for users. */
+            chosen?: components["schemas"]["Chosen"];
         };
         /**
          * ConnectionDocuments
@@ -5669,6 +5671,26 @@ export interface components {
             own: number;
             /** @description Documents that other connections have too. */
             shared: number;
+        };
+        /**
+         * Chosen
+         * @description Which part of the account the newest ingestion takes, as its `include` and `exclude` said it.
+         */
+        Chosen: {
+            include: components["schemas"]["ChosenEntry"][];
+            exclude: components["schemas"]["ChosenEntry"][];
+        };
+        /**
+         * ChosenEntry
+         * @description A file or folder with all below it, by its id or its path, or a type of files: one of them.
+         */
+        ChosenEntry: {
+            /** @description The service's id of it. */
+            id?: string;
+            /** @description As the request said it. */
+            path?: string;
+            /** @description As the request said it. */
+            mimeType?: string;
         };
         /**
          * ConnectionQuery

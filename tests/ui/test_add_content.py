@@ -262,6 +262,32 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
 
 
+@pytest.mark.decision("H611")
+@pytest.mark.parametrize("page", ["add_content", "connections"])
+def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
+    """It began with everything, unless a whole folder at the top had been chosen, and lost what was left out."""
+    space, connection = drive
+    include = [{"id": "2025"}, {"path": "clients/*"}, {"mimeType": "chemical/x-pdb"}]
+    exclude = [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "text/plain"}]
+    config = {"connectionId": connection, "include": include, "exclude": exclude}
+    body = {"namespaceId": space, "ingestConfig": {"source": "GOOGLE_DRIVE", "config": config}}
+    assert org.client.post("/v1/ingest/google-drive", json=body).status_code == 200
+    seen = app(org.api_key, page, namespace=space, source="GOOGLE_DRIVE")
+    assert not seen.exception
+    if page == "add_content":
+        assert "1 chosen, 1 left out" in told(seen)
+    click(seen, "Start" if page == "add_content" else "Ingest now")
+    assert not seen.error, told(seen)
+    *_, job = org.db.rows(
+        "select config from jobs where config ->> 'connectionId' = %(id)s order by created_at", {"id": connection}
+    )
+    request = job["config"]["request"]
+    for name, wanted in (("include", include), ("exclude", exclude)):
+        assert sorted(request[name], key=str) == sorted(wanted, key=str)
+    jobs = org.db.rows("select 1 from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
+    assert len(jobs) == 2
+
+
 @pytest.mark.decision("D71")
 def test_an_account_that_cannot_be_listed_is_not_taken_as_a_whole(app, org, drive, monkeypatch):
     real = Api._send

@@ -44,6 +44,10 @@ class Tree:
     include: dict[str, str] = field(default_factory=dict)
     exclude: dict[str, str] = field(default_factory=dict)
     mode: str = ALL
+    lines: dict[str, str] = field(default_factory=dict)
+    """Paths and types of `include` and `exclude`, one a line."""
+    unsaid: dict[str, list[Json]] = field(default_factory=dict)
+    """Entries of the newest ingestion that no line says."""
     trouble: ApiError | None = None
     """Why the account could not be listed just now."""
 
@@ -65,8 +69,9 @@ class Tree:
 
     def config(self) -> dict[str, list[Json]]:
         """`include` and `exclude` of an ingestion."""
-        take = [{"id": one} for one in self.include] if self.mode == SOME else []
-        leave = [{"id": one} for one in self.exclude]
+        some = self.mode == SOME
+        take = [*({"id": one} for one in self.include), *self.unsaid.get("include", ())] if some else []
+        leave = [*({"id": one} for one in self.exclude), *self.unsaid.get("exclude", ())]
         return {name: chosen for name, chosen in (("include", take), ("exclude", leave)) if chosen}
 
 
@@ -80,6 +85,8 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
         _tell(tree)
         st.button("Try again", icon=":material/replay:")
         return None
+    # Fields are forgotten when another page is opened; the tree is not.
+    st.session_state.setdefault(f"content-{connection}", tree.mode)
     tree.mode = st.radio("Content", [ALL, SOME], key=f"content-{connection}", horizontal=True)
 
     @frame.live()
@@ -87,7 +94,8 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
         with st.container(border=True, height=420):
             _level(who, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
         _tell(tree)
-        st.caption(_summary(tree))
+        lines = st.session_state.get(f"include-{connection}", tree.lines.get("include"))
+        st.caption(_summary(tree, typed=bool(str(lines or "").strip())))
 
     browse()
     config = tree.config()
@@ -95,10 +103,13 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
     with st.expander("By path or type", icon=":material/rule:"):
         about = service.choice.path if service and service.choice else ""
         left, right = st.columns(2)
+        for name in ("include", "exclude"):
+            st.session_state.setdefault(f"{name}-{connection}", tree.lines.get(name, ""))
         take = left.text_area("Include, one a line", key=f"include-{connection}", help=about, height=100)
         leave = right.text_area("Exclude, one a line", key=f"exclude-{connection}", help=about, height=100)
-    for name, typed in (("include", take), ("exclude", leave)):
-        named = [_named(line.strip()) for line in (typed or "").splitlines() if line.strip()]
+    tree.lines = {"include": take or "", "exclude": leave or ""}
+    for name, typed in tree.lines.items():
+        named = [_named(line.strip()) for line in typed.splitlines() if line.strip()]
         if named:
             config[name] = [*config.get(name, []), *named]
     return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
@@ -108,12 +119,20 @@ def _named(line: str) -> Json:
     return {"mimeType": line} if _TYPE.fullmatch(line) else {"path": line}
 
 
-def _summary(tree: Tree) -> str:
+def _line(entry: Json) -> str:
+    """What says an entry in the field; "" where nothing does."""
+    said = entry.get("mimeType") or entry.get("path") or ""
+    return said if said == said.strip() and _named(said) == entry else ""
+
+
+def _summary(tree: Tree, *, typed: bool) -> str:
+    """`typed`: whether paths or types to include are named beside the tree."""
     left = f", {len(tree.exclude):,} left out" if tree.exclude else ""
     if tree.mode == ALL:
-        return f"Everything in the account{left}. The preview counts the documents."
+        what = "What Include names by path or type" if typed else "Everything in the account"
+        return f"{what}{left}. The preview counts the documents."
     if not tree.include:
-        return "Nothing is chosen yet."
+        return "Nothing is chosen in the tree." if typed else "Nothing is chosen yet."
     return f"{len(tree.include):,} chosen{left}. The preview counts the documents."
 
 
@@ -131,6 +150,9 @@ def _load(who: session.Person, namespace: str, connection: str, tree: Tree, fold
         with st.spinner("Listing …"):
             path = f"/v1/connections/{connection}/browse"
             data = who.api.post(path, {name: value for name, value in body.items() if value})
+        if not folder and not level:
+            chosen = who.api.get(f"/v1/connections/{connection}", namespaceId=namespace).get("chosen")
+            _as_before(tree, chosen or {})
     except ApiError as error:
         tree.trouble = error
         return
@@ -138,16 +160,17 @@ def _load(who: session.Person, namespace: str, connection: str, tree: Tree, fold
     level.entries += data["items"]
     level.cursor = data["nextCursor"]
     tree.levels[folder] = level
-    if not folder and any(one["selected"] for one in data["items"]):
-        _as_before(connection, tree, data["items"])
 
 
-def _as_before(connection: str, tree: Tree, items: list[Json]) -> None:
-    """Begin with what the newest ingestion took, if it took only a part."""
-    if all(one["selected"] for one in items):
-        return
-    tree.include = {one["id"]: one["name"] for one in items if one["selected"]}
-    st.session_state.setdefault(f"content-{connection}", SOME)
+def _as_before(tree: Tree, chosen: Json) -> None:
+    """Begin with what the newest ingestion took: who starts without looking changes nothing."""
+    include, exclude = chosen.get("include") or [], chosen.get("exclude") or []
+    tree.mode = SOME if include else ALL
+    tree.include, tree.exclude = ({one["id"]: one["id"] for one in said if "id" in one} for said in (include, exclude))
+    for name, said in (("include", include), ("exclude", exclude)):
+        others = [one for one in said if "id" not in one]
+        tree.lines[name] = "\n".join(filter(None, map(_line, others)))
+        tree.unsaid[name] = [one for one in others if not _line(one)]
 
 
 def _level(

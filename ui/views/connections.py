@@ -126,7 +126,7 @@ def _choice(connection_id: str, choice: services.Choice) -> None:
             "One address a line",
             key=f"include-{connection_id}",
             placeholder="\n".join(choice.examples),
-            help=f"{choice.path} Empty: all of them.",
+            help=f"{choice.path} Empty: what was chosen the last time.",
         )
 
 
@@ -166,12 +166,14 @@ def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
 
 
 def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
-    connector = connection["connector"]
-    config: Json = {"connectionId": connection["id"]}
-    if include := _chosen(connection["id"]):
-        config["include"] = include
-    request = {"source": connector, "config": config}
+    """Again, with the choice of the newest ingestion: all of an account is taken only where that was asked for."""
+    connector, key = connection["connector"], connection["id"]
     try:
+        chosen = who.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
+        config: Json = {"connectionId": key, **{name: entries for name, entries in chosen.items() if entries}}
+        if include := _chosen(key):
+            config["include"] = include
+        request = {"source": connector, "config": config}
         data = clicks.post(
             who, f"/v1/ingest/{services.known()[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
         )

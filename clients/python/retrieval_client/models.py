@@ -1712,8 +1712,13 @@ class ConnectionData(Record):
 
     connection: Connection
     documents: ConnectionDocuments
-    _fields = frozenset(["connection", "documents"])
-    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection", "documents": "ConnectionDocuments"}
+    chosen: Chosen | None
+    _fields = frozenset(["chosen", "connection", "documents"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "connection": "Connection",
+        "documents": "ConnectionDocuments",
+        "chosen": "Chosen",
+    }
 
 
 class ConnectionDocuments(Record):
@@ -1722,6 +1727,24 @@ class ConnectionDocuments(Record):
     own: int
     shared: int
     _fields = frozenset(["own", "shared"])
+
+
+class Chosen(Record):
+    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it."""
+
+    include: list[ChosenEntry]
+    exclude: list[ChosenEntry]
+    _fields = frozenset(["exclude", "include"])
+    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry"}
+
+
+class ChosenEntry(Record):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+
+    id: str | None
+    path: str | None
+    mime_type: str | None
+    _fields = frozenset(["id", "mimeType", "path"])
 
 
 class ConnectionUpdatedAnswer(Record):

@@ -116,6 +116,31 @@ def test_what_the_newest_request_takes_is_selected(org, space, connection, files
     assert selected(account.folder("plans/2026")) == {"budget.pdf"}
 
 
+@pytest.mark.decision("H611")
+def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection, files):
+    def told(**headers):
+        answer = org.client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def ask(**config):
+        ingestion = {"source": "BOX", "config": {"connectionId": connection, **config}}
+        answer = org.client.post("/v1/ingest/box", json={"namespaceId": space, "ingestConfig": ingestion})
+        assert answer.status_code == 200, answer.text
+
+    assert told().keys() == {"connection", "documents"}
+    ask()
+    assert told().keys() == {"connection", "documents"}
+    include, exclude = [{"id": "12"}, {"path": "plans/*"}], [{"mimeType": "image/*"}]
+    ask(include=include, exclude=exclude)
+    assert told()["chosen"] == {"include": include, "exclude": exclude}
+    assert told(**{"X-On-Behalf-Of": "ada@example.com"}).keys() == {"connection", "documents"}
+    ask(exclude=exclude)
+    assert told()["chosen"] == {"include": [], "exclude": exclude}
+    ask()
+    assert told().keys() == {"connection", "documents"}
+
+
 @pytest.mark.decision("D71")
 def test_pages_go_on_with_their_own_cursor_alone(org, space, connection, account):
     account.page = 1
