@@ -156,8 +156,10 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         namespace=named or bound,
     )
     held = await connection_documents.count(services.db, found.id, await call.viewer(found.scope))
-    choice = None if call.principal else await browsing.choice(services.db, found)
-    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared), Chosen.of(choice))
+    own = call.caller.looks_beyond and call.principal == call.caller.principal
+    asked = await browsing.newest(services.db, found) if own or call.principal is None else None
+    chosen = Chosen.of(asked, named=call.principal is None and "documents:read" in call.caller.scopes)
+    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared), chosen)
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
@@ -231,7 +233,8 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
     place = await call.place(call.body.cursor, scope.namespace)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.usable_app(config, stored.connector, services.settings)
-    chosen = await browsing.choice(services.db, stored)
+    asked = await browsing.newest(services.db, stored)
+    chosen = None if asked is None else asked.choice
     found: list[tuple[list[Shown], str | None]] = []
 
     def ask() -> None:

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from api.wire.access import Access
 from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
-from retrieval.choices import Choice
 from retrieval.connections import connections, schedules
-from retrieval.connections.browsing import Shown
+from retrieval.connections.browsing import Asked, Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask
@@ -218,14 +218,26 @@ class ChosenEntry(Struct, rename="camel", kw_only=True):
 
 
 class Chosen(Struct):
-    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it."""
+    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
 
     include: list[ChosenEntry]
     exclude: list[ChosenEntry]
+    access: (
+        Annotated[
+            Access,
+            Meta(description="As that ingestion said it. Absent where it said nothing, or without documents:read."),
+        ]
+        | UnsetType
+    ) = UNSET
 
     @classmethod
-    def of(cls, choice: Choice | None) -> Chosen | UnsetType:
-        return cls(_entries(choice.include), _entries(choice.exclude)) if choice else UNSET
+    def of(cls, asked: Asked | None, *, named: bool) -> Chosen | UnsetType:
+        """`named`: whether those may be named whom the documents are for."""
+        access = asked.access if asked is not None and named else None
+        if asked is None or not (asked.choice or access):
+            return UNSET
+        take, leave = _entries(asked.choice.include), _entries(asked.choice.exclude)
+        return cls(take, leave, UNSET if access is None else Access.of(access.dump()))
 
 
 def _entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
@@ -243,7 +255,10 @@ class ConnectionData(Struct):
     chosen: (
         Annotated[
             Chosen,
-            Meta(description="Absent where all of the account is taken, before the first ingestion, and for users."),
+            Meta(
+                description="Absent where all of the account is taken for whoever has a key, before the first"
+                " ingestion, and on behalf of a user."
+            ),
         ]
         | UnsetType
     ) = UNSET

@@ -5659,7 +5659,7 @@ export interface components {
             connection: components["schemas"]["Connection"];
             /** @description The documents. */
             documents: components["schemas"]["ConnectionDocuments"];
-            /** @description Absent where all of the account is taken, before the first ingestion, and for users. */
+            /** @description Absent where all of the account is taken for whoever has a key, before the first ingestion, and on behalf of a user. */
             chosen?: components["schemas"]["Chosen"];
         };
         /**
@@ -5674,11 +5674,13 @@ export interface components {
         };
         /**
          * Chosen
-         * @description Which part of the account the newest ingestion takes, as its `include` and `exclude` said it.
+         * @description Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom.
          */
         Chosen: {
             include: components["schemas"]["ChosenEntry"][];
             exclude: components["schemas"]["ChosenEntry"][];
+            /** @description As that ingestion said it. Absent where it said nothing, or without documents:read. */
+            access?: components["schemas"]["Access"];
         };
         /**
          * ChosenEntry

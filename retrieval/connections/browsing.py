@@ -12,7 +12,9 @@ from retrieval.connections.connections import Connection
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.job_config import JobConfig
 from retrieval.ports import Browsing, Connector, Entry
+from retrieval.principals import Access
 from retrieval.statuses import ConnectionStatus
 
 
@@ -34,15 +36,26 @@ def require_active(connection: Connection) -> None:
         )
 
 
-async def choice(db: Database, connection: Connection) -> Choice | None:
-    """Of the newest ingestion of the connection; None before the first."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the newest ingestion of a connection took of the account, and whom it said its documents are for."""
+
+    choice: Choice
+    access: Access | None
+
+
+async def newest(db: Database, connection: Connection) -> Asked | None:
+    """None before the first."""
     row = await db.async_row(
-        f"select {job_config.REQUEST} as request from jobs j join connections c on c.partition_id = j.partition_id"
+        f"select {job_config.ASKED} as asked from jobs j join connections c on c.partition_id = j.partition_id"
         f" and c.id = %(id)s where j.source = c.connector and {job_config.connection_of()} = c.id"
         " order by j.created_at desc limit 1",
         {"id": connection.id},
     )
-    return None if row is None else Choice.of(row["request"] or {})
+    if row is None:
+        return None
+    asked = JobConfig.load(row["asked"])
+    return Asked(Choice.of(asked.request or {}), asked.ingestion.access)
 
 
 def level(

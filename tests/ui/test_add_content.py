@@ -269,7 +269,8 @@ def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     space, connection = drive
     include = [{"id": "2025"}, {"path": "clients/*"}, {"mimeType": "chemical/x-pdb"}]
     exclude = [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "text/plain"}]
-    config = {"connectionId": connection, "include": include, "exclude": exclude}
+    access = {"users": ["ada"], "groups": ["staff"], "denied": {"users": ["bob"], "groups": []}, "public": False}
+    config = {"connectionId": connection, "include": include, "exclude": exclude, "access": access}
     body = {"namespaceId": space, "ingestConfig": {"source": "GOOGLE_DRIVE", "config": config}}
     assert org.client.post("/v1/ingest/google-drive", json=body).status_code == 200
     seen = app(org.api_key, page, namespace=space, source="GOOGLE_DRIVE")
@@ -284,6 +285,7 @@ def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     request = job["config"]["request"]
     for name, wanted in (("include", include), ("exclude", exclude)):
         assert sorted(request[name], key=str) == sorted(wanted, key=str)
+    assert job["config"]["access"] == access
     jobs = org.db.rows("select 1 from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
     assert len(jobs) == 2
 

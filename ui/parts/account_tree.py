@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, services
+from ui.parts import document_access, frame, services
 from ui.parts.labels import count, size
 from ui.parts.text import plain
 
@@ -48,6 +48,8 @@ class Tree:
     """Paths and types of `include` and `exclude`, one a line."""
     unsaid: dict[str, list[Json]] = field(default_factory=dict)
     """Entries of the newest ingestion that no line says."""
+    access: Json = field(default_factory=dict)
+    """The `access` of the newest ingestion; empty where it said nothing of whom its documents are for."""
     trouble: ApiError | None = None
     """Why the account could not be listed just now."""
 
@@ -76,8 +78,9 @@ class Tree:
 
 
 def show(who: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
-    """The tree and fields for paths and types. The `include` and `exclude` that they ask for, `unchosen` if nothing is
-    chosen yet; None where the account cannot be listed: nobody is to take all of it for want of a choice."""
+    """The tree and fields for paths and types. The `include` and `exclude` that they ask for, the `access` of the
+    newest ingestion, `unchosen` if nothing is chosen yet; None where the account cannot be listed: nobody is to take
+    all of it for want of a choice."""
     tree = st.session_state.setdefault(f"tree-{connection}", Tree())
     if not tree.levels:
         _load(who, namespace, connection, tree, _TOP)
@@ -98,7 +101,7 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
         st.caption(_summary(tree, typed=bool(str(lines or "").strip())))
 
     browse()
-    config = tree.config()
+    config: dict[str, Any] = {**tree.config()}
     service = services.known().get(kind)
     with st.expander("By path or type", icon=":material/rule:"):
         about = service.choice.path if service and service.choice else ""
@@ -112,6 +115,9 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
         named = [_named(line.strip()) for line in typed.splitlines() if line.strip()]
         if named:
             config[name] = [*config.get(name, []), *named]
+    if tree.access:
+        config |= tree.access
+        st.caption(f"New documents are for whom the newest ingestion named: {document_access.summary(tree.access)}")
     return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
 
 
@@ -166,6 +172,7 @@ def _as_before(tree: Tree, chosen: Json) -> None:
     """Begin with what the newest ingestion took: who starts without looking changes nothing."""
     include, exclude = chosen.get("include") or [], chosen.get("exclude") or []
     tree.mode = SOME if include else ALL
+    tree.access = {"access": chosen["access"]} if "access" in chosen else {}
     tree.include, tree.exclude = ({one["id"]: one["id"] for one in said if "id" in one} for said in (include, exclude))
     for name, said in (("include", include), ("exclude", exclude)):
         others = [one for one in said if "id" not in one]

@@ -170,7 +170,7 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
     connector, key = connection["connector"], connection["id"]
     try:
         chosen = who.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
-        config: Json = {"connectionId": key, **{name: entries for name, entries in chosen.items() if entries}}
+        config: Json = {"connectionId": key, **{name: said for name, said in chosen.items() if said}}
         if include := _chosen(key):
             config["include"] = include
         request = {"source": connector, "config": config}

@@ -1730,12 +1730,13 @@ class ConnectionDocuments(Record):
 
 
 class Chosen(Record):
-    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it."""
+    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
 
     include: list[ChosenEntry]
     exclude: list[ChosenEntry]
-    _fields = frozenset(["exclude", "include"])
-    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry"}
+    access: Access | None
+    _fields = frozenset(["access", "exclude", "include"])
+    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry", "access": "Access"}
 
 
 class ChosenEntry(Record):
