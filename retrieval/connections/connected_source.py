@@ -220,7 +220,7 @@ class Connected:
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
         end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved, viewer=viewer)
-        yield Page([], str(place), done=True, save=partial(_ended, end, request) if has_shares else end)
+        yield Page([], str(place), done=True, save=partial(_ended, end, request))
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
         return ConnectionTokens(self._db, self._ring, _connection(request), self._connector.authorizer)
@@ -265,7 +265,7 @@ def _shared(
 
 
 def _ended(end: Callable[[Connection[Any]], None], request: DiscoveryRequest, connection: Connection[Any]) -> None:
-    """The same with the last page."""
+    """With the last page: what leaves, and what is nobody's because it waits to leave."""
     end(connection)
     shares.note_left(connection, _connection(request))
 

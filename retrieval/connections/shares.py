@@ -160,7 +160,11 @@ _LEFT: LiteralString = """
     from departures g
     where g.connection_id = %(connection)s and g.document_id = d.id and d.deleted_at is null
       and not exists (select from connection_documents o where o.document_id = d.id
-                      and o.connection_id <> %(connection)s)
+                      and o.connection_id <> %(connection)s
+                      and not exists (select from departures h where h.document_id = d.id
+                                      and h.connection_id = o.connection_id and h.held))
+      and exists (select from connection_documents o join connections c on c.id = o.connection_id
+                  where o.document_id = d.id and c.permissions = 'SOURCE')
       and (d.access is distinct from %(nobody)s::jsonb or d.access_reason is distinct from %(reason)s)
 """
 
@@ -168,7 +172,7 @@ _LEFT: LiteralString = """
 def note_left(connection: Connection[Any], connection_id: str) -> None:
     """Within the last page's transaction: what is gone for the connection and waits for a person is nobody's.
 
-    Not what another connection has, too, which says whom it is for.
+    Not what another connection still has, which says whom it is for, and not where none was to say so (D70).
     """
     values = {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT}
     connection.execute(_LEFT, values)
