@@ -163,6 +163,36 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
     assert (fetched(account), calls) == (set(), [])
 
 
+@pytest.mark.decision("H602")
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_two_connections_had_is_for_whom_the_service_shows_it_and_nobodys_once_both_have_lost_it(
+    space, account, seed
+):
+    rng = random.Random(f"two {seed}-{account.connector}")
+    drive = Drive(account, rng)
+    drive.fill()
+    first, other = space.connection, space.connect()
+    said = {"said": rng.choice(["SOURCE", "IGNORE"]), "id": other}
+    space.db.rows("update connections set permissions = %(said)s where id = %(id)s", said)
+    for number in range(ROUNDS):
+        for _ in range(rng.randint(1, 4)):
+            drive.change()
+        for space.connection in (*rng.sample([first, other], 2), first):
+            assert space.ingest().failed == []
+        rows = space.db.rows(
+            "select external_id, access from documents where deleted_at is null"
+            " and partition_id = (select id from partitions where namespace_id = %(namespace)s)",
+            {"namespace": space.scope.namespace},
+        )
+        told = {row["external_id"]: Access.load(row["access"]) for row in rows}
+        names = {one: {*access.users, *access.groups, *["*"] * access.public} for one, access in told.items()}
+        expected = {one: set() for one in names} | drive.expected()
+        assert names == expected, f"seed {seed}, round {number}"
+        for file in rng.sample(sorted(drive.files), 2):
+            account.delete(file)
+            del drive.files[file]
+
+
 def forget(account):
     account.requests.clear()
     for log in ("asked", "arguments"):
