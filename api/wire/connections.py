@@ -220,8 +220,8 @@ class ChosenEntry(Struct, rename="camel", kw_only=True):
 class Chosen(Struct):
     """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
 
-    include: list[ChosenEntry]
-    exclude: list[ChosenEntry]
+    include: Annotated[list[ChosenEntry], Meta(description="What is taken; without any, all of the account.")]
+    exclude: Annotated[list[ChosenEntry], Meta(description="What is left out, of what is taken.")]
     access: (
         Annotated[
             Access,

@@ -5677,7 +5677,9 @@ export interface components {
          * @description Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom.
          */
         Chosen: {
+            /** @description What is taken; without any, all of the account. */
             include: components["schemas"]["ChosenEntry"][];
+            /** @description What is left out, of what is taken. */
             exclude: components["schemas"]["ChosenEntry"][];
             /** @description As that ingestion said it. Absent where it said nothing, or without documents:read. */
             access?: components["schemas"]["Access"];

@@ -141,8 +141,8 @@ def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection
     access = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
     assert told()["chosen"] == {"include": [], "exclude": [], "access": access}
     assert told(**{"X-On-Behalf-Of": "ada@example.com"}).keys() == {"connection", "documents"}
-    limited = org.key(scopes=["connections:read"])
-    answer = limited.get(f"/v1/connections/{connection}", params={"namespaceId": space})
+    with org.key(scopes=["connections:read"]) as limited:
+        answer = limited.get(f"/v1/connections/{connection}", params={"namespaceId": space})
     assert answer.json()["data"].keys() == {"connection", "documents"}
     ask()
     assert told().keys() == {"connection", "documents"}
