@@ -12,9 +12,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from retrieval import ids
 from retrieval.accounts import api_keys, organizations
-from retrieval.job_config import JobConfig
+from retrieval.job_config import Ingestion, JobConfig
 from retrieval.ports import Scope
+from retrieval.principals import Access
 from retrieval.setting_values import OidcRole
 from tests.api.routes.test_files import path, upload
 from tests.api.support import Organization, assert_error, client_of, serve
@@ -193,6 +195,32 @@ def test_only_an_admin_asks_for_somebody_else(ask, space, library):
         "adas",
         "not-for-auditors",
     }
+
+
+@pytest.mark.decision("H611")
+def test_editors_are_told_what_a_connection_takes_and_not_for_whom(ask, org):
+    space = org.namespace(boxConfig={"clientId": "id", "clientSecret": "secret"})
+    body = {"namespaceId": space, "name": "x", "connector": "BOX"}
+    connection = org.client.post("/v1/connections", json=body).json()["data"]["connection"]["id"]
+    asked = JobConfig(
+        Ingestion(access=Access(users=("bob",))), request={"include": [{"id": "12"}]}, connection_id=connection
+    )
+    org.db.rows(
+        "insert into jobs (id, organization_id, partition_id, source, config) select %(id)s, %(organization)s,"
+        " partition_id, 'BOX', %(config)s::jsonb from connections where id = %(connection)s",
+        {"id": ids.job_id(), "organization": org.id, "connection": connection, "config": asked.dump()},
+    )
+
+    def chosen(client, **headers):
+        answer = client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"].get("chosen")
+
+    taken = {"include": [{"id": "12"}], "exclude": []}
+    assert chosen(org.client)["access"]["users"] == ["bob"]
+    assert chosen(ask("sub-eve")) == chosen(ask("sub-root")) == taken
+    assert chosen(ask("sub-ada")) is None
+    assert chosen(ask("sub-root"), **{"X-On-Behalf-Of": "ada@example.com"}) is None
 
 
 @pytest.mark.decision("H300")
