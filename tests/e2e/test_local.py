@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import psycopg
@@ -135,20 +134,19 @@ def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
-def test_root_without_user_namespaces_becomes_an_existing_user(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in pytest's own folder, which each other run of pytest that begins meanwhile closes to everyone else."""
     monkeypatch.setattr(identity, "_user_namespace", lambda: ())
-    home = tmp_path_factory.mktemp("open") / "home"
-    for folder in takewhile(lambda one: one != Path(tempfile.gettempdir()), home.parents):
-        folder.chmod(0o755)
-    try:
-        assert _note(postgres.start(home), "as another") == ["as another"]
-        owner = pwd.getpwuid((home / "postgres").stat().st_uid).pw_name
-        assert owner in ("postgres", "nobody")
-        assert Path(f"/proc/{_postmaster(home)}").stat().st_uid != 0
-    finally:
-        postgres.stop(home)
+    with tempfile.TemporaryDirectory(prefix="rt-open-") as folder:
+        Path(folder).chmod(0o755)
+        home = Path(folder) / "home"
+        try:
+            assert _note(postgres.start(home), "as another") == ["as another"]
+            owner = pwd.getpwuid((home / "postgres").stat().st_uid).pw_name
+            assert owner in ("postgres", "nobody")
+            assert Path(f"/proc/{_postmaster(home)}").stat().st_uid != 0
+        finally:
+            postgres.stop(home)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
