@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -35,6 +35,7 @@ class Shown:
         self._total = total
         self._done = 0
         self._told = time.monotonic()
+        self._telling = asyncio.Lock()  # windows end together, and Prefect keeps what arrives last
 
     @classmethod
     async def start(cls, total: int) -> Shown:
@@ -43,40 +44,47 @@ class Shown:
     async def add(self, documents: int) -> None:
         """So many more are through; told once a second, and when it is all."""
         self._done += documents
-        is_all = self._done >= self._total
-        if (is_all and self._artifact is None) or (not is_all and time.monotonic() - self._told < TELL_SECONDS):
-            return
-        self._told = time.monotonic()
-        if self._artifact is None:
-            self._artifact = await _bar(f"Documents through the pipeline: {self._total}")
-        await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
+        async with self._telling:
+            is_all = self._done >= self._total
+            if (is_all and self._artifact is None) or (not is_all and time.monotonic() - self._told < TELL_SECONDS):
+                return
+            self._told = time.monotonic()
+            if self._artifact is None:
+                self._artifact = await _bar(f"Documents through the pipeline: {self._total}")
+            await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
 async def _bar(description: str) -> UUID:
     return await acreate_progress_artifact(progress=0.0, description=description)
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def finding(look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
     """Show what a listing finds while it goes on. `look`: the job run's progress, asked for in a thread."""
     artifact = await acreate_progress_artifact(progress=0.0, description="Finding out what to ingest.")
-    watching, bar = asyncio.create_task(_watch(artifact, look)), 0.0
+    ended, bar = asyncio.Event(), 0.0
+    watching = asyncio.create_task(_watch(artifact, look, ended))
     try:
         yield
         bar = 100.0
     finally:
-        watching.cancel()
+        ended.set()  # not cancelled: what is under way could arrive after the end
         await asyncio.gather(watching, return_exceptions=True)
         await aupdate_progress_artifact(artifact, bar, _found(await asyncio.to_thread(look)))
 
 
-async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]]) -> None:
+async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]], ended: asyncio.Event) -> None:
     shown = ""
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
+    while not await _is_set_within(ended, LOOK_SECONDS):
         if (now := _found(await asyncio.to_thread(look))) != shown:
             await aupdate_progress_artifact(artifact, 0.0, now)
             shown = now
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
 
 
 def _found(counts: Mapping[str, Any]) -> str:

@@ -123,3 +123,65 @@ def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble)
     else:
         asyncio.run(listing())
     assert bars == [0.0, 0.0 if trouble else 100.0]
+
+
+class SlowPrefect:
+    """Prefect as the flow meets it: it creates and updates a moment after it was asked, whether or not the asker waits.
+
+    What was asked first takes longest.
+    """
+
+    def __init__(self, monkeypatch):
+        self.bars, self._delay, self._answers = {}, 0.2, []
+        monkeypatch.setattr(report, "acreate_progress_artifact", self.create)
+        monkeypatch.setattr(report, "aupdate_progress_artifact", self.update)
+
+    async def create(self, progress, description):
+        name = f"bar {len(self.bars)}"
+        self.bars[name] = progress
+        await self._later(lambda: None)
+        return name
+
+    async def update(self, artifact, progress, description=None):
+        await self._later(lambda: self.bars.update({artifact: progress}))
+
+    async def _later(self, apply):
+        delay, self._delay = self._delay, self._delay / 2
+
+        async def answer():
+            await asyncio.sleep(delay)
+            apply()
+
+        self._answers.append(asyncio.create_task(answer()))
+        await asyncio.shield(self._answers[-1])
+
+    async def settled(self):
+        await asyncio.gather(*self._answers)
+
+
+@pytest.mark.decision("H39")
+def test_what_was_told_amid_a_listing_does_not_arrive_after_its_end(monkeypatch):
+    prefect = SlowPrefect(monkeypatch)
+    monkeypatch.setattr(report, "LOOK_SECONDS", 0.001)
+
+    async def listing():
+        async with report.finding(lambda: {"found": 1}):
+            await asyncio.sleep(0.02)
+        await prefect.settled()
+
+    asyncio.run(listing())
+    assert prefect.bars == {"bar 0": 100.0}
+
+
+@pytest.mark.decision("H39")
+def test_windows_that_end_together_fill_one_bar(monkeypatch):
+    prefect = SlowPrefect(monkeypatch)
+    monkeypatch.setattr(report, "TELL_SECONDS", 0.0)
+
+    async def windows():
+        shown = await report.Shown.start(100)
+        await asyncio.gather(*(shown.add(25) for _ in range(4)))
+        await prefect.settled()
+
+    asyncio.run(windows())
+    assert prefect.bars == {"bar 0": 100.0}
