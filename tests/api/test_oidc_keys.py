@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 
 import jwt
@@ -153,10 +154,11 @@ def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
 
 @pytest.mark.decision("H276")
 def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch):
-    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.2)
+    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 2.0)
+    over = threading.Event()
 
     def hang(_path):
-        time.sleep(1)
+        over.wait(30)
 
     async def steps(verifier):
         token = provider.token("somebody")
@@ -165,9 +167,12 @@ def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch
         found = await asyncio.gather(*(reason(verifier, token) for _ in range(20)))
         assert found == ["issuer_away"] * 20
         assert await reason(verifier, token) == "issuer_away"
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 8.0, "each waited for itself, or as long as the issuer"
 
-    run(provider, clock, steps)
+    try:
+        run(provider, clock, steps)
+    finally:
+        over.set()
     assert len(provider.requests) == 1
 
 

@@ -16,6 +16,7 @@ from prefect.settings import PREFECT_LOGGING_TO_API_ENABLED, Settings, temporary
 from prefect.states import Suspended
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 
+from flows import server_clock
 from flows.prefect_internals import engine, suspension
 from flows.prefect_internals.worker import ClaimingWorker, ForkedConfiguration
 
@@ -162,6 +163,7 @@ class _Worker(ClaimingWorker[ForkedConfiguration, BaseVariables, BaseWorkerResul
 @pytest.mark.decision("H190")
 def test_a_worker_takes_a_run_with_three_requests_before_it_begins(requests, monkeypatch):
     written = []
+    monkeypatch.setattr(server_clock, "AGAIN_SECONDS", 3600.0)  # asked every 20 s else, whatever is taken
     monkeypatch.setattr(Settings, "to_environment_variables", lambda *_args, **_options: written.append(1) or {})
 
     async def through():
