@@ -86,7 +86,7 @@ def test_a_reranker_that_hangs_costs_the_budget_and_no_more(space):
         spent = time.monotonic() - start
         assert late["reranked"] is False
         assert [one["content"] for one in late["results"]] == plain
-        assert spent < 1.5
+        assert spent < 4
         place.delay = 0
 
 
