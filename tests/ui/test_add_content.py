@@ -262,6 +262,50 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
 
 
+@pytest.mark.decision("H603")
+def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
+    """It grew with every page, until each click took many seconds."""
+    space, connection = drive
+    browse, names = Api._send, [f"folder {number:03}" for number in range(550)]
+
+    def paged(api: Api, method: str, path: str, **options: Any) -> Any:
+        if not path.endswith("/browse"):
+            return browse(api, method, path, **options)
+        start = int(options["json"].get("cursor", 0))
+        items = [entry(name, folder=True) for name in names[start : start + 100]]
+        more = start + 100 < len(names)
+        return ApiResponse({"items": items, "hasNextPage": more, "nextCursor": str(start + 100) if more else None}, "")
+
+    def listed() -> list[str]:
+        return [one.label.removeprefix("Take ").replace("\\", "") for one in seen.checkbox if "folder" in one.label]
+
+    monkeypatch.setattr(Api, "_send", paged)
+    seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
+    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.SOME).run()
+    box(seen, "Take folder 007").check().run()
+    met = set(listed())
+    for _ in range(20):
+        if not any(button.label == "More" for button in seen.button):
+            break
+        click(seen, "More")
+        assert len(listed()) <= account_tree.DRAWN
+        met |= set(listed())
+    assert met == set(names)
+    assert listed()[-1] == names[-1]
+    assert "of 550" in told(seen)
+    box(seen, "Take folder 549").check().run()
+    assert "2 chosen" in told(seen)
+    for _ in range(20):
+        if not any(button.label == "Earlier" for button in seen.button):
+            break
+        click(seen, "Earlier")
+    assert listed()[0] == names[0]
+    assert box(seen, "Take folder 007").value
+    click(seen, "Start")
+    (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
+    assert job["config"]["request"]["include"] == [{"id": "folder 007"}, {"id": "folder 549"}]
+
+
 @pytest.mark.decision("H611")
 @pytest.mark.parametrize("page", ["add_content", "connections"])
 def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):

@@ -17,16 +17,33 @@ from ui.parts.text import plain
 ALL, SOME = "Everything", "Chosen folders and files"
 DEEPEST = 8
 """Levels that are indented; what lies deeper stands below each other."""
+DRAWN = 200
+"""Entries of one folder that are drawn at once: each click draws all of them anew."""
+STEP = DRAWN // 2
+"""Entries further on, or back, with a click."""
 _TOP = ""
 _TYPE = re.compile(r"(application|audio|font|image|message|model|text|video)/[\w!#$&^.+*-]+")
 
 
 @dataclass(slots=True)
 class Level:
-    """What of a folder has been listed so far."""
+    """What of a folder has been listed so far; `first`: the place of the first entry that is drawn."""
 
     entries: list[Json] = field(default_factory=list)
     cursor: str | None = None
+    first: int = 0
+
+    @property
+    def drawn(self) -> list[Json]:
+        return self.entries[self.first : self.first + DRAWN]
+
+    @property
+    def goes_on(self) -> bool:
+        return self.cursor is not None or self.first + DRAWN < len(self.entries)
+
+    def go(self, entries: int) -> None:
+        """So many further on, or back; at either end as far as there are any."""
+        self.first = max(0, min(self.first + entries, len(self.entries) - 1))
 
     def told(self) -> str:
         folders = sum(one["kind"] == "FOLDER" for one in self.entries)
@@ -184,7 +201,7 @@ def _level(
     who: session.Person, namespace: str, connection: str, tree: Tree, folder: str, depth: int, *, above: bool
 ) -> None:
     level = tree.levels[folder]
-    for entry in level.entries:
+    for entry in level.drawn:
         one, key = entry["id"], f"{connection}-{entry['id']}"
         barred = folder != _TOP and not above and _lies_in_left_out(tree, folder)
         taken = tree.takes(one, above=above) and not barred
@@ -212,9 +229,30 @@ def _level(
                 st.caption(size(entry["size"]) if entry["size"] is not None else "", width="content")
         if one in tree.opened and inner:
             _level(who, namespace, connection, tree, one, depth + 1, above=taken)
-    if level.cursor:
-        loaded = (who, namespace, connection, tree, folder)
-        st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=_load, args=loaded)
+    _ends(who, namespace, connection, tree, folder)
+
+
+def _ends(who: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
+    """What leads to the entries of a folder that are not drawn."""
+    level = tree.levels[folder]
+    if not level.first and not level.goes_on:
+        return
+
+    def more() -> None:
+        if level.cursor and level.first + DRAWN >= len(level.entries):
+            _load(who, namespace, connection, tree, folder)
+        if level.first + DRAWN < len(level.entries):
+            level.go(STEP)
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if level.first:
+            key = f"earlier-{connection}-{folder}"
+            st.button("Earlier", key=key, icon=":material/expand_less:", on_click=level.go, args=(-STEP,))
+        if level.goes_on:
+            st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=more)
+        last = level.first + len(level.drawn)
+        known = f"{len(level.entries):,}" + (" and more" if level.cursor else "")
+        st.caption(f"{level.first + 1:,} to {last:,} of {known}", width="content")
 
 
 def _lies_in_left_out(tree: Tree, folder: str) -> bool:
