@@ -252,7 +252,8 @@ def _ends(who: session.Person, namespace: str, connection: str, tree: Tree, fold
             st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=more)
         last = level.first + len(level.drawn)
         known = f"{len(level.entries):,}" + (" and more" if level.cursor else "")
-        st.caption(f"{level.first + 1:,} to {last:,} of {known}", width="content")
+        if level.entries:  # a service may send an empty page before others
+            st.caption(f"{level.first + 1:,} to {last:,} of {known}", width="content")
 
 
 def _lies_in_left_out(tree: Tree, folder: str) -> bool:
