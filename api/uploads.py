@@ -15,7 +15,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from api import request_limits
+from api import content_disposition, request_limits
 from api.services import Services
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -38,18 +38,23 @@ class Form:
 
     spool: IO[bytes]
     fields: dict[str, bytes] = field(default_factory=dict)
-    name: str | None = None
-    """The file's own name, None if no file was sent."""
+    has_file: bool = False
+    name: str = ""
+    """The file's own name, "" if the client gave it none."""
     media_type: str = ""
     size: int = 0
     sha256: bytes = b""
 
     def require_file(self) -> None:
         """INVALID_INGEST_CONFIG without a file, or with an empty one."""
-        if self.name is None:
+        if not self.has_file:
             raise _invalid("The form has no part named file.", "missing", FILE)
         if self.size == 0:
             raise _invalid("The file is empty.", "empty", FILE)
+
+    def identity(self) -> str:
+        """The name, or else the SHA-256 of the content, so that two unnamed files never replace each other."""
+        return self.name or self.sha256.hex()
 
     def content(self) -> bytes:
         """What the form says, whatever its boundary and the order of its fields: equal for equal requests."""
@@ -102,6 +107,7 @@ class _Reader:
         self._headers: dict[str, bytes] = {}
         self._header_name = b""
         self._header_value = b""
+        self._disposition = b""
         self._part = ""
         self._value = bytearray()
         try:
@@ -137,6 +143,8 @@ class _Reader:
         if not self._ended:
             raise broken()
         self.form.sha256 = self._hash.digest()
+        charset = self.form.fields.get("_charset_", b"").decode("latin-1").strip()
+        self.form.name = content_disposition.file_name(self._disposition, charset)
         return self.form
 
     def _begin(self) -> None:
@@ -157,13 +165,14 @@ class _Reader:
         self._header_name = self._header_value = b""
 
     def _on_headers(self) -> None:
-        _, options = parse_options_header(self._headers.get("content-disposition", b""))
-        self._part = options.get(b"name", b"").decode("utf-8", "replace")
+        disposition = self._headers.get("content-disposition", b"")
+        self._part = content_disposition.field_name(disposition)
         if self._part != FILE:
             return
-        if self.form.name is not None:
+        if self.form.has_file:
             raise _invalid("The form has more than one file: send one request for each.", "too_many_files", FILE)
-        self.form.name = clean_name(options.get(b"filename", b"").decode("utf-8", "replace"))
+        self.form.has_file = True
+        self._disposition = disposition
         self.form.media_type = request_limits.media_type([(b"content-type", self._headers.get("content-type", b""))])
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
@@ -188,15 +197,6 @@ class _Reader:
 
     def _on_end(self) -> None:
         self._ended = True
-
-
-def clean_name(sent: str) -> str:
-    """A file's own name: no folders, no control or direction marks, at most 255 characters, never empty."""
-    for escape, character in (("%22", '"'), ("%0D", ""), ("%0A", "")):
-        sent = sent.replace(escape, character)
-    last = sent.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    name = "".join(c for c in last if c.isprintable() and not "\ud800" <= c <= "\udfff").strip(". ")
-    return name[-255:] or FILE
 
 
 def broken() -> ServiceError:

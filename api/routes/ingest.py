@@ -112,10 +112,11 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
         upload = await _store(services, scope, form)
 
     async def accept() -> Answer:
-        name = form.name or uploads.FILE
+        external_id = fields.external_id or form.identity()
+        name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:
             sent = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
-            request = {"externalId": fields.external_id or name, "name": name, **sent}
+            request = {"externalId": external_id, "name": name, **sent}
             return await dry_run(call, scope, "file", source="LOCAL_FILE", how=asked, request=request)
         accepted = await runs.accept_file(
             services.db,
@@ -126,7 +127,7 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             size=form.size,
             sha256=form.sha256,
             ingestion=replace(asked, principal=call.principal, groups=call.groups),
-            external_id=fields.external_id,
+            external_id=external_id,
             viewer=await call.viewer(scope),
         )
         await call.make_tenant_known()
