@@ -1,0 +1,47 @@
+"""The measures of `bench/parse` say what is wrong with a text, and its drawn files hold what their truth says."""
+
+from random import Random
+
+import pytest
+
+from bench.parse import drawn, engines
+from bench.parse.measures import Score, Table, score_tables, score_words, words
+
+PRICES = Table.of_rows([["Berth", "Summer", None], ["", "Days", "Price"], ["North", "12", "340"], ["South", "", "95"]])
+WRITTEN = "| Berth | Summer | |\n|---|---|---|\n| | Days | Price |\n| North | 12 | 340 |\n| South | | 95 |\n"
+
+
+def figures(text: str) -> dict[str, float | None]:
+    score = Score()
+    score_tables(score, [PRICES], text)
+    return score.figures()
+
+
+def test_a_table_as_it_was_written_loses_only_what_a_merged_header_cannot_say():
+    right = figures(WRITTEN)
+    assert right["rows"] == 1
+    assert right["tables"] == pytest.approx(22 / 23)
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"), [(("| North | 12 | 340 |", "North\n\n12\n\n340"), 0.75), (("| 340 |", "| |"), 0.75)]
+)
+def test_a_torn_row_and_a_lost_cell_are_seen(change, rows):
+    torn = figures(WRITTEN.replace(*change))
+    assert torn["rows"] == rows
+    assert torn["tables"] < 0.9
+
+
+def test_words_in_another_order_are_all_found_and_not_in_order():
+    score = Score()
+    score_words(score, "one two three four five six", "four five six one two three")
+    assert score.figures() | {"recall": 1, "order": 0.5} == score.figures()
+
+
+@pytest.mark.parametrize("kind", ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"])
+def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
+    made = list(getattr(drawn, kind)(tmp_path, Random(7)))
+    assert len({path for path, _ in made}) >= 4
+    for path, drawing in made:
+        expected, found = set(words(drawing.words)), set(words(engines.pdfium(path)))
+        assert len(expected - found) <= 0.02 * len(expected), (drawing.name, expected - found)
