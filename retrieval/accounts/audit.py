@@ -14,7 +14,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import LiteralString
 
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 
 from retrieval import ids
 from retrieval.database import pages
@@ -23,6 +23,9 @@ from retrieval.database.pages import Page, Part
 
 TOGETHER = 500
 """Entries that one statement writes at most."""
+
+WAIT_SECONDS = 20.0
+"""How long a write waits for its entry: for a statement that is under way and for its own."""
 
 OLD = 5000
 """Entries that one statement deletes at most."""
@@ -118,12 +121,19 @@ class Writer:
         self._writing: asyncio.Task[None] | None = None
 
     async def write(self, entry: Entry) -> None:
-        """Returns once the entry is committed; raises what the database raises."""
+        """Returns once the entry is committed; raises what the database raises, OperationalError after `WAIT_SECONDS`.
+
+        An entry that was waited for in vain may be written all the same.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_all())
-        await done
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await done
+        except TimeoutError as error:
+            raise OperationalError(f"The entry of the audit log was not written within {WAIT_SECONDS:g} s.") from error
 
     async def _write_all(self) -> None:
         while self._waiting:

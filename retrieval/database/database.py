@@ -19,7 +19,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 
 from retrieval.database import bounds, halves, json_numbers, lost_hosts
 from retrieval.database.sessions import PLANS, ThreadConnection
-from retrieval.database.statements import ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
+from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -281,12 +281,14 @@ class Database:
             **lost_hosts.options(self._url),
         }
 
-    def _configure(self, connection: Connection[Row]) -> None:
+    def _configure(self, connection: ThreadConnection) -> None:
         if self._limits:
+            connection.seconds = self._limits.statement + LATE_SECONDS
             connection.execute(_SETTINGS, _milliseconds(self._limits))
 
-    async def _async_configure(self, connection: AsyncConnection[Row]) -> None:
+    async def _async_configure(self, connection: LoopConnection) -> None:
         if self._limits:
+            connection.seconds = self._limits.statement + LATE_SECONDS
             await connection.execute(_SETTINGS, _milliseconds(self._limits))
 
     def pool_waits(self) -> int:

@@ -11,12 +11,15 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import LiteralString
+from typing import LiteralString, TypeVar
 
 from psycopg import Connection, sql
+from psycopg.abc import PQGen
 from psycopg.rows import DictRow
 
-from retrieval.database.statements import ONCE, PLANS_SECONDS
+from retrieval.database.statements import LOOK_SECONDS, ONCE, PLANS_SECONDS
+
+R = TypeVar("R")
 
 PLANS = "plan_cache_mode"
 SCANS = "enable_seqscan"
@@ -26,10 +29,18 @@ STATEMENT = "statement_timeout"
 
 
 class ThreadConnection(Connection[DictRow]):
-    """One of a thread's pool. `chosen`: settings of the session that were made since the pool made it."""
+    """One of a thread's pool. `chosen`: settings of the session that were made since the pool made it.
+
+    `seconds`: a wait for PostgreSQL ends with OperationalError after so long without an answer.
+    """
 
     chosen: Mapping[str, str] = MappingProxyType({})
+    seconds: float | None = None
     _replanned = 0.0
+
+    def wait(self, gen: PQGen[R], interval: float = LOOK_SECONDS, timeout: float | None = None) -> R:
+        """Wait for an answer; a connection that gets none in time is in the midst of it and cannot be used again."""
+        return super().wait(gen, interval, self.seconds if timeout is None else timeout)
 
     def choose(self, settings: Mapping[str, str]) -> None:
         """From now on with these settings; plans made once are forgotten every `PLANS_SECONDS`, as tables grow."""

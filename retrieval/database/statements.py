@@ -1,26 +1,25 @@
-"""Connections of an event loop, and single statements on them with as little between as psycopg allows.
+"""Connections of an event loop, each statement on them with a deadline.
 
-A request of the API is two or three short statements, and psycopg's pool and cursor cost five times what the statement
-does. Here connections that are free are kept at hand, and a statement that comes again is prepared and sent through
-`psycopg.pq`; values are adapted by psycopg as ever. The pool still makes, checks, replaces and ends the connections.
+A request of the API is two or three short statements, and to take a connection from psycopg's pool and give it back
+costs as much as one of them. Free connections are therefore kept at hand, by how they plan, and a statement that comes
+again is prepared. The pool still makes, checks, replaces and ends the connections.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import select
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from functools import lru_cache
-from typing import Any, Final, Literal, LiteralString
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, LiteralString, TypeVar
 
-from psycopg import AsyncConnection, OperationalError, errors
-from psycopg.adapt import PyFormat, Transformer
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg import AsyncConnection, errors
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
+R = TypeVar("R")
 Params = dict[str, Any]
 PlanMode = Literal["auto", "force_custom_plan", "force_generic_plan"]
 ONCE: Final = "force_generic_plan"
@@ -29,35 +28,75 @@ ONCE: Final = "force_generic_plan"
 KEPT_SECONDS = 60.0
 """How long connections are kept at hand before the pool gets them back, to end those that it has too many of."""
 
-PREPARED = 256
-"""Statements that one connection keeps prepared; others are parsed each time."""
+PREPARED: Final = 256
+"""Statements that one connection keeps prepared; those used longest ago are forgotten."""
 
-WORN = 8 * PREPARED
-"""Statements after which a connection is replaced: those that were forgotten may still be there."""
-
-LONGEST = 4096
-"""Bytes of a statement that is kept: longer ones are filters with many keys, seldom the same ones again, of which the
-server would hold megabytes each."""
+LONGEST: Final = 4096
+"""Bytes of a statement that is prepared: longer ones are filters with many keys, seldom the same ones again, of which
+the server would hold megabytes each."""
 
 PLANS_SECONDS = 60.0
 """How long a plan is kept that was made once for all values: one made while a table was small must not outlive its
 growth by more."""
 
-_NAMED = re.compile(r"%\((\w+)\)s|%%|%")
-_DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
-_REPLANNED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
-"""A prepared statement is gone, since psycopg discards all after a rollback, or its tables have changed. It was not
-executed: it is prepared and sent again."""
+KEYED_SECONDS = 15.0
+"""Deadline of a statement that finds a few rows by their keys: longer than the API's limit for waiting for a lock."""
+
+LATE_SECONDS = 5.0
+"""How much later than PostgreSQL's own limit a wait for its answer ends, for a server that does not keep its limits."""
+
+LOOK_SECONDS: Final = 0.1
+"""How often a wait looks at its deadline, as in psycopg."""
 
 
 class LoopConnection(AsyncConnection[DictRow]):
-    """A connection, and what is known of it once a statement was sent past psycopg's cursors."""
+    """A connection whose waits for PostgreSQL end: OperationalError after `seconds` without an answer."""
 
-    line: _Line | None = None
+    seconds: float | None = None
+    plans: PlanMode | None = None
+    """How it plans, once that was set by `plan`."""
+    _replanned = 0.0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.prepared_max = PREPARED
+
+    async def wait(self, gen: PQGen[R], interval: float = LOOK_SECONDS, timeout: float | None = None) -> R:  # noqa: ASYNC109
+        """Wait for an answer; a connection that gets none in time is in the midst of it and cannot be used again."""
+        return await super().wait(gen, interval, self.seconds if timeout is None else timeout)
+
+    async def plan(self, mode: PlanMode) -> None:
+        """Plan in this way from now on; plans that were made once are forgotten every `PLANS_SECONDS`."""
+        now = asyncio.get_running_loop().time()
+        if self.plans != mode:
+            await self.execute(_SET[mode], prepare=False)
+            self.plans = mode
+        if mode == ONCE and now - self._replanned > PLANS_SECONDS:
+            if self._replanned:
+                await self.execute("discard plans", prepare=False)
+            self._replanned = now
+
+    async def rows(self, statement: LiteralString, params: Params) -> list[DictRow]:
+        """Execute one statement and fetch what it answers."""
+        prepare = len(statement) <= LONGEST
+        try:
+            cursor = await self.execute(statement, params, prepare=prepare)
+        except errors.FeatureNotSupported:
+            # Its tables have changed since it was prepared, so that it was not executed.
+            await self.execute("deallocate all", prepare=False)
+            cursor = await self.execute(statement, params, prepare=prepare)
+        return await cursor.fetchall() if cursor.description else []
+
+
+_SET: Final[dict[PlanMode, LiteralString]] = {
+    "auto": "set plan_cache_mode = auto",
+    "force_custom_plan": "set plan_cache_mode = force_custom_plan",
+    "force_generic_plan": "set plan_cache_mode = force_generic_plan",
+}
 
 
 class StatementPool:
-    """What `Database` keeps for one event loop: connections of a pool, those free at hand, the last one used first."""
+    """The connections that `Database` keeps for one event loop; of those free at hand the one used last comes first."""
 
     def __init__(self, pool: AsyncConnectionPool[LoopConnection], usual: PlanMode) -> None:
         """`usual`: how the pool's connections plan."""
@@ -69,29 +108,20 @@ class StatementPool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[LoopConnection]:
-        """One to work with in psycopg's own way, until the end of the block."""
-        taken = await self._take(self._usual)
-        try:
-            if taken.line is not None:
-                await taken.line.leave()
-            yield taken
-        except BaseException:
-            if taken.line is not None:
-                taken.line.forget()
-            raise
-        finally:
-            await self._give_back(taken)
+        """Lend a connection for work in several statements, until the end of the block."""
+        async with self._lent(self._usual) as connection:
+            yield connection
 
     async def rows(self, statement: LiteralString, params: Params, *, plan_once: bool) -> list[DictRow]:
-        """One statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`."""
-        mode: PlanMode = ONCE if plan_once else self._usual
-        taken = await self._take(mode)
-        if taken.line is None:
-            taken.line = _Line(taken, self._usual)
-        try:
-            return await taken.line.rows(statement, params, mode)
-        finally:
-            await self._give_back(taken)
+        """Execute one statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`."""
+        async with self._lent(ONCE if plan_once else self._usual) as connection:
+            usual = connection.seconds
+            if plan_once:
+                connection.seconds = KEYED_SECONDS
+            try:
+                return await connection.rows(statement, params)
+            finally:
+                connection.seconds = usual
 
     async def close(self) -> None:
         """End all connections."""
@@ -100,32 +130,40 @@ class StatementPool:
         await self._return_free()
         await self.pool.close()
 
+    @asynccontextmanager
+    async def _lent(self, mode: PlanMode) -> AsyncIterator[LoopConnection]:
+        connection = await self._take(mode)
+        try:
+            if connection.plans != mode or mode == ONCE:
+                await connection.plan(mode)
+            yield connection
+        finally:
+            await self._give_back(connection)
+
     async def _take(self, mode: PlanMode) -> LoopConnection:
-        """A free connection, if possible one that plans in this way, for to change it is a statement."""
+        """Take a free connection, if possible one that plans in this way, for to change it is a statement."""
         while self._free:
-            fitting = (place for place, one in enumerate(self._free) if one.line is None or one.line.mode == mode)
-            taken = self._free.pop(max(fitting, default=-1))
-            if not taken.closed and not can_be_read(taken.fileno()):
-                return taken
-            if taken.line is not None:
-                taken.line.rest()
-            await taken.close()
-            await self._hand_over(taken)
+            fitting = (index for index, free in enumerate(self._free) if free.plans == mode)
+            connection = self._free.pop(max(fitting, default=-1))
+            if not connection.closed and not can_be_read(connection.fileno()):
+                return connection
+            await connection.close()
+            await self.pool.putconn(connection)
         self._waiting += 1
         try:
-            return await self.pool.getconn()
+            connection = await self.pool.getconn()
         finally:
             self._waiting -= 1
+        connection.plans = connection.plans or self._usual
+        return connection
 
-    async def _give_back(self, taken: LoopConnection) -> None:
-        if taken.line is not None and taken.line.is_worn():
-            taken.line.rest()
-            await taken.close()
-        idle = not taken.closed and taken.pgconn.transaction_status == TransactionStatus.IDLE
+    async def _give_back(self, connection: LoopConnection) -> None:
+        """Keep it at hand, or hand it to the pool, which makes another for one that is closed or not idle."""
+        idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
         if self._waiting or not idle or self.pool.closed:
-            await self._hand_over(taken)
+            await self.pool.putconn(connection)
             return
-        self._free.append(taken)
+        self._free.append(connection)
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(KEPT_SECONDS, lambda: loop.create_task(self._return_free()))
@@ -133,175 +171,7 @@ class StatementPool:
     async def _return_free(self) -> None:
         self._timer = None
         while self._free:
-            await self._hand_over(self._free.pop(0))
-
-    async def _hand_over(self, taken: LoopConnection) -> None:
-        """To the pool, which tries what it is given and makes another for one that is closed."""
-        if taken.line is not None:
-            taken.line.rest()
-        await self.pool.putconn(taken)
-
-
-class _Line:
-    """What is known of one connection: what is prepared on it, and who waits for its answer."""
-
-    def __init__(self, connection: LoopConnection, usual: PlanMode) -> None:
-        self._connection = connection
-        self._usual = self.mode = usual
-        self._pg = connection.pgconn
-        self._adapt = Transformer(connection)
-        self._prepared: dict[tuple[str, Any], bytes] = {}
-        """By statement and types of its values."""
-        self._number = 0
-        self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[None] | None = None
-        self._watched: int | None = None
-        """The socket that the loop looks at for us."""
-        self._replanned = self._loop.time()
-
-    async def leave(self) -> None:
-        """Leave the connection to psycopg as the pool made it."""
-        if self.mode != self._usual:
-            await self._plan(self._usual)
-        self.rest()
-
-    def rest(self) -> None:
-        """Leave the socket to psycopg."""
-        if self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            self._watched = None
-
-    def forget(self) -> None:
-        """What was prepared may be gone: psycopg discards all after a rollback."""
-        self._prepared.clear()
-
-    def is_worn(self) -> bool:
-        """Whether so much was prepared anew that the server may hold too much of it."""
-        return self._number > WORN
-
-    async def rows(self, statement: str, params: Params, mode: PlanMode) -> list[DictRow]:
-        query, names = _numbered(statement) if len(statement) <= LONGEST else _numbered.__wrapped__(statement)
-        adapt = self._adapt
-        values = adapt.dump_sequence([params[name] for name in names], [PyFormat.AUTO] * len(names))
-        types, formats = adapt.types, adapt.formats
-        key = (statement, types or ())
-        try:
-            if self.mode != mode or (mode == ONCE and self._loop.time() - self._replanned > PLANS_SECONDS):
-                await self._plan(mode)
-            try:
-                result = await self._ask(key, query, values, types, formats)
-            except _REPLANNED:
-                self._prepared.clear()
-                result = await self._ask(key, query, values, types, formats)
-        except errors.Error:
-            if self._pg.status == ConnStatus.BAD:
-                await self._give_up()
-            raise
-        except BaseException:
-            await self._stop()
-            raise
-        if not result.nfields:
-            return []
-        columns = [(result.fname(place) or b"").decode() for place in range(result.nfields)]
-        adapt.set_pgresult(result)
-        return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
-
-    async def _plan(self, mode: PlanMode) -> None:
-        """From now on in this way; plans that were made once are forgotten every PLANS_SECONDS."""
-        self._pg.send_query(b"set plan_cache_mode = " + mode.encode())
-        await self._result()
-        self.mode = mode
-        if self._loop.time() - self._replanned > PLANS_SECONDS:
-            self._pg.send_query(b"discard plans")
-            await self._result()
-            self._replanned = self._loop.time()
-
-    async def _ask(self, key: tuple[str, Any], query: bytes, values: Any, types: Any, formats: Any) -> Any:
-        """Prepared, as long as there are not too many and it is not too long."""
-        name = self._prepared.get(key)
-        if name is None and len(self._prepared) < PREPARED and len(query) <= LONGEST:
-            self._number += 1
-            name = b"loop_%d" % self._number
-            self._pg.send_prepare(name, query, types)
-            await self._result()
-            self._prepared[key] = name
-        if name is None:
-            self._pg.send_query_params(query, values, types, formats)
-        else:
-            self._pg.send_query_prepared(name, values, formats)
-        return await self._result()
-
-    async def _result(self) -> Any:
-        """The result of what was sent; raises what PostgreSQL answers with."""
-        pg = self._pg
-        while pg.flush():
-            await self._written()
-        last = None
-        while True:
-            while pg.is_busy():
-                await self._readable()
-                pg.consume_input()
-            result = pg.get_result()
-            if result is None:
-                break
-            last = result
-        if last is None or pg.status == ConnStatus.BAD:
-            raise OperationalError("the connection is lost")
-        if last.status not in _DONE:
-            raise errors.error_from_result(last, encoding=self._connection.info.encoding)
-        return last
-
-    async def _readable(self) -> None:
-        if self._watched is None:
-            self._watched = self._pg.socket
-            self._loop.add_reader(self._watched, self._on_readable)
-        self._answer = self._loop.create_future()
-        try:
-            await self._answer
-        finally:
-            self._answer = None
-
-    def _on_readable(self) -> None:
-        if self._answer is None:
-            self.rest()  # nothing is due, so it has ended; whoever takes it next sees that
-        elif not self._answer.done():
-            self._answer.set_result(None)
-
-    async def _written(self) -> None:
-        """Until more can be written, or what PostgreSQL already says is read, which may be what it waits for."""
-        self._loop.add_writer(self._pg.socket, self._on_readable)
-        try:
-            await self._readable()
-        finally:
-            self._loop.remove_writer(self._pg.socket)
-        self._pg.consume_input()
-
-    async def _stop(self) -> None:
-        """Whoever asked has been cancelled: the statement ends, too, and the connection, whose answer nobody reads."""
-        self.rest()
-        with suppress(Exception):
-            await asyncio.shield(self._connection.cancel_safe(timeout=2))
-        await self._give_up()
-
-    async def _give_up(self) -> None:
-        self.rest()
-        await self._connection.close()
-
-
-@lru_cache(1024)
-def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """`%(name)s` as `$1`, as PostgreSQL has it, and the names in their order."""
-    names: dict[str, int] = {}
-
-    def number(found: re.Match[str]) -> str:
-        name = found.group(1)
-        if name is None:
-            if found.group() == "%":
-                raise ValueError("a % that is no parameter is written %%")
-            return "%"
-        return f"${names.setdefault(name, len(names) + 1)}"
-
-    return _NAMED.sub(number, statement).encode(), tuple(names)
+            await self.pool.putconn(self._free.pop(0))
 
 
 def can_be_read(socket: int) -> bool:

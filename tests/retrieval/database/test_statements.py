@@ -232,7 +232,7 @@ def test_a_plan_does_not_outlive_the_growth_of_its_table(loop_db, monkeypatch):
 
 def test_a_stray_percent_sign_is_refused(loop_db):
     async def work() -> None:
-        with pytest.raises(ValueError, match="%%"):
+        with pytest.raises(psycopg.ProgrammingError, match="%%"):
             await loop_db.async_rows("select 10 % 3", {})
 
     run(loop_db, work)
