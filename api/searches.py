@@ -78,6 +78,9 @@ async def answer(call: Call[Any, Any], request: Request) -> SearchData:
     return await _answer(call.services, spaces, request, query, size)
 
 
+_MODEL_FIELDS = ("provider", "model", "queryPrefix", "passagePrefix")
+
+
 async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
     """The namespaces that are searched; NAMESPACE_NOT_FOUND if one of them is missing."""
     one, several = where["namespace_id"], where["namespace_ids"]
@@ -94,7 +97,7 @@ async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
         for scope in scopes
     ]
     models = {
-        (space.config.embedding_model["provider"], space.config.embedding_model["model"], space.config.dimensions)
+        (*(space.config.embedding_model.get(field) for field in _MODEL_FIELDS), space.config.dimensions)
         for space in spaces
     }
     if len(models) > 1:

@@ -51,6 +51,7 @@ class Given:
     def __init__(self, model: Any, name: str) -> None:
         self.inner, self.model, self.dimensions = model, name, model.dimensions
         self.max_tokens = model.max_tokens
+        self.passage_prefix = model.passage_prefix
         self.known: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:

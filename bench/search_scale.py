@@ -53,6 +53,7 @@ class Given:
     """Stands for the model: the query's vector is there already, so that only the search is measured."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "BENCH", "given", DIMENSIONS, 4, 1, 256
+    passage_prefix = ""
     values: Any = None
 
     def embed(self, texts: Any, kind: Any) -> Any:  # noqa: ARG002 - the port's signature

@@ -16,6 +16,11 @@ TITLE: Final = "Cohere"
 BASE_URL: Final = "https://api.cohere.com"
 
 
+def base_url(settings: Settings) -> str:
+    """The operator's endpoint, or Cohere's own."""
+    return sessions.base_url(settings.endpoints.get(PROVIDER), BASE_URL)
+
+
 def opened(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
     """A client of its v2 API, and what it sends with, for the caller to close. `most`: bytes of an answer."""
     import cohere
@@ -25,7 +30,7 @@ def opened(api_key: str, settings: Settings, *, seconds: float, most: int) -> tu
     web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=seconds, most=most)
     client = cohere.ClientV2(
         api_key=api_key,
-        base_url=sessions.base_url(endpoint, BASE_URL),
+        base_url=base_url(settings),
         httpx_client=web,
         log_warning_experimental_features=False,
     )

@@ -16,6 +16,21 @@ from retrieval.search.languages import CONFIGURATIONS
 
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
+QueryPrefix = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=500, description="Text that the model needs before each query.", examples=["query: "]
+    ),
+]
+PassagePrefix = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="Text that the model needs before each passage; it is not stored with chunks.",
+        examples=["passage: "],
+    ),
+]
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
 
 
@@ -50,11 +65,13 @@ class PgvectorStore(Struct, rename="camel", tag_field="provider", tag="PGVECTOR"
     """The service's own PostgreSQL; needs no account."""
 
 
-class OpenAIModel(Struct, rename="camel", tag_field="provider", tag="OPENAI"):
-    """An embedding model of OpenAI."""
+class OpenAIModel(Struct, rename="camel", tag_field="provider", tag="OPENAI", omit_defaults=True):
+    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
 
     model: Text
     api_key: Secret
+    query_prefix: QueryPrefix | UnsetType = UNSET
+    passage_prefix: PassagePrefix | UnsetType = UNSET
 
 
 class CohereModel(Struct, rename="camel", tag_field="provider", tag="COHERE"):
@@ -223,11 +240,13 @@ class VectorStorageView(Struct, rename="camel", omit_defaults=True):
     index_host: str | UnsetType = UNSET
 
 
-class EmbeddingModelView(Struct, rename="camel"):
+class EmbeddingModelView(Struct, rename="camel", omit_defaults=True):
     """The embedding model without its key."""
 
     provider: str
     model: str
+    query_prefix: QueryPrefix | UnsetType = UNSET
+    passage_prefix: PassagePrefix | UnsetType = UNSET
 
 
 class WebScraperView(Struct, rename="camel", omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
 from connectors.embedders.packing import Limits
+from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
@@ -56,7 +57,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
                 request_options={"max_retries": 0},
             )
         except ApiError as error:
-            raise _meaning(error) from error
+            raise _meaning(error, config["apiKey"]) from error
         except httpx.TimeoutException as error:
             raise late(TITLE, SECONDS) from error
         except (httpx.HTTPError, ValueError) as error:
@@ -73,14 +74,15 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         dimensions=DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS.get(model, 512),
         limits=LIMITS,
+        server=ServerLimits(settings.home, PROVIDER, cohere_sdk.base_url(settings), model),
         ask=ask,
         close=web.close,
     )
 
 
-def _meaning(error: Any) -> Exception:
+def _meaning(error: Any, key: str) -> Exception:
     status = error.status_code
     if status is None or 200 <= status < 300:
         return Passing(f"{TITLE}'s answer was not what its API gives.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return understand(TITLE, status, str(error.body), headers)
+    return understand(TITLE, status, error.body, headers, key=key)

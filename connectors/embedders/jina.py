@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
+from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
@@ -51,7 +52,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         try:
             answer = client.post(f"{base}/embeddings", json=body)
             if answer.status_code != 200:
-                raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers)
+                raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"])
             found = answer.json()
             return _in_order(found), _counted(found)
         except httpx.TimeoutException as error:
@@ -66,6 +67,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         dimensions=DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,
         limits=LIMITS,
+        server=ServerLimits(settings.home, PROVIDER, base, model),
         ask=ask,
         close=client.close,
     )

@@ -69,6 +69,7 @@ class MiniLM:
     provider = PROVIDER
     model = MINILM
     dimensions = 384
+    passage_prefix = ""
     batch_size = 16
     calls = 1
     max_tokens = _POSITIONS - _SPECIALS
@@ -120,6 +121,7 @@ class WordLlama:
     provider = PROVIDER
     model = WORDLLAMA
     dimensions = 256
+    passage_prefix = ""
     batch_size = 4096
     calls = 1
     max_tokens = 8191

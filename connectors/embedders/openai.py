@@ -6,11 +6,12 @@ Limits by the vendor's description of POST /embeddings: 2048 inputs, 8192 tokens
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
-from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
+from connectors.embedders.server_limits import ServerLimits
+from connectors.embedders.vendor import MOST_BYTES, Refused, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
@@ -43,10 +44,11 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 
     sessions.quiet("openai", "httpx2", "httpcore2")
     endpoint = settings.endpoints.get(PROVIDER)
+    base = sessions.base_url(endpoint, BASE_URL)
     verify = sessions.trust(endpoint, PROVIDER)
     client = openai.OpenAI(
         api_key=config["apiKey"],
-        base_url=sessions.base_url(endpoint, BASE_URL),
+        base_url=base,
         organization="",
         project="",
         max_retries=0,
@@ -59,18 +61,31 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         ),
     )
     model = config["model"]
+    server = ServerLimits(settings.home, PROVIDER, base, model)
 
-    def ask(texts: Sequence[str], _kind: TextKind) -> tuple[list[Any], int]:
+    def send(texts: Sequence[str], *, base64: bool) -> tuple[list[Any], int]:
+        body = {"model": model, "input": list(texts), **({"encoding_format": "base64"} if base64 else {})}
         try:
-            answer = client.embeddings.create(model=model, input=list(texts), encoding_format="base64")
+            answer = client.post("/embeddings", body=body, cast_to=openai.types.CreateEmbeddingResponse)
         except openai.APIStatusError as error:
-            said = f"{error.code} {error.type} {error.message}"
-            raise understand(TITLE, error.status_code, said, error.response.headers) from error
+            raise understand(
+                TITLE, error.status_code, error.body, error.response.headers, key=config["apiKey"]
+            ) from error
         except openai.APITimeoutError as error:
             raise late(TITLE, SECONDS) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
             raise unreached(TITLE) from error
         return in_order(getattr(answer, "data", None)), getattr(getattr(answer, "usage", None), "total_tokens", 0) or 0
+
+    def ask(texts: Sequence[str], _kind: TextKind) -> tuple[list[Any], int]:
+        if server.base64 is None:
+            return _choose_encoding(texts, send, server)
+        try:
+            return send(texts, base64=server.base64)
+        except Refused as refusal:
+            if len(texts) > 1 or refusal.of_size:
+                raise
+        return _choose_encoding(texts, send, server)  # another server may answer at the address by now
 
     return VendorEmbedder(
         provider=PROVIDER,
@@ -79,9 +94,37 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         dimensions=DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,
         limits=LIMITS,
+        server=server,
         ask=ask,
         close=client.close,
+        prefixes={"query": config.get("queryPrefix", ""), "document": config.get("passagePrefix", "")},
     )
+
+
+def _choose_encoding(
+    texts: Sequence[str], send: Callable[..., tuple[list[Any], int]], server: ServerLimits
+) -> tuple[list[Any], int]:
+    """Send the first request to a server: in base64 where it takes that. Refused if it takes neither.
+
+    Where both are refused, the first text alone tells whether the encoding or the number of texts is at fault.
+    """
+    for encoded in (True, False):
+        try:
+            response = send(texts, base64=encoded)
+        except Refused as error:
+            if error.of_tokens:
+                raise
+            refusal = error
+            continue
+        server.learn(base64=encoded)
+        return response
+    if len(texts) > 1:
+        try:
+            _choose_encoding(texts[:1], send, server)
+        except Refused as alone:
+            if not alone.of_size:
+                raise alone.error from alone
+    raise refusal
 
 
 def in_order(entries: Any) -> list[Any]:

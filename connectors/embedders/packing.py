@@ -59,11 +59,12 @@ class Meter:
             self._ratio = min(4.0, max(0.25, counted / estimated))
             self.unsure = False
 
-    def pack(self, sizes: Sequence[int]) -> list[list[int]]:
-        """`pack` by what was learnt, with a little room left."""
-        if self._limits.tokens is None:
-            return pack(sizes, self._limits)
-        return pack(sizes, replace(self._limits, tokens=int(self._limits.tokens / (self._ratio * ROOM))))
+    def pack(self, sizes: Sequence[int], texts: int | None = None) -> list[list[int]]:
+        """`pack` by what was learnt, with a little room left, and `texts` a request at most where that is known."""
+        limits = self._limits if texts is None else replace(self._limits, texts=min(texts, self._limits.texts))
+        if limits.tokens is None:
+            return pack(sizes, limits)
+        return pack(sizes, replace(limits, tokens=int(limits.tokens / (self._ratio * ROOM))))
 
 
 def pack(sizes: Sequence[int], limits: Limits) -> list[list[int]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
@@ -16,6 +18,7 @@ from connectors.http.retries import TRIES, WAITING, Bucket, Retries
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
+    from connectors.embedders.server_limits import ServerLimits
     from retrieval.ports import Embeddings, TextKind
 
 log = structlog.get_logger()
@@ -23,7 +26,7 @@ log = structlog.get_logger()
 Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
 """One request of one vendor: the vectors of the texts, in order, and the tokens that it counted (0: it does not say).
 
-Raises Busy, Passing, TooMuch or Fatal.
+Raises Busy, Passing, Refused or Fatal.
 """
 
 KEY_FIELD = "embeddingModelConfig.apiKey"
@@ -32,11 +35,18 @@ MOST_BYTES = 64 * 2**20
 """Of an answer: 512 vectors of 2,048 numbers have 23 MB as text, 2,048 of 3,072 have 34 MB in base64."""
 _SHORTER = 0.75
 _CUTS = 12
-_OF_SIZE = ("token", "too long", "too large", "length", "exceed")
+_SHORTEST = 200
+"""Characters: a text below that is never too long."""
+_OF_SIZE = ("token", "too long", "too large", "length", "exceed", "长", "超")
+_MOST_WORDS = 300
 
 
-class TooMuch(Exception):
-    """The vendor takes no request of this size: fewer texts, or a shorter one."""
+class Refused(Exception):
+    """The vendor refuses the texts of a request: too many, a too long one, or, where it holds a single one, `error`."""
+
+    def __init__(self, error: Fatal, *, of_size: bool, of_tokens: bool) -> None:
+        super().__init__(str(error))
+        self.error, self.of_size, self.of_tokens = error, of_size, of_tokens
 
 
 class VendorEmbedder:
@@ -51,22 +61,29 @@ class VendorEmbedder:
         dimensions: int | None,
         max_tokens: int,
         limits: Limits,
+        server: ServerLimits,
         ask: Ask,
         close: Callable[[], None],
+        prefixes: Mapping[TextKind, str] | None = None,
     ) -> None:
         self.provider = provider
         self.model = model
-        self.max_tokens = max_tokens
+        self._prefixes = prefixes or {}
+        self.passage_prefix = self._prefixes.get("document", "")
         self.batch_size = limits.full
         self.calls = limits.concurrent
         self._title = title
         self._known = dimensions
         self._limits = limits
+        self._server = server
+        self._trial = threading.Lock()
         self._ask = ask
         self._meter = Meter(limits)
         self.close = close
         importlib.import_module("numpy")
-        estimate(provider, model, [" "])  # what is loaded here is not loaded within the first request's time
+        # What this loads is not loaded within the first request's time.
+        prefix_tokens = estimate(provider, model, [self.passage_prefix or " "])[0]
+        self.max_tokens = max_tokens - (prefix_tokens if self.passage_prefix else 0)
         self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
     def __repr__(self) -> str:
@@ -85,14 +102,14 @@ class VendorEmbedder:
 
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        sent = [text if text.strip() else " " for text in texts]
+        sent = self._prefixed(texts, kind)
         sizes = estimate(self.provider, self.model, sent)
-        requests = self._meter.pack(sizes)
+        requests = self._meter.pack(sizes, self._server.texts)
         parts: list[Embeddings] = []
         if self._meter.unsure and len(requests) > 1:
             parts.append(self._request(sent[: len(requests[0])], kind))
             sent = sent[len(requests[0]) :]
-            requests = self._meter.pack(sizes[len(requests[0]) :])
+            requests = self._meter.pack(sizes[len(requests[0]) :], self._server.texts)
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
             texts_of = [[sent[number] for number in request] for request in requests]
             parts += pool.map(
@@ -100,29 +117,62 @@ class VendorEmbedder:
             )
         return self._unit(np.concatenate(parts))
 
+    def _prefixed(self, texts: Sequence[str], kind: TextKind) -> list[str]:
+        prefix = self._prefixes.get(kind, "")
+        return [prefix + (text if text.strip() else " ") for text in texts]
+
     def requests(self, texts: Sequence[str]) -> int:
         """How many requests `embed` makes of these texts, by what is known of their size."""
-        return len(self._meter.pack(estimate(self.provider, self.model, texts)))
+        sizes = estimate(self.provider, self.model, self._prefixed(texts, "document"))
+        return len(self._meter.pack(sizes, self._server.texts))
 
     def check(self) -> None:
-        """Raise Fatal or Retryable unless one word can be embedded now."""
-        self.embed(["check"], "query")
+        """Raise Fatal or Retryable unless two words, the smallest batch, can be embedded now."""
+        self.embed(["check", "batch"], "query")
 
     def _request(self, texts: list[str], kind: TextKind) -> Embeddings:
-        """One request; halved, or its only text shortened, where the vendor finds it too large."""
+        """One request, or as many as the server takes. Documents try a new size one after another: a refusal of one
+        tells the others. Queries never wait for that."""
+        if kind == "document" and self._server.is_untried(len(texts)):
+            with self._trial:
+                self._server.reload()
+                if self._server.is_untried(len(texts)):
+                    return self._sized(texts, kind)
+        return self._sized(texts, kind)
+
+    def _sized(self, texts: list[str], kind: TextKind) -> Embeddings:
+        """Requests of half the size where one is refused, until they pass; that size is remembered.
+
+        A text that is too long by itself is shortened, and no reason for smaller requests.
+        """
         import numpy as np
 
-        retries = self._retries(len(texts), kind)
-        try:
-            return self._checked(retries.ask(lambda: self._metered(texts, kind)), len(texts))
-        except TooMuch:
-            if len(texts) == 1:
-                return self._shortened(texts[0], kind)
-        half = len(texts) // 2
-        return np.concatenate([self._request(texts[:half], kind), self._request(texts[half:], kind)])
+        most = min(len(texts), self._server.texts or len(texts))
+        size, begun, largest, too_many = most, 0, 0, False
+        parts: list[Embeddings] = []
+        while begun < len(texts):
+            part = texts[begun : begun + size]
+            try:
+                vectors = self._retries(len(part), kind).ask(lambda part=part: self._metered(part, kind))  # type: ignore[misc]
+                parts.append(self._checked(vectors, len(part)))
+                largest = max(largest, len(part))
+            except Refused as refusal:
+                if len(part) > 1:
+                    size = len(part) // 2
+                    too_many = too_many or not refusal.of_tokens
+                    continue
+                parts.append(self._shortened(part[0], kind, refusal))
+                size, too_many = most, False
+            begun += len(part)
+        if too_many:
+            self._server.learn(texts=largest)
+        self._server.note_passed(largest)
+        return np.concatenate(parts)
 
-    def _shortened(self, text: str, kind: TextKind) -> Embeddings:
+    def _shortened(self, text: str, kind: TextKind, refusal: Refused) -> Embeddings:
         """A text above the model's limit is embedded by its beginning, as models that run here do."""
+        if not refusal.of_size or len(text) < _SHORTEST:
+            raise refusal.error from refusal
         retries = self._retries(1, kind)
         for _ in range(_CUTS):
             text = text[: int(len(text) * _SHORTER)]
@@ -131,7 +181,7 @@ class VendorEmbedder:
             shorter = text
             try:
                 return self._checked(retries.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
-            except TooMuch:
+            except Refused:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
 
@@ -164,6 +214,7 @@ class VendorEmbedder:
             )
         if not np.isfinite(made).all():
             raise Retryable(f"{self._title} answered with numbers that are not finite.")
+        self._known = made.shape[1]
         return made
 
     @staticmethod
@@ -174,24 +225,46 @@ class VendorEmbedder:
         return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def understand(title: str, status: int, said: str, headers: Mapping[str, str]) -> Exception:
-    """What a refusal means. `said`: the vendor's own code and text, looked through for a few words and never shown."""
-    if "insufficient_quota" in said:
+def understand(title: str, status: int, body: Any, headers: Mapping[str, str], *, key: str) -> Exception:
+    """Meaning of a refusal. `body`: its words are shown for 400, 413 and 422, without the `key`."""
+    text = str(body)
+    if "insufficient_quota" in text:
         status = 402
-    if status == 413 or (status in {400, 422} and any(word in said.lower() for word in _OF_SIZE)):
-        return TooMuch()
-    if error := transient_error(title, status, headers, passing={409}):
-        return error
+    if passing := transient_error(title, status, headers, passing={409}):
+        return passing
     message, field = _REFUSALS.get(status, _ODD)
-    return Fatal(message.format(title=title, status=status, key=KEY_FIELD, model=MODEL_FIELD), field=field)
+    message = message.format(title=title, status=status, key=KEY_FIELD, model=MODEL_FIELD)
+    if status not in _OF_TEXTS:
+        return Fatal(message, field=field)
+    words = " ".join(_words(body).replace(key, "…").split())[:_MOST_WORDS]
+    error = Fatal(f"{message} It says: {words}" if words else message, field=field)
+    lower = text.lower()
+    of_size = status == 413 or any(word in lower for word in _OF_SIZE)
+    return Refused(error, of_size=of_size, of_tokens="token" in lower)
 
 
+def _words(body: Any) -> str:
+    """The sentence for people in a vendor's error, however deep it lies."""
+    if isinstance(body, str):
+        try:
+            return _words(msgspec.json.decode(body))
+        except msgspec.DecodeError:
+            return "" if "<html" in body.lower() else body
+    if isinstance(body, list):
+        return _words(body[0]) if body else ""
+    if not isinstance(body, dict):
+        return ""
+    return next((_words(body[name]) for name in ("error", "message", "detail", "msg") if body.get(name)), "")
+
+
+_OF_TEXTS = frozenset({400, 413, 422})
 _REFUSALS: Mapping[int, tuple[str, str]] = {
     400: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
     401: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
     402: ("The account at {title} has no credit left: add some there, or use another key.", KEY_FIELD),
     403: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
     404: ("{title} has no such model for this key: check {model}.", MODEL_FIELD),
+    413: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
     422: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
 }
 _ODD = ("{title} answered with the unexpected status {status}: check the endpoint.", MODEL_FIELD)

@@ -72,7 +72,7 @@ def _record(
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
     """The same text under the same model has the same key, whichever document it stands in."""
-    return key_of(text, embedder.provider, embedder.model, embedder.dimensions)
+    return key_of(embedder.passage_prefix + text, embedder.provider, embedder.model, embedder.dimensions)
 
 
 def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
@@ -117,7 +117,8 @@ def former(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -
 
 
 def _model(embedder: Embedder) -> dict[str, Any]:
-    return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+    prefix = {"passagePrefix": embedder.passage_prefix} if embedder.passage_prefix else {}
+    return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions, **prefix}
 
 
 def _cut(

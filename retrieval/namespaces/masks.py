@@ -12,7 +12,7 @@ from retrieval.security.secrets import HIDDEN, is_mask, mask
 
 SHOWN = frozenset({WEB_SCRAPER, RERANKER, *CONNECTORS})
 """The configs whose secrets answers show masked; those of the others they leave out (D09)."""
-FREE = frozenset({"model", "region", "clientId", "tenantId"})
+FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix"})
 """Fields beside the secrets that may change under a mask: they do not decide who is sent the secret. A new field of a
 config does, until it is named here."""
 

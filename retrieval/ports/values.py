@@ -236,6 +236,7 @@ class Tokenizer(Protocol):
 class Embedder(Protocol):
     """An embedding model. `max_tokens` counts what fits into one text, special tokens left out.
 
+    `passage_prefix`: text that it puts before each document's text, for models that need one.
     `batch_size`: texts of one call, whose vectors are kept as soon as they are there. It should take no more than
     seconds. `calls`: of them beside each other; what is under way is all that the loss of a process can cost.
     """
@@ -245,6 +246,7 @@ class Embedder(Protocol):
     batch_size: int
     calls: int
     max_tokens: int
+    passage_prefix: str
 
     @property
     def dimensions(self) -> int: ...

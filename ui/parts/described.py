@@ -35,6 +35,12 @@ def models() -> Mapping[str, tuple[str, ...]]:
     }
 
 
+def prefixes(provider: str) -> list[str]:
+    """Fields of a provider's embedding model for the text put before each query and passage."""
+    fields = _by_provider("CreateNamespace", "embeddingModelConfig")[provider]["properties"]
+    return [name for name in fields if name.endswith("Prefix")]
+
+
 def rerankers() -> Mapping[str, Mapping[str, bool]]:
     """The fields of each reranker by its provider, and whether they are needed."""
     return {

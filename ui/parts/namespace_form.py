@@ -50,6 +50,8 @@ LABELS = {
     "region": "Region",
     "endpoint": "Endpoint",
     "model": "Model",
+    "queryPrefix": "Query prefix",
+    "passagePrefix": "Passage prefix",
     "url": "URL",
     "path": "Folder",
 }
@@ -224,9 +226,15 @@ def _model(choice: _Choice, space: Json | None) -> Json:
     if provider != "LOCAL":
         st.markdown(f"**{TITLES['embeddingModelConfig']}: {provider}**")
         key = _field("embeddingModelConfig", "apiKey", space)
-    if (provider, model) == (stored.get("provider"), stored.get("model")) and not key:
+    before = space if stored.get("provider") == provider else None
+    prefixes = {
+        field: _field("embeddingModelConfig", field, before, optional=True) for field in described.prefixes(provider)
+    }
+    same = (provider, model) == (stored.get("provider"), stored.get("model"))
+    if same and not key and _as_stored(prefixes, stored):
         return {}
-    named = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {})}
+    sent = {field: prefix for field, prefix in prefixes.items() if prefix}
+    named = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {}), **sent}
     return {"embeddingModelConfig": named}
 
 

@@ -61,11 +61,13 @@ class PgvectorStore(TypedDict):
 
 
 class OpenAIModel(TypedDict):
-    """An embedding model of OpenAI."""
+    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
 
     provider: Literal["OPENAI"]
     model: Literal["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
     apiKey: str
+    queryPrefix: NotRequired[str]
+    passagePrefix: NotRequired[str]
 
 
 class CohereModel(TypedDict):

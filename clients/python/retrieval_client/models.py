@@ -197,7 +197,9 @@ class EmbeddingModelView(Record):
 
     provider: str
     model: str
-    _fields = frozenset(["model", "provider"])
+    query_prefix: str | None
+    passage_prefix: str | None
+    _fields = frozenset(["model", "passagePrefix", "provider", "queryPrefix"])
 
 
 class WebScraperView(Record):

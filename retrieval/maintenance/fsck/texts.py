@@ -83,7 +83,7 @@ def _as_embedded(row: Row, text: str) -> bool:
     used = row["embedding"]
     if row["title"] is None or "dimensions" not in used:
         return True
-    whole = titled(row["title"], text)
+    whole = used.get("passagePrefix", "") + titled(row["title"], text)
     return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row["embedding_key"])
 
 

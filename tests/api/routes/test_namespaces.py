@@ -241,6 +241,26 @@ def test_model_and_index_stay_while_there_are_documents(org):
     assert org.client.patch(f"/v1/namespaces/{org.namespace()}", json=other).status_code == 200
 
 
+def test_prefixes_of_a_model_are_shown_and_another_one_needs_all_documents_embedded_again(org):
+    prefixes = {"queryPrefix": "query: ", "passagePrefix": "passage: "}
+    model = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}
+    space = create(org, {**FULL, "embeddingModelConfig": model | prefixes})
+    assert space["embeddingModelConfig"] == {"provider": "OPENAI", "model": "text-embedding-3-small", **prefixes}
+    for wrong in ("", "x" * 501):
+        assert_error(
+            create(org, {**FULL, "embeddingModelConfig": model | {"queryPrefix": wrong}}, 400),
+            400,
+            "INVALID_NAMESPACE_CONFIG",
+        )
+    path = f"/v1/namespaces/{space['id']}"
+    assert org.client.patch(path, json={"fileStorageConfig": {"type": "LOCAL"}}).status_code == 200
+    org.text(space["id"])
+    other = {"embeddingModelConfig": model | prefixes | {"passagePrefix": "document: "}}
+    error = assert_error(org.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["reason"] == "reembed_required"
+    assert org.client.patch(path, json={"embeddingModelConfig": model | prefixes}).status_code == 200
+
+
 @pytest.mark.decision("D43")
 def test_documents_are_embedded_again_when_asked_for(org):
     space = org.namespace()

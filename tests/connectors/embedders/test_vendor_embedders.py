@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +51,8 @@ _OPEN: list[VendorEmbedder] = []
 
 
 @pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
+def _closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     yield
     while _OPEN:
         _OPEN.pop().close()
@@ -114,9 +116,9 @@ def test_queries_and_documents_are_told_apart(vendor):
     )
 
 
-def test_the_check_embeds_one_word(vendor):
+def test_the_check_embeds_two_words_so_that_a_limit_of_one_text_is_noticed(vendor):
     made(vendor).check()
-    assert [len(texts) for texts in vendor.inputs] == [1]
+    assert [len(texts) for texts in vendor.inputs] == [2]
 
 
 def test_a_refused_key_is_fatal_at_once_and_names_the_field(vendor):

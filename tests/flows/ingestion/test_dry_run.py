@@ -14,6 +14,7 @@ from reportlab.pdfgen.canvas import Canvas
 from connectors import registry
 from connectors.embedders import local
 from connectors.embedders.packing import Limits
+from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import VendorEmbedder
 from flows import context, dry_run, steps
 from retrieval.errors import Skippable
@@ -288,7 +289,7 @@ def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkey
 
 
 @pytest.mark.decision("H264")
-def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch):
+def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch, tmp_path):
     """Three thousand tokens a request: not as many texts as a call could hold."""
     asked = []
 
@@ -303,6 +304,7 @@ def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypa
         dimensions=256,
         max_tokens=8191,
         limits=Limits(texts=2048, tokens=3000),
+        server=ServerLimits(tmp_path, "LOCAL", "", "small"),
         ask=ask,
         close=lambda: None,
     )

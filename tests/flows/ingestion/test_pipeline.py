@@ -25,6 +25,7 @@ class CountingModel:
     """A vector for each text from its hash; remembers every text it was asked for."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "LOCAL", "counting", 8, 16, 1, 64
+    passage_prefix = ""
 
     def __init__(self):
         self.texts = []

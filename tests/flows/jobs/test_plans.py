@@ -151,6 +151,7 @@ class Given:
     """Stands for the model: every query has one vector."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "given", 8, 8, 1, 256
+    passage_prefix = ""
 
     def embed(self, texts, _kind):
         return [[1.0, *([0.0] * 7)] for _ in texts]

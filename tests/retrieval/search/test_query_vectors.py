@@ -17,6 +17,7 @@ class Model:
     """A vector by the text's length; each call takes as long as the test holds the gate."""
 
     provider, model, dimensions, batch_size, max_tokens = "TEST", "lengths", 1, 8, 256
+    passage_prefix = ""
 
     def __init__(self, calls=1):
         self.calls, self.asked, self.gate = calls, [], threading.Event()

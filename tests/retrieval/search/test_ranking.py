@@ -267,6 +267,7 @@ class Given:
     """The model: a vector by text."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "given", 8, 8, 1, 256
+    passage_prefix = ""
 
     def __init__(self, values):
         self.values = values

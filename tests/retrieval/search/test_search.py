@@ -30,6 +30,7 @@ class FixedEmbedder:
     """Every query is the first axis."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "fixed", 8, 8, 1, 256
+    passage_prefix = ""
 
     def embed(self, texts, kind):
         assert kind == "query"
