@@ -2,7 +2,8 @@
 
 What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
 comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may
-be tried again under the same key.
+be tried again under the same key. An answer that names something which was deleted since is not given again: the request
+acts anew.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
+
+import msgspec
 
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -55,12 +58,56 @@ _KEEP: LiteralString = (
     " on conflict (caller, key) do update set"
     " request_hash = excluded.request_hash, sealed = excluded.sealed, created_at = now()"
 )
+_EXISTING: dict[str, LiteralString] = {
+    "doc": "select count(*) as existing from documents where id = any(%(ids)s) and deleted_at is null",
+    "ijr": "select count(*) as existing from job_runs r join partitions p on p.id = r.partition_id"
+    " join namespaces n on n.id = p.namespace_id where r.id = any(%(ids)s) and n.deleted_at is null",
+    "ns": "select count(*) as existing from namespaces where id = any(%(ids)s) and deleted_at is null",
+    "conn": "select count(*) as existing from connections where id = any(%(ids)s)",
+    "wh": "select count(*) as existing from webhooks where id = any(%(ids)s)",
+    "eval": "select count(*) as existing from evaluations where id = any(%(ids)s)",
+    "evr": "select count(*) as existing from evaluation_runs where id = any(%(ids)s)",
+    "key": "select count(*) as existing from api_keys where id = any(%(ids)s) and revoked_at is null",
+}
+"""Count what exists, by the prefix of the ids."""
 
 
 async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes | None:
-    """The answer given before, None if there is none; IDEMPOTENCY_CONFLICT if it was another request's."""
+    """The answer given before. None if there is none, or if something that it names was deleted since.
+
+    IDEMPOTENCY_CONFLICT if it was another request's.
+    """
     row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key}, plan_once=True)
-    return None if row is None else _opened(ring, asked, row)
+    if row is None:
+        return None
+    kept = _opened(ring, asked, row)
+    return kept if await _exists(db, kept) else None
+
+
+async def _exists(db: Database, kept: bytes) -> bool:
+    """Tell if all objects that a kept answer names are still there."""
+    ids_by_prefix: dict[str, set[str]] = {}
+    for named in _named_ids(msgspec.json.decode(kept)):
+        ids_by_prefix.setdefault(named.partition("_")[0], set()).add(named)
+    for prefix, ids in ids_by_prefix.items():
+        if statement := _EXISTING.get(prefix):
+            row = await db.async_row(statement, {"ids": list(ids)}, plan_once=True)
+            if row is None or row["existing"] < len(ids):
+                return False
+    return True
+
+
+def _named_ids(value: Any) -> Iterator[str]:
+    """Yield the ids of the objects in an answer, and of its job run."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _named_ids(entry)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            if name in ("id", "ingestJobRunId") and isinstance(entry, str):
+                yield entry
+            else:
+                yield from _named_ids(entry)
 
 
 async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:

@@ -66,6 +66,64 @@ def test_32_twins_make_one_job_run_and_get_one_answer(org, key):
     assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).content == answers[0].content
 
 
+def test_a_document_that_was_deleted_is_ingested_again_under_the_same_key(org, key):
+    space = org.namespace()
+
+    def send():
+        sent = org.client.post("/v1/ingest/text", json=text_body(space), headers=key)
+        assert sent.status_code == 200, sent.text
+        return sent.json()["data"]["documents"][0]["id"]
+
+    first = send()
+    filters = {"documentIds": [first]}
+    deleted = org.client.request("DELETE", "/v1/documents", json={"namespaceId": space, "filterConfig": filters})
+    assert deleted.status_code == 200, deleted.text
+    second = send()
+    assert second != first
+    assert send() == second
+    assert runs_of(org, space) == 2
+
+
+def test_a_file_that_was_deleted_is_ingested_again_by_all_twins_together(org, key):
+    space = org.namespace()
+
+    def send(_=None):
+        files = {"file": ("a.txt", b"A file.", "text/plain")}
+        sent = org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files, headers=key)
+        assert sent.status_code == 200, sent.text
+        return sent.json()["data"]["documents"][0]["id"]
+
+    first = send()
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [first]}}
+    assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
+    with ThreadPoolExecutor(8) as pool:
+        second = set(pool.map(send, range(8)))
+    assert len(second) == 1
+    assert second != {first}
+    assert runs_of(org, space) == 2
+
+
+def test_a_namespace_that_was_deleted_is_created_again_under_the_same_key(org, key):
+    def create():
+        made = org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key)
+        return made.json()["data"]["namespace"]["id"]
+
+    first = create()
+    assert org.client.delete(f"/v1/namespaces/{first}").status_code == 200
+    second = create()
+    assert second != first
+    assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [second]
+
+
+def test_an_ingestion_into_a_deleted_namespace_is_refused_under_the_key_that_was_answered(org, key):
+    space = org.namespace()
+    assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).status_code == 200
+    assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
+    assert_error(
+        org.client.post("/v1/ingest/text", json=text_body(space), headers=key), 404, "NAMESPACE_NOT_FOUND"
+    )
+
+
 @pytest.mark.decision("D19")
 def test_another_body_path_or_query_under_the_same_key_is_a_conflict(org, key):
     space = org.namespace()
