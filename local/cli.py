@@ -19,9 +19,8 @@ _ORGANIZATION = "organization id; may be left out if there is only one"
 _ROLES = ("api", "worker", "dispatcher", "prefect", "ui", "metrics", "migrate", "register")
 _SERVERS = ("up", *_ROLES)
 """What runs with settings for long: what looks like one and is none is told there."""
-_CONTENT = frozenset(
-    {"ingest", "search", "runs", "documents", "mcp", "eval", "fsck", "export", "import", "backup", "restore"}
-)
+_CLIENT = frozenset({"ingest", "search", "runs", "retry", "documents", "namespaces"})
+_CONTENT = _CLIENT | {"mcp", "eval", "fsck", "export", "import", "backup", "restore"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +96,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _content(options: argparse.Namespace, settings: Settings) -> int:
-    if options.command in {"ingest", "search", "runs", "documents"}:
+    if options.command in _CLIENT:
         from local import client_commands
 
         return client_commands.run(options, settings)
@@ -274,19 +273,49 @@ def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     runs = commands.add_parser("runs", help="list job runs, or show one and what failed in it")
     runs.add_argument("id", nargs="?", help="a job run's id")
     runs.add_argument("--wait", action="store_true", help="until that job run is COMPLETED")
+    retry = commands.add_parser("retry", help="run the failed documents of a job run again, and wait until they ended")
+    retry.add_argument("id", metavar="RUN", help="a job run's id, as `runs` lists it")
+    retry.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures this time")
+    retry.add_argument("--no-wait", action="store_true", help="return when they are queued")
     documents = commands.add_parser("documents", help="list documents")
     documents.add_argument("--status", help="such as FAILED or SUCCESS")
     documents.add_argument("--where", type=_object, help="a condition, as JSON")
+    verbs = documents.add_subparsers(dest="verb", metavar="VERB")
+    delete_documents = verbs.add_parser("delete", help="delete documents from the namespace")
+    delete_documents.add_argument("what", nargs="+", metavar="DOCUMENT", help="its id, its external id or its name")
+    namespaces = commands.add_parser("namespaces", help="list namespaces")
+    verbs = namespaces.add_subparsers(dest="verb", metavar="VERB")
+    create = verbs.add_parser("create", help="create a namespace; by default it needs no account anywhere")
+    create.add_argument("name", help="what it is called")
+    create.add_argument("--config", type=_object, help="JSON object of the API's fields, such as embeddingModelConfig")
+    delete_namespace = verbs.add_parser("delete", help="delete a namespace and everything in it")
+    delete_namespace.add_argument("name", metavar="NAMESPACE", help="its id or its name")
+    for command in (delete_documents, delete_namespace):
+        command.add_argument("--yes", action="store_true", help="delete without asking")
     mcp = commands.add_parser("mcp", help="speak the Model Context Protocol over stdin and stdout, for language models")
-    for command in (ingest, search, runs, documents):
-        command.add_argument("--namespace", help="its id or its name; may be left out if there is only one")
-        command.add_argument("--json", action="store_true", help="print JSON, a line each")
-    for command in (ingest, search, runs, documents, mcp):
-        command.add_argument("--url", help="the API; RETRIEVAL_API_URL, else the instance of this home without it")
-        command.add_argument(
-            "--key", help="an API key; RETRIEVAL_API_KEY, else that of this home's instance without it"
-        )
-        command.add_argument("--tenant", help="act for this tenant")
+    for command in (ingest, search, runs, retry, documents):
+        command.add_argument("--namespace", help=_NAMESPACE)
+    for command in (ingest, search, runs, retry, documents, namespaces):
+        command.add_argument("--json", action="store_true", help=_JSON)
+    for command in (ingest, search, runs, retry, documents, namespaces, mcp):
+        _add_server(command)
+    # A verb's option that is not given must not replace the one that was given before the verb.
+    delete_documents.add_argument("--namespace", default=argparse.SUPPRESS, help=_NAMESPACE)
+    for command in (delete_documents, create, delete_namespace):
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=_JSON)
+        _add_server(command, default=argparse.SUPPRESS)
+
+
+_NAMESPACE = "its id or its name; may be left out if there is only one"
+_JSON = "print JSON, a line each"
+
+
+def _add_server(command: argparse.ArgumentParser, default: str | None = None) -> None:
+    url = "the API; RETRIEVAL_API_URL, else the instance of this home without it"
+    key = "an API key; RETRIEVAL_API_KEY, else that of this home's instance without it"
+    command.add_argument("--url", default=default, help=url)
+    command.add_argument("--key", default=default, help=key)
+    command.add_argument("--tenant", default=default, help="act for this tenant")
 
 
 def _verbs(

@@ -1,44 +1,36 @@
-"""`ingest`, `search`, `runs` and `documents`: the command line as a client of any server."""
+"""The commands that are clients of a server: `ingest`, `search`, `runs`, `retry`, `documents`, `namespaces`."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from local import instance
+from local.client_output import print_records, print_table, reason
 from local.errors import LocalError
+from local.ingest_command import IngestCommand
 from retrieval.settings import Settings
-from retrieval_client import Record, RetrievalClient, RetrievalError
-from retrieval_client.wire import readable
+from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client.models import Document, Namespace
 
 Options = argparse.Namespace
-URLS = 1_000
-"""URLs that one request may name."""
+_SHOWN_NAMES = 10
 
 
 def run(options: Options, settings: Settings) -> int:
-    """Exit code 1 where a document failed or a job run did."""
+    """Run the command. Exit code 1 where a document or a job run failed."""
     try:
         with connect(options, settings) as client:
-            namespace = namespace_of(client, options.namespace)
-            match options.command:
-                case "ingest":
-                    return _Ingestion(client, namespace, options).run()
-                case "search":
-                    return _search(client, namespace, options)
-                case "runs":
-                    return _runs(client, namespace, options)
-                case _:
-                    return _documents(client, namespace, options)
+            if options.command == "namespaces":
+                return _namespaces(client, options)
+            namespace = namespace_of(client, options.namespace, _home_namespace(options, settings))
+            return _COMMANDS[options.command](client, namespace, options)
     except RetrievalError as error:
-        raise LocalError(f"{error.code}: {error.message}") from error
+        raise LocalError(f"{error.code}: {reason(error.message)}") from error
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -66,123 +58,44 @@ def server(options: Options, settings: Settings) -> tuple[str, str]:
     return url, key
 
 
-def namespace_of(client: RetrievalClient, given: str | None) -> str:
-    """The id of the namespace with this id or name, or of the only one. LocalError: none is, or several are."""
-    found = list(client.namespaces.list())
-    if given is None:
-        if len(found) == 1:
-            return found[0].id
-        names = ", ".join(sorted(one.name for one in found)[:10]) or "none yet"
-        raise LocalError(f"Which namespace? Give --namespace: {names}.")
-    matches = [one.id for one in found if given in (one.id, one.name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise LocalError(f"{len(matches)} namespaces are called {given}: give the id.")
-    raise LocalError(f"No namespace is called {given}.")
+def _home_namespace(options: Options, settings: Settings) -> str | None:
+    """The first namespace of this home's instance, if the command speaks with that."""
+    here = instance.service(settings.home)
+    return here.get("namespaceId") if server(options, settings)[0] == here.get("api") else None
 
 
-class _Ingestion:
-    """Sends everything first, then waits: the service works meanwhile.
+def namespace_of(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
+    """The id of the namespace with this id or name, or of the only one.
 
-    Run again after an interruption: what was taken before is not ingested twice, as each request carries a key made of
-    its content. A file's external id is its path from where the command was given: a changed file replaces itself.
+    `unlisted`: taken where none is given and the key may not list them. LocalError: there is no such namespace, or
+    several.
     """
+    try:
+        namespaces = list(client.namespaces.list())
+    except RetrievalError as error:
+        if error.code != "FORBIDDEN":
+            raise
+        return _unlisted_namespace(given or unlisted)
+    if given is None:
+        if len(namespaces) == 1:
+            return namespaces[0].id
+        names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES]) or "there is none yet"
+        raise LocalError(f"Which namespace? Give --namespace: {names}.")
+    ids = [namespace.id for namespace in namespaces if given in (namespace.id, namespace.name)]
+    if not ids:
+        raise LocalError(f"No namespace is called {given}.")
+    if len(ids) > 1:
+        raise LocalError(f"{len(ids)} namespaces are called {given}: give the id.")
+    return ids[0]
 
-    def __init__(self, client: RetrievalClient, namespace: str, options: Options) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._options = options
-        self._failed = 0
 
-    def run(self) -> int:
-        """Exit code: 1 if anything failed."""
-        pages = [one for one in self._options.what if _is_url(one)]
-        files = list(_files([one for one in self._options.what if not _is_url(one)], self._options.cwd))
-        sent: list[tuple[str, str]] = []
-        total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
-        if not total:
-            print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
-        for number, (name, run_id) in enumerate(self._sent(files, pages), 1):
-            sent.append((name, run_id))
-            self._say(f"sent {number} of {total}: {name}")
-        if self._options.no_wait:
-            for name, run_id in sent:
-                self._out({"what": name, "ingestJobRunId": run_id}, f"{run_id}  {name}")
-            return 1 if self._failed else 0
-        for number, (name, run_id) in enumerate(sent, 1):
-            run = self._client.runs.wait(self._namespace, run_id)
-            self._ended(name, run)
-            self._say(f"done {number} of {len(sent)}")
-        self._say("")
-        return 1 if self._failed else 0
-
-    def _sent(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
-        metadata = self._options.metadata
-        ingest = self._client.ingest
-        for file in files:
-            name = _named(file, self._options.cwd)
-            try:
-                accepted = ingest.file(
-                    self._namespace,
-                    file,
-                    external_id=name,
-                    metadata=metadata,
-                    ocr_strategy="STANDARD_OCR" if self._options.ocr else None,
-                    idempotency_key=self._key(name, _digest(file)),
-                )
-            except (RetrievalError, OSError) as error:
-                self._refused(name, str(error))
-                continue
-            yield name, accepted.ingest_job_run_id
-        parts: list[tuple[str, Callable[..., Any]]]
-        if self._options.kind:
-            start = ingest.sitemap if self._options.kind == "sitemap" else ingest.website
-            parts = [(page, partial(start, self._namespace, page)) for page in pages]
-        else:
-            lists = [pages[at : at + URLS] for at in range(0, len(pages), URLS)]
-            parts = [
-                (some[0] if len(some) == 1 else f"{len(some)} URLs", partial(ingest.urls, self._namespace, some))
-                for some in lists
-            ]
-        for name, send in parts:
-            try:
-                accepted = send(metadata=metadata)
-            except RetrievalError as error:
-                self._refused(name, str(error))
-                continue
-            yield name, accepted.ingest_job_run_id
-
-    def _key(self, name: str, content: str) -> str:
-        options = self._options
-        told = [self._namespace, options.tenant, name, content, options.metadata, *(["ocr"] if options.ocr else [])]
-        return "cli-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()
-
-    def _ended(self, name: str, run: Any) -> None:
-        failed = run.documents.failed
-        for one in failed:
-            self._failed += 1
-            self._out({"what": name, "documentId": one.id, "error": one.error}, f"FAILED  {name}: {one.error}")
-        if not failed and run.outcome != "SUCCEEDED":
-            self._failed += 1
-            notices = ", ".join(notice.reason for notice in run.notices)
-            self._out({"what": name, "outcome": run.outcome}, f"{run.outcome}  {name}: {notices}")
-        elif not failed:
-            self._out({"what": name, "outcome": run.outcome}, f"ok  {name}")
-
-    def _refused(self, name: str, why: str) -> None:
-        self._failed += 1
-        self._out({"what": name, "error": why}, f"REFUSED  {name}: {why}")
-
-    def _out(self, record: dict[str, Any], line: str) -> None:
-        self._say("")
-        print(json.dumps(record, ensure_ascii=False) if self._options.json else line, flush=True)
-
-    @staticmethod
-    def _say(line: str) -> None:
-        """One line that replaces itself, for people alone."""
-        if sys.stderr.isatty():
-            print(f"\r\x1b[2K{line[:100]}", end="", file=sys.stderr, flush=True)
+def _unlisted_namespace(namespace_id: str | None) -> str:
+    if namespace_id is None or not namespace_id.startswith("ns_"):
+        raise LocalError(
+            "This key may not list namespaces: give --namespace by its id (ns_…), "
+            "or use a key with the scope namespaces:read."
+        )
+    return namespace_id
 
 
 def _search(client: RetrievalClient, namespace: str, options: Options) -> int:
@@ -212,12 +125,15 @@ def _runs(client: RetrievalClient, namespace: str, options: Options) -> int:
         if options.json:
             print(json.dumps(run.raw, ensure_ascii=False))
         else:
-            _table([_run_row(run)], "id", "created", "status", "outcome", "name")
-            for one in run.documents.failed:
-                print(f"FAILED  {one.id}: {one.error}")
+            print_table([_run_row(run)], *_RUN_HEADS)
+            for document in run.documents.failed:
+                print(f"FAILED  {document.id}: {reason(document.error)}")
         return 1 if run.outcome not in (None, "SUCCEEDED") else 0
-    _list(client.runs.list(namespace), options, _run_row, "id", "created", "status", "outcome", "name")
+    print_records(client.runs.list(namespace), _run_row, *_RUN_HEADS, as_json=options.json)
     return 0
+
+
+_RUN_HEADS = ("id", "created", "status", "outcome", "name")
 
 
 def _run_row(run: Any) -> Sequence[object]:
@@ -225,53 +141,101 @@ def _run_row(run: Any) -> Sequence[object]:
 
 
 def _documents(client: RetrievalClient, namespace: str, options: Options) -> int:
-    found = client.documents.list(namespace, statuses=[options.status] if options.status else None, where=options.where)
-    _list(found, options, _document_row, "id", "status", "type", "name", "error")
+    if options.verb == "delete":
+        return _delete_documents(client, namespace, options)
+    statuses = [options.status] if options.status else None
+    documents = client.documents.list(namespace, statuses=statuses, where=options.where)
+    print_records(documents, _document_row, "id", "status", "type", "name", "error", as_json=options.json)
     return 0
 
 
-def _document_row(one: Any) -> Sequence[object]:
-    return one.id, one.ingestion_status, one.document_type, one.name or one.external_id or "", one.ingestion_error or ""
+def _document_row(document: Document) -> Sequence[object]:
+    error = reason(document.ingestion_error) if document.ingestion_error else ""
+    return document.id, document.ingestion_status, document.document_type, _name(document), error
 
 
-def _list(records: Iterable[Record], options: Options, row: Any, *heads: str) -> None:
-    if options.json:
-        for record in records:
-            print(json.dumps(record.raw, ensure_ascii=False))
+def _name(document: Document) -> str:
+    return document.name or document.external_id or ""
+
+
+def _delete_documents(client: RetrievalClient, namespace: str, options: Options) -> int:
+    matches = [_document(client, namespace, given) for given in options.what]
+    documents = {document.id: document for document in matches}
+    _confirm(options, f"Delete {len(documents)} document(s): {_few([*map(_name, documents.values())])}?")
+    client.documents.delete(namespace, document_ids=[*documents])
+    for document in documents.values():
+        record = {"documentId": document.id, "document": _name(document), "deleted": True}
+        print(json.dumps(record, ensure_ascii=False) if options.json else f"deleted  {_name(document)}")
+    return 0
+
+
+def _document(client: RetrievalClient, namespace: str, given: str) -> Document:
+    """The document with this id, external id or name. LocalError: there is none, or there are several."""
+    by_name = {"field": "document.name", "op": "eq", "value": given}
+    for filters in ({"document_ids": [given]}, {"external_ids": [given]}, {"where": by_name}):
+        documents = list(client.documents.list(namespace, **filters))
+        if len(documents) == 1:
+            return documents[0]
+        if documents:
+            ids = _few([document.id for document in documents])
+            raise LocalError(f"{len(documents)} documents are called {given}: give one of their ids, {ids}.")
+    raise LocalError(f"No document is called {given}: nothing was deleted. `retrieval documents` lists them.")
+
+
+def _namespaces(client: RetrievalClient, options: Options) -> int:
+    if options.verb == "create":
+        body = {
+            "webScraperConfig": {"provider": "BUILTIN"},
+            **_EMBEDDED,
+            **(options.config or {}),
+            "name": options.name,
+        }
+        namespace = client.api.create_namespace(body).namespace  # type: ignore[arg-type]
+        print(json.dumps(namespace.raw, ensure_ascii=False) if options.json else f"{namespace.id}  {namespace.name}")
+    elif options.verb == "delete":
+        namespace_id = namespace_of(client, options.name)
+        _confirm(options, f"Delete the namespace {options.name} and everything in it?")
+        client.namespaces.delete(namespace_id)
+        record = {"namespaceId": namespace_id, "deleted": True}
+        print(json.dumps(record) if options.json else f"deleted  {options.name}")
     else:
-        _table([row(record) for record in records], *heads)
+        print_records(client.namespaces.list(), _namespace_row, "id", "created", "name", as_json=options.json)
+    return 0
 
 
-def _table(rows: Sequence[Sequence[object]], *heads: str) -> None:
-    cells = [list(heads), *([" ".join(str(cell).split()) for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
-    for line in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+_EMBEDDED = {
+    "fileStorageConfig": {"type": "LOCAL"},
+    "vectorStorageConfig": {"provider": "PGVECTOR"},
+    "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+}
+"""Configuration of a new namespace that needs no account anywhere."""
 
 
-def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
-    for path in (start / path for path in paths):
-        if path.is_dir():
-            yield from sorted(one for one in path.rglob("*") if one.is_file() and not _hidden(one.relative_to(path)))
-        elif path.is_file():
-            yield path
-        else:
-            raise LocalError(f"{path}: no such file or folder, and URLs begin with http:// or https://.")
+def _namespace_row(namespace: Namespace) -> Sequence[object]:
+    created = namespace.created_at.iso_string[:19] if namespace.created_at else ""
+    return namespace.id, created, namespace.name
 
 
-def _named(file: Path, start: Path) -> str:
-    """Its path from where the command was given; its whole path if it lies elsewhere."""
-    return readable(str(file.relative_to(start)) if file.is_relative_to(start) else str(file))
+def _confirm(options: Options, question: str) -> None:
+    """Ask at a terminal, unless --yes is given. LocalError: the answer is no, or nobody can be asked."""
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise LocalError(f"{question} Nothing was deleted: add --yes to confirm.", exit_code=2)
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise LocalError("Nothing was deleted.")
 
 
-def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(names[:_SHOWN_NAMES]) + more
 
 
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
+_COMMANDS: dict[str, Callable[[RetrievalClient, str, Options], int]] = {
+    "ingest": lambda client, namespace, options: IngestCommand(client, namespace, options).run(),
+    "retry": lambda client, namespace, options: IngestCommand(client, namespace, options).retry(),
+    "search": _search,
+    "runs": _runs,
+    "documents": _documents,
+}

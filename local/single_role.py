@@ -34,10 +34,13 @@ def run(name: str, settings: Settings, *, check: bool = False) -> int:
         migration.check_language(resolved.database_url, settings.keyword_language)
         print("The database has the newest schema.")
         return 0
+    if name == "api":
+        addresses.settle({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
     _claim_files(settings, resolved)
     running = instance.running(settings.home)
-    known = addresses.ports(running.addresses) if running else {}
-    return _become(name, settings, environment.build(name, settings, resolved) | known)
+    ports = addresses.ports(running.addresses) if running else {}
+    ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)  # that of the instance's own role is taken
+    return _become(name, settings, environment.build(name, settings, resolved) | ports)
 
 
 def _claim_files(settings: Settings, resolved: Resolved) -> None:

@@ -119,7 +119,10 @@ class FileForm(Struct, rename="camel", kw_only=True):
 
 
 class JobRunDocument(Struct, rename="camel"):
-    """A document within a job run. `error` is null unless it failed."""
+    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
+
+    `name` is absent in the answer to an ingestion, and on behalf of a user.
+    """
 
     id: str
     status: Annotated[
@@ -127,10 +130,11 @@ class JobRunDocument(Struct, rename="camel"):
         Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}),
     ]
     error: str | None
+    name: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, entry: RunDocument) -> JobRunDocument:
-        return cls(entry.id, entry.status, entry.error)
+        return cls(entry.id, entry.status, entry.error, UNSET if entry.name is None else entry.name)
 
 
 class IngestData(Struct, rename="camel"):

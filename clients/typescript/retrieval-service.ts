@@ -2109,7 +2109,8 @@ export interface components {
         };
         /**
          * JobRunDocument
-         * @description A document within a job run. `error` is null unless it failed.
+         * @description A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run; absent
+         *         in the answer to an ingestion, and on behalf of a user.
          */
         JobRunDocument: {
             /** @description The id. */
@@ -2121,6 +2122,8 @@ export interface components {
             status: "BACKLOG" | "QUEUED" | "QUEUED_FOR_RESYNC" | "PROCESSING" | "SUCCESS" | "FAILED" | "CANCELLED";
             /** @description Why the document failed and what to do; null unless it failed. */
             error: string | null;
+            /** @description The name, for people. */
+            name?: string;
         };
         /**
          * IngestText

@@ -2,8 +2,8 @@
 
 What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
 comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may
-be tried again under the same key. An answer that names something which was deleted since is not given again: the request
-acts anew.
+be tried again under the same key. An answer that names something which was deleted since is not given again: the
+request acts anew.
 """
 
 from __future__ import annotations

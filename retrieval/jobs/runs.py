@@ -62,6 +62,8 @@ class RunDocument:
     id: str
     status: str
     error: str | None
+    name: str | None
+    """Its name in this run; None on behalf of a user, to whom a former name may be hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +224,8 @@ def not_found() -> ServiceError:
 
 _DOCUMENTS: LiteralString = "select m.* from run_documents m where m.job_run_id = r.id"
 _SEEN: LiteralString = (
-    "select m.document_id, m.status, m.position, "
-    + new_versions.told("m.error", "m", "r")
-    + " as error from run_documents m left join documents d on d.id = m.document_id where m.job_run_id = r.id and "
+    "select m.document_id, m.status, m.position, " + new_versions.told("m.error", "m", "r") + " as error, null as name"
+    " from run_documents m left join documents d on d.id = m.document_id where m.job_run_id = r.id and "
     + run_progress.shown("m")
 )
 _READ: LiteralString = (
@@ -238,7 +239,8 @@ _READ: LiteralString = (
     + ","
     + run_outcome.OUTCOME
     + """ as outcome,
-           (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
+           (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name)
+                                    order by d.position), '[]')
             from ("""
     + _DOCUMENTS
     + """ order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position limit %(most)s::bigint) d) as documents
@@ -281,9 +283,9 @@ def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
         told,
         dry_run=bool(row["tried"]),
     )
-    for document_id, status, error in row["documents"]:
+    for document_id, status, error, name in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]
-        getattr(run, group).append(RunDocument(document_id, status, error))
+        getattr(run, group).append(RunDocument(document_id, status, error, name))
     return run
 
 

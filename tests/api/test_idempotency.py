@@ -119,9 +119,7 @@ def test_an_ingestion_into_a_deleted_namespace_is_refused_under_the_key_that_was
     space = org.namespace()
     assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).status_code == 200
     assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
-    assert_error(
-        org.client.post("/v1/ingest/text", json=text_body(space), headers=key), 404, "NAMESPACE_NOT_FOUND"
-    )
+    assert_error(org.client.post("/v1/ingest/text", json=text_body(space), headers=key), 404, "NAMESPACE_NOT_FOUND")
 
 
 @pytest.mark.decision("D19")

@@ -45,7 +45,8 @@ COMMAND_HEAD = """\
 # Command line
 
 `make setup` installs the command as `.venv/bin/retrieval`. Exit codes: 0 done, 1 failed, 2 wrong usage or a wrong
-setting, 3 something is not up or not ready (`status`, `ready`), 130 interrupted.
+setting, 3 something is not up or not ready (`status`, `ready`), 130 interrupted. `ingest` and `retry` end with 1 also
+where only a part failed: they print a line for each document, and what is `ok` can be searched.
 
 This page is generated from the parser in `local/cli.py`.
 """
@@ -137,7 +138,7 @@ def settings_page():
 def commands(parser, name):
     """Each command that can be called, with its parser; those with verbs by verb."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not nested:
+    if not any(action.required for action in nested):
         yield name, parser
     for action in nested:
         for verb, below in action.choices.items():
@@ -171,7 +172,10 @@ def command_page():
     told = helps(parser)
     lines = [COMMAND_HEAD]
     for name, one in commands(parser, parser.prog):
-        shown = [action for action in one._actions if action.help != argparse.SUPPRESS and action.dest != "help"]
+        hidden = (argparse._HelpAction, argparse._SubParsersAction)
+        shown = [
+            action for action in one._actions if action.help != argparse.SUPPRESS and not isinstance(action, hidden)
+        ]
         places = [action for action in shown if not action.option_strings]
         options = [action for action in shown if action.option_strings]
         line = [name, *(place(one) for one in places)]

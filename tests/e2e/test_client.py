@@ -1,10 +1,18 @@
 """The Python client and the command line as a client, on a running service, as people use them."""
 
 import json
+import socket
 import subprocess
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
+from PIL import Image
 
+from local import client_output
 from retrieval_client import RetrievalClient
 from tests.e2e.conftest import COMMAND
 
@@ -67,6 +75,108 @@ def test_the_command_line_ingests_a_folder_and_finds_what_is_in_it(service, tmp_
     rows = command(service, "runs", *here, where=tmp_path).splitlines()
     assert rows[0].split() == ["id", "created", "status", "outcome", "name"]
     assert any("FAILED" in row for row in rows)
+
+
+def test_a_website_with_a_dead_link_tells_the_good_pages_and_the_dead_one(service, tmp_path):
+    pages = {"/": "".join(f'<a href="/{name}">on</a> ' for name in ("a", "b", "dead")), "/a": "", "/b": ""}
+    here = service.in_a_new_namespace("dead link", webScraperConfig={"provider": "BUILTIN"})
+    with website(pages) as url:
+        told = command(here, "ingest", url, "--as", "website", "--namespace", here.namespace, where=tmp_path, code=1)
+    lines = told.splitlines()
+    assert set(lines[:3]) == {f"ok  {url}", f"ok  {url}a", f"ok  {url}b"}
+    assert lines[3:] == [
+        f"FAILED  {url}dead: The site answers 404: there is no such page.",
+        f"COMPLETED_WITH_FAILURES  {url}: 3 ingested, 1 failed",
+    ]
+
+
+@contextmanager
+def website(pages):
+    """The address of a site with these paths, each with a sentence of its own and the given links."""
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path not in pages:
+                self.send_error(404)
+                return
+            text = f"<p>The page {self.path} tells of the keeper number {len(self.path)}{self.path}.</p>"
+            body = f"<html><body><main>{text}{pages[self.path]}</main></body></html>".encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_namespaces_are_created_and_deleted_and_documents_deleted_by_name(service, tmp_path):
+    (tmp_path / "pump.txt").write_text("The pump is oiled every eighty hours.")
+    created = json.loads(command(service, "namespaces", "create", "pumps", "--json", where=tmp_path))
+    assert f"{created['id']}  " in command(service, "namespaces", where=tmp_path)
+    here = ("--namespace", "pumps")
+    command(service, "ingest", "pump.txt", *here, where=tmp_path)
+    command(service, "documents", "delete", "pump.txt", *here, where=tmp_path, code=2)
+    assert "pump.txt" in command(service, "documents", *here, where=tmp_path), "nobody confirmed"
+    command(service, "documents", *here, "delete", "pump.txt", "--yes", where=tmp_path)
+    assert "pump.txt" not in command(service, "documents", *here, where=tmp_path)
+    command(service, "ingest", "pump.txt", *here, where=tmp_path)
+    assert "eighty hours" in command(service, "search", "pump", *here, where=tmp_path)
+    command(service, "namespaces", "delete", "pumps", where=tmp_path, code=2)
+    assert command(service, "namespaces", "delete", "pumps", "--yes", where=tmp_path) == "deleted  pumps\n"
+    assert created["id"] not in command(service, "namespaces", where=tmp_path)
+
+
+def test_a_picture_that_failed_is_retried_by_the_option_that_the_reason_names(service, tmp_path):
+    Image.new("RGB", (300, 80), "white").save(tmp_path / "scan.png")
+    here = ("--namespace", service.namespace)
+    told = command(service, "ingest", "scan.png", *here, where=tmp_path, code=1)
+    assert "with --ocr" in told
+    assert "ocrConfig" not in told
+    runs = [json.loads(line) for line in command(service, "runs", *here, "--json", where=tmp_path).splitlines()]
+    (failed,) = [run["id"] for run in runs if run["name"] == "scan.png"]
+    again = command(service, "retry", failed, "--ocr", *here, where=tmp_path, code=1)
+    assert again.startswith("FAILED  scan.png: ")
+    assert "--ocr" not in again, "it was read, and a white picture holds no text"
+
+
+def test_progress_is_told_on_stderr_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(client_output, "PROGRESS_SECONDS", 0.0)
+    output = client_output.Output(as_json=True)
+    output.progress("done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents")
+    output.result({"what": "manual.pdf"}, "ok  manual.pdf")
+    shown = capsys.readouterr()
+    assert shown.err == "done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents\n"
+    assert shown.out == '{"what": "manual.pdf"}\n'
+
+
+def test_an_api_beside_a_running_instance_listens_where_it_is_told(service, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = service.environment | {"RETRIEVAL_API_PORT": str(port)}
+    with subprocess.Popen([COMMAND, "api"], env=told, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as api:
+        try:
+            assert service.until(partial(answers, f"http://127.0.0.1:{port}/ready"), seconds=60)
+        finally:
+            api.terminate()
+    taken = service.environment | {"RETRIEVAL_API_PORT": service.info["api"].rpartition(":")[2]}
+    refused = subprocess.run([COMMAND, "api"], env=taken, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2
+    assert "set RETRIEVAL_API_PORT to another port" in refused.stderr
+
+
+def answers(url):
+    try:
+        return httpx.get(url, timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_the_command_line_says_what_is_missing(service, tmp_path):

@@ -21,16 +21,16 @@ def post(who: session.Person, path: str, body: Json, *, instead_of: str = "") ->
     """One request with an Idempotency-Key, which the same one of this session has too until shortly after its answer.
 
     A second click ends the run of the page that waits for the answer of the first, and begins another: that gets what
-    the first one made, a key's value too, which is told only once. ApiError says why not.
+    the first one made, a key's value too, which is told only once. Only the newest request is remembered: one that
+    comes after another is no second click. ApiError says why not.
     """
-    now = time.monotonic()
-    before: dict[str, tuple[str, float]] = st.session_state.get(_SENT, {})
-    kept = st.session_state[_SENT] = {name: one for name, one in before.items() if now <= one[1]}
     about = json.dumps([path, body, instead_of, who.api.tenant, who.api.viewer], sort_keys=True)
-    what = hashlib.sha256(about.encode()).hexdigest()
-    once, _ = kept.get(what, (uuid.uuid4().hex, now))
-    kept[what] = (once, float("inf"))
+    digest = hashlib.sha256(about.encode()).hexdigest()
+    newest: tuple[str, str, float] | None = st.session_state.get(_SENT)
+    is_second_click = newest is not None and newest[0] == digest and time.monotonic() <= newest[2]
+    once = newest[1] if newest is not None and is_second_click else uuid.uuid4().hex
+    st.session_state[_SENT] = (digest, once, float("inf"))
     try:
         return who.api.post(path, body, once=once)
     finally:
-        kept[what] = (once, time.monotonic() + SECONDS)
+        st.session_state[_SENT] = (digest, once, time.monotonic() + SECONDS)

@@ -298,12 +298,15 @@ class IngestData(Record):
 
 
 class JobRunDocument(Record):
-    """A document within a job run. `error` is null unless it failed."""
+    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
+    `name` is absent in the answer to an ingestion, and on behalf of a user.
+    """
 
     id: str
     status: Literal["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
     error: str | None
-    _fields = frozenset(["error", "id", "status"])
+    name: str | None
+    _fields = frozenset(["error", "id", "name", "status"])
 
 
 class Access(Record):

@@ -230,7 +230,7 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     data = answer.json()["data"]
     assert data["id"] != run
     assert data["status"] == "QUEUED"
-    assert data["documents"]["queued"] == [{"id": document, "status": "QUEUED", "error": None}]
+    assert data["documents"]["queued"] == [{"id": document, "status": "QUEUED", "error": None, "name": "a"}]
     kept = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": data["id"]})
     assert kept["content"] == "Kept."
     both = org.db.rows("select distinct job_id from job_runs where id in (%(a)s, %(b)s)", {"a": run, "b": data["id"]})

@@ -1,0 +1,78 @@
+"""Output of the client commands: results on stdout, progress on stderr, and reasons in the command's own words."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from retrieval_client import Record
+
+PROGRESS_SECONDS = 5.0
+"""Between two lines of progress where stderr is no terminal."""
+_OPTIONS_BY_FIELD = (
+    (re.compile(r"with the OCR strategy STANDARD_OCR \(ocrConfig\)"), "with --ocr"),
+    (
+        re.compile(r"The namespace has no webScraperConfig; set one, for instance [^.]*\."),
+        "The namespace has no webScraperConfig: set one, or use a namespace that `retrieval namespaces create` made.",
+    ),
+)
+"""Words of the API that stand for an option of the command line."""
+
+
+def reason(text: str | None) -> str:
+    """A reason as the API gives it, with the options of the command line in place of fields of the API."""
+    shown = text or "No reason was given."
+    for pattern, words in _OPTIONS_BY_FIELD:
+        shown = pattern.sub(words, shown)
+    return shown
+
+
+class Output:
+    """Lines for people, or JSON objects for programs; progress on stderr meanwhile.
+
+    At a terminal progress is one line that replaces itself; elsewhere a line every `PROGRESS_SECONDS`.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._terminal = sys.stderr.isatty()
+        self._last = time.monotonic()
+
+    def result(self, record: dict[str, Any], line: str) -> None:
+        """Print one result."""
+        self.clear()
+        print(json.dumps(record, ensure_ascii=False) if self._as_json else line, flush=True)
+
+    def progress(self, line: str) -> None:
+        """Show how far it is."""
+        if self._terminal:
+            print(f"\r\x1b[2K{line[:100]}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._last >= PROGRESS_SECONDS:
+            self._last = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line of progress from a terminal."""
+        if self._terminal:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def print_records(records: Iterable[Record], row: Any, *heads: str, as_json: bool) -> None:
+    """Print a JSON object for each record, or a table."""
+    if as_json:
+        for record in records:
+            print(json.dumps(record.raw, ensure_ascii=False))
+    else:
+        print_table([row(record) for record in records], *heads)
+
+
+def print_table(rows: Sequence[Sequence[object]], *heads: str) -> None:
+    """Print rows in columns below their heads."""
+    cells = [list(heads), *([" ".join(str(cell).split()) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
+    for line in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -1,0 +1,147 @@
+"""`retrieval ingest` and `retrieval retry`: send content, follow its job runs, report every document."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from local.client_output import Output, reason
+from local.errors import LocalError
+from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client.models import JobRunData
+from retrieval_client.wire import readable
+
+URLS = 1_000
+"""URLs that one request may name."""
+
+
+class IngestCommand:
+    """Send everything first, then wait: the service works meanwhile.
+
+    Each invocation ingests what it is given, however often that was sent before: unchanged content costs nothing. The
+    client gives every request a random Idempotency-Key and repeats it only with the same request. A file's external id
+    is its path from where the command was given, so a changed file replaces its document.
+    """
+
+    def __init__(self, client: RetrievalClient, namespace: str, options: argparse.Namespace) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._options = options
+        self._output = Output(as_json=options.json)
+        self._failed = False
+
+    def run(self) -> int:
+        """Ingest files, folders and URLs. Exit code 1 if anything failed, else 0."""
+        pages = [entry for entry in self._options.what if _is_url(entry)]
+        files = list(_files([entry for entry in self._options.what if not _is_url(entry)], self._options.cwd))
+        total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
+        if not total:
+            print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
+        sent: list[tuple[str, str]] = []
+        for number, (name, run_id) in enumerate(self._send(files, pages), 1):
+            sent.append((name, run_id))
+            self._output.progress(f"sent {number} of {total}: {name}")
+        return self._follow(sent)
+
+    def retry(self) -> int:
+        """Run the failed documents of a job run again. Exit code 1 if anything failed, else 0."""
+        body: dict[str, Any] = {"namespaceId": self._namespace}
+        if self._options.ocr:
+            body["ocrConfig"] = {"strategy": "STANDARD_OCR"}
+        run = self._client.api.retry_job_run(self._options.id, body)  # type: ignore[arg-type]
+        return self._follow([(run.name, run.id)])
+
+    def _follow(self, sent: Sequence[tuple[str, str]]) -> int:
+        for number, (name, run_id) in enumerate(sent, 1):
+            if self._options.no_wait:
+                self._output.result({"what": name, "ingestJobRunId": run_id}, f"{run_id}  {name}")
+                continue
+            show = partial(self._show_progress, f"done {number - 1} of {len(sent)}; {name}")
+            self._report(name, self._client.runs.wait(self._namespace, run_id, progress=show))
+        self._output.clear()
+        return 1 if self._failed else 0
+
+    def _show_progress(self, head: str, run: JobRunData) -> None:
+        ready = len(run.documents.completed) + len(run.documents.failed)
+        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents")
+
+    def _send(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield the name and the job run of each request that the service accepted."""
+        for name, send in [*self._file_requests(files), *self._page_requests(pages)]:
+            try:
+                accepted = send(metadata=self._options.metadata)
+            except (RetrievalError, OSError) as error:
+                self._failed = True
+                why = reason(str(error))
+                self._output.result({"what": name, "error": why}, f"REFUSED  {name}: {why}")
+            else:
+                yield name, accepted.ingest_job_run_id
+
+    def _file_requests(self, files: Sequence[Path]) -> Iterator[tuple[str, Callable[..., Any]]]:
+        ocr = "STANDARD_OCR" if self._options.ocr else None
+        for file in files:
+            name = _external_id(file, self._options.cwd)
+            send = partial(self._client.ingest.file, self._namespace, file, external_id=name, ocr_strategy=ocr)
+            yield name, send
+
+    def _page_requests(self, pages: Sequence[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+        ingest = self._client.ingest
+        if self._options.kind:
+            start = ingest.sitemap if self._options.kind == "sitemap" else ingest.website
+            for page in pages:
+                yield page, partial(start, self._namespace, page)
+            return
+        for first in range(0, len(pages), URLS):
+            part = pages[first : first + URLS]
+            name = part[0] if len(part) == 1 else f"{len(part)} URLs"
+            yield name, partial(ingest.urls, self._namespace, part)
+
+    def _report(self, name: str, run: JobRunData) -> None:
+        """Print what became of each document, and of the run if it has several or did not succeed."""
+        completed, failed = run.documents.completed, run.documents.failed
+        single = len(completed) + len(failed) == 1 and run.progress.found <= 1
+        for document in () if single else completed:
+            record = {"what": name, "documentId": document.id, "document": document.name, "status": document.status}
+            self._output.result(record, f"ok  {document.name}")
+        for document in failed:
+            shown, why = name if single else document.name, reason(document.error)
+            record = {"what": name, "documentId": document.id, "document": shown, "error": why}
+            self._output.result(record, f"FAILED  {shown}: {why}")
+        self._failed = self._failed or bool(failed) or run.outcome != "SUCCEEDED"
+        if single and failed and not run.notices:
+            return
+        notices = [reason(notice.reason) for notice in run.notices]
+        summary = {"what": name, "outcome": run.outcome, "completed": len(completed), "failed": len(failed)}
+        head = "ok" if run.outcome == "SUCCEEDED" else run.outcome
+        counts = "" if single else f": {len(completed)} ingested, {len(failed)} failed"
+        lines = [f"{head}  {name}{counts}", *(f"    {notice}" for notice in notices)]
+        self._output.result(summary | ({"notices": notices} if notices else {}), "\n".join(lines))
+
+
+def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
+    for path in (start / path for path in paths):
+        if path.is_dir():
+            yield from sorted(
+                file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))
+            )
+        elif path.is_file():
+            yield path
+        else:
+            raise LocalError(f"{path}: no such file or folder, and URLs begin with http:// or https://.")
+
+
+def _external_id(file: Path, start: Path) -> str:
+    """Its path from where the command was given; its whole path if it lies elsewhere."""
+    return readable(str(file.relative_to(start)) if file.is_relative_to(start) else str(file))
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))

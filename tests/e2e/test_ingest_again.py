@@ -1,0 +1,168 @@
+"""The same content again, after a deletion, after other content and after a failure: each way in ingests it each time.
+
+The ways are the command line, the Python client, what the admin app sends, and the tools of `retrieval mcp`.
+"""
+
+import asyncio
+import io
+import json
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from retrieval_client import RetrievalClient
+from tests.e2e.conftest import COMMAND
+from ui.client import Api
+from ui.parts import additions
+
+FIRST, SECOND = "The lighthouse keeper winds the clock.", "The ferry leaves at dawn."
+
+
+def by_command_line(service, folder, name, content):
+    (folder / name).write_text(content)
+    return outcome_of_command(service, folder, "ingest", name)
+
+
+def page_by_command_line(service, folder, url):
+    return outcome_of_command(service, folder, "ingest", url)
+
+
+def outcome_of_command(service, folder, *arguments):
+    command = [COMMAND, *arguments, "--namespace", service.namespace, "--json"]
+    done = subprocess.run(
+        command, env=service.environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines, done.stderr
+    return "FAILED" if done.returncode else lines[-1]["outcome"]
+
+
+def by_client(service, folder, name, content):
+    (folder / name).write_text(content)
+    with RetrievalClient(service.info["api"], service.info["apiKey"]) as client:
+        return client.ingest.file(service.namespace, folder / name, wait=True).outcome
+
+
+def page_by_client(service, folder, url):
+    with RetrievalClient(service.info["api"], service.info["apiKey"]) as client:
+        return client.ingest.urls(service.namespace, [url], wait=True).outcome
+
+
+class Upload(io.BytesIO):
+    type = "text/plain"
+
+    def __init__(self, name, content):
+        super().__init__(content.encode())
+        self.name = name
+
+
+def by_app(service, folder, name, content):
+    form = {"namespaceId": service.namespace, "source": "LOCAL_FILE"}
+    item = additions.Item(name, "/v1/ingest/file", form=form, file=Upload(name, content))
+    return outcome_of_item(service, item)
+
+
+def page_by_app(service, folder, url):
+    config = {"source": "URLS_LIST", "config": {"urls": [url]}}
+    body = {"namespaceId": service.namespace, "ingestConfig": config}
+    return outcome_of_item(service, additions.Item(url, "/v1/ingest/urls", body=body))
+
+
+def outcome_of_item(service, item):
+    additions._send(Api(service.info["api"], service.info["apiKey"]), item)
+    assert item.error is None
+    return service.wait(item.run)[0]["outcome"]
+
+
+def by_mcp(service, folder, name, content):
+    return outcome_of_tool(service, "ingest_text", text=content, name=name)
+
+
+def page_by_mcp(service, folder, url):
+    return outcome_of_tool(service, "ingest_urls", urls=[url])
+
+
+def outcome_of_tool(service, tool, **arguments):
+    server = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=service.environment)
+
+    async def call():
+        async with Client(server) as client:
+            return await client.call_tool(tool, {**arguments, "namespaceId": service.namespace})
+
+    answer = asyncio.run(call())
+    assert not answer.is_error, answer.content
+    return service.wait(answer.structured_content["ingestJobRunId"])[0]["outcome"]
+
+
+WAYS = {
+    "command line": (by_command_line, page_by_command_line),
+    "Python client": (by_client, page_by_client),
+    "admin app": (by_app, page_by_app),
+    "MCP over stdio": (by_mcp, page_by_mcp),
+}
+
+
+@pytest.fixture(params=WAYS)
+def ways(request, service):
+    """The two functions of a way, and a namespace that has only what the test puts there."""
+    ingest, ingest_page = WAYS[request.param]
+    return ingest, ingest_page, service.in_a_new_namespace(request.param, webScraperConfig={"provider": "BUILTIN"})
+
+
+def test_ingest_delete_ingest_leaves_the_document(ways, tmp_path):
+    ingest, _, service = ways
+    assert ingest(service, tmp_path, "note.txt", FIRST) == "SUCCEEDED"
+    (document,) = service.documents()
+    body = {"namespaceId": service.namespace, "filterConfig": {"documentIds": [document["id"]]}}
+    service.ok(service.client.request("DELETE", "/v1/documents", json=body))
+    assert service.documents() == []
+    assert ingest(service, tmp_path, "note.txt", FIRST) == "SUCCEEDED"
+    assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
+
+
+def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path):
+    ingest, _, service = ways
+    for content in (FIRST, SECOND, FIRST):
+        assert ingest(service, tmp_path, "note.txt", content) == "SUCCEEDED"
+    assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
+
+
+def test_what_failed_and_was_fixed_is_ingested_by_the_same_request(ways, tmp_path, site):
+    _, ingest_page, service = ways
+    url = f"{site}/keeper.html"
+    assert ingest_page(service, tmp_path, url) == "FAILED"
+    Site.pages["/keeper.html"] = f"<html><body><main><p>{FIRST}</p></main></body></html>"
+    assert ingest_page(service, tmp_path, url) == "SUCCEEDED"
+    assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
+
+
+class Site(BaseHTTPRequestHandler):
+    pages: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self):
+        page = self.pages.get(self.path)
+        if page is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page.encode())))
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def site():
+    Site.pages = {}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
