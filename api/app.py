@@ -18,6 +18,7 @@ from api.auth import Authenticator
 from api.errors import understand
 from api.guards import GUARDS
 from api.links import Links
+from api.mcp_hosts import Hosts
 from api.middleware import RequestMiddleware, rendered
 from api.oidc.issuer_keys import IssuerKeys
 from api.oidc.roles import Roles
@@ -169,7 +170,13 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         debug=False,
     )
     served = RequestMiddleware(
-        router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit), tracing.tracer("api")
+        router,
+        authenticator,
+        settings.trusted_proxies,
+        access,
+        AuditLog(services.audit),
+        tracing.tracer("api"),
+        mcp_hosts=Hosts.of(settings),
     )
     return served
 

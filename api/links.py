@@ -1,4 +1,4 @@
-"""Signed links to stored files: a link gives access to one file until it expires, without an API key."""
+"""Signed links to stored files: a link opens one file without an API key, until it expires or its key ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from retrieval.database.database import Database
 from retrieval.security.secrets import KeyRing
 
 PREFIX = "/v1/files/"
+_SIGNED = ("expires", "key", "principal", "groups")
 SECRET = "file-links"  # noqa: S105  (its name, not the secret)
 
 
@@ -27,50 +28,58 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Bearer:
+    """The caller who is handed a link (`auth.bearer`), and the user on whose behalf, with the user's groups.
+
+    `key_id`: of the key with which the link ends; `ends`: Unix seconds after which it does not open, for a person.
+    """
+
+    may_read_documents: bool
+    key_id: str | None
+    ends: int | None
+    principal: str | None = None
+    groups: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Signer:
     """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens.
 
-    A link that is made for a user names it, by its normal name, with the groups of its token, and opens what that user
-    may see.
+    A link names the key that it was made for and ends with it; a link made for a person ends with the person's token.
+    A link made on behalf of a user names the user, with the groups of the token, and opens what that user may see.
     """
 
     base: str
     seconds: int
     secret: bytes = field(repr=False)
 
-    def link(self, document_id: str, kind: Kind, principal: str | None = None, groups: Sequence[str] = ()) -> str:
-        expires, held = int(time.time()) + self.seconds, written(groups)
-        signature = self._sign(document_id, kind, str(expires), principal, held)
-        link = f"{self.base}{PREFIX}{document_id}/{kind}?expires={expires}&signature={signature}"
-        if principal is not None:
-            link += f"&principal={quote(principal, safe='')}"
-        return link if held is None else f"{link}&groups={quote(held, safe='')}"
+    def link(self, document_id: str, kind: Kind, bearer: Bearer) -> str | None:
+        """A link to a file of the document; None for a caller who may not read documents."""
+        if not bearer.may_read_documents:
+            return None
+        expires = int(time.time()) + self.seconds
+        query = {
+            "expires": str(expires if bearer.ends is None else min(expires, bearer.ends)),
+            "key": bearer.key_id,
+            "principal": bearer.principal,
+            "groups": written(bearer.groups),
+        }
+        signature = self._sign(document_id, kind, query)
+        query = {"signature": signature, **query}
+        written_query = "&".join(
+            f"{name}={quote(value, safe='')}" for name, value in query.items() if value is not None
+        )
+        return f"{self.base}{PREFIX}{document_id}/{kind}?{written_query}"
 
-    def opens(
-        self,
-        document_id: str,
-        kind: str,
-        expires: str,
-        signature: str,
-        principal: str | None = None,
-        groups: str | None = None,
-    ) -> bool:
-        """Whether these are the parts of a link that was made here and has not expired. `groups` as `written`."""
-        expected = self._sign(document_id, kind, expires, principal, groups)
-        if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace")):
-            return False
-        return int(expires) > time.time()
+    def opens(self, document_id: str, kind: str, query: Mapping[str, str]) -> bool:
+        """Whether these are the parts of a link that was made here and has not expired."""
+        expected = self._sign(document_id, kind, query)
+        signature = query.get("signature", "").encode("utf-8", "replace")
+        return hmac.compare_digest(expected.encode(), signature) and int(query["expires"]) > time.time()
 
-    def _sign(self, document_id: str, kind: str, expires: str, principal: str | None, groups: str | None) -> str:
-        said = (("principal", principal), ("groups", groups))
-        who = [
-            part
-            for name, value in said
-            if value is not None
-            for part in (name, hashlib.sha256(value.encode("utf-8", "replace")).hexdigest())
-        ]
-        what = "\n".join((*who, document_id, kind, expires)).encode("utf-8", "replace")
-        return hmac.new(self.secret, what, hashlib.sha256).hexdigest()
+    def _sign(self, document_id: str, kind: str, query: Mapping[str, str | None]) -> str:
+        signed = [document_id, kind, *(query.get(name) for name in _SIGNED)]
+        return hmac.new(self.secret, json.dumps(signed).encode(), hashlib.sha256).hexdigest()
 
 
 def written(groups: Sequence[str]) -> str | None:

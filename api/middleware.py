@@ -31,6 +31,7 @@ from api.auth import Authenticator, credentials_of, unknown_rate
 from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
 from api.links import PREFIX
+from api.mcp_hosts import PATH, Hosts
 from api.request_context import RequestContext
 from api.request_counts import RequestCounts
 from retrieval import origin, tracing
@@ -46,7 +47,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _OPEN = ("/v1/oauth/", PREFIX)
 """Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
 
-CLOSED = frozenset({"/metrics", "/mcp"})
+CLOSED = frozenset({"/metrics", PATH})
 """Outside /v1, where Prometheus and language models look, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
 _UNCOUNTED = _PROBES | viewer.FILES | {"/", "/openapi.json"}
@@ -75,11 +76,14 @@ class RequestMiddleware:
         access: AccessLog | None = None,
         audit: AuditLog | None = None,
         tracer: Tracer | None = None,
+        *,
+        mcp_hosts: Hosts | None = None,
     ) -> None:
         self._router = router
         self._access = access
         self._audit = audit
         self._tracer = tracer
+        self._mcp_hosts = mcp_hosts
         self.counts = RequestCounts()
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
@@ -108,7 +112,8 @@ class RequestMiddleware:
             _end(span, scope, context)
 
     async def _serve(self, scope: HTTPScope, context: RequestContext, wire: _Wire) -> None:
-        refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
+        refusal = await self._authenticate(scope, context)
+        refusal = self._other_host(scope, context) or refusal or _not_a_method(scope, context)
         if refusal is None:
             await self._router(scope, wire.receive, wire.send)
         else:
@@ -148,6 +153,13 @@ class RequestMiddleware:
             organization=organization,
             milliseconds=milliseconds,
         )
+
+    def _other_host(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
+        """The refusal of a request to `/mcp` for another host or from another origin, with a key or without."""
+        refusal = self._mcp_hosts.refusal(scope) if self._mcp_hosts and scope["path"] == PATH else None
+        if refusal is not None:
+            context.code = refusal.code
+        return refusal
 
     async def _authenticate(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
         path = scope["path"]

@@ -79,6 +79,8 @@ class Settings(BoundedSettings, BaseSettings):
     believed from these addresses only."""
     public_url: Url = None
     """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
+    mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
     prefect_api_url: Url = None

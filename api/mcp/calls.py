@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from api.mcp.inner import Inner
+from api.mcp.text_results import Fence, single_line, single_line_json
 from connectors import registry
 from retrieval.documents import stored_files
 from retrieval.errors import StepError
@@ -33,11 +32,11 @@ class Done:
 
     @property
     def words(self) -> str:
-        return self.text or msgspec.json.encode(self.structured).decode()
+        return self.text or single_line_json(self.structured)
 
 
 async def search(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `POST /v1/search`, or `/hybrid` with `hybridConfig`; each result with a signed link."""
+    """As `POST /v1/search`, or `/hybrid` with `hybridConfig`; with a signed link for keys that may read documents."""
     asked = _picked(given, *_SEARCH)
     if given.get("namespaceIds") is not None:
         asked["namespaceIds"] = given["namespaceIds"]
@@ -45,9 +44,12 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
         asked["namespaceId"] = _namespace(inner, given)
     path = "/v1/search/hybrid" if "hybridConfig" in asked else "/v1/search"
     data = (await inner.ask("POST", path, body=asked))["data"]
-    results = [{**one, "url": await inner.link(one["document"]["id"])} for one in data["results"]]
-    shown = [_hit(number, one) for number, one in enumerate(results, start=1)]
-    return Done({**data, "results": results}, "\n\n".join(shown) or data.get("note") or "Nothing was found.")
+    results = [{**hit, **await _link(inner, hit["document"]["id"])} for hit in data["results"]]
+    if not results:
+        return Done({**data, "results": results}, data.get("note") or "Nothing was found.")
+    fence = Fence.new()
+    hits = [_hit(number, hit, fence) for number, hit in enumerate(results, start=1)]
+    return Done({**data, "results": results}, "\n\n".join([fence.notice, *hits]))
 
 
 async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
@@ -78,10 +80,11 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
         "end": reached,
         "length": len(text),
         "nextStart": reached if reached < len(text) else None,
-        "url": await inner.link(document_id),
+        **await _link(inner, document_id),
     }
-    heading = f"{found[0]['name']}, characters {begin} to {reached} of {len(text)}:\n\n"
-    return Done({"document": found[0], **place}, heading + content)
+    fence = Fence.new()
+    heading = f"{single_line(found[0]['name'])}, characters {begin} to {reached} of {len(text)}:"
+    return Done({"document": found[0], **place}, "\n".join([fence.notice, "", heading, fence.around(content)]))
 
 
 async def list_documents(inner: Inner, given: dict[str, Any]) -> Done:
@@ -152,12 +155,19 @@ async def _parsed(inner: Inner, document_id: str) -> str | None:
         raise WrongArgument("The document's text cannot be read now. Try again later.") from error
 
 
-def _hit(number: int, one: dict[str, Any]) -> str:
-    chunk, document = one["chunk"], one["document"]
+async def _link(inner: Inner, document_id: str) -> dict[str, str]:
+    """The field `url`, for a key that may read whole documents."""
+    link = await inner.link(document_id)
+    return {} if link is None else {"url": link}
+
+
+def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
+    chunk, document = hit["chunk"], hit["document"]
     page = "" if chunk["page"] is None else f"page {chunk['page']}, "
-    place = f"{page}characters {chunk['start']} to {chunk['end']}"
-    shown = one.get("context", one)["content"]
-    return f"{number}. {document['name']} ({document['id']}, {place}, score {one['score']:.3f})\n{shown}\n{one['url']}"
+    span = f"{page}characters {chunk['start']} to {chunk['end']}"
+    heading = f"{number}. {single_line(document['name'])} ({document['id']}, {span}, score {hit['score']:.3f})"
+    content = fence.around(hit.get("context", hit)["content"])
+    return "\n".join([heading, content, hit["url"]] if "url" in hit else [heading, content])
 
 
 def _namespace(inner: Inner, given: dict[str, Any]) -> str:

@@ -69,8 +69,11 @@ HIT = {
         "chunk": {"type": "object", "description": "index, start, end (characters of the parsed text), page or null"},
         "metadata": {"type": "object"},
         "context": {"type": "object"},
-        "url": {"type": "string", "description": "a signed link to the document's parsed text"},
+        "url": {
+            "type": "string",
+            "description": "signed, to the parsed text; for keys with documents:read",
+        },
     },
-    "required": ["content", "score", "document", "chunk", "url"],
+    "required": ["content", "score", "document", "chunk"],
 }
 OBJECTS = {"type": "array", "items": {"type": "object"}}

@@ -51,7 +51,8 @@ TOOLS = (
         name="search",
         title="Search documents",
         description="Find passages that answer a question, best first. Each comes with its score, its document, where"
-        " it stands there (characters, page) and a link. Ask in a full sentence; read_document reads around a passage.",
+        " it stands there (characters, page) and, if the key may read documents, a link. Ask in a full sentence;"
+        " read_document reads around a passage.",
         operation="POST /v1/search",
         takes=arguments(
             ("query",),

@@ -35,7 +35,9 @@ def describe(
             {"name": "kind", "in": "path", "required": True, "schema": text | {"enum": ["raw", "parsed"]}},
             {"name": "expires", "in": "query", "required": True, "schema": text},
             {"name": "signature", "in": "query", "required": True, "schema": text},
+            {"name": "key", "in": "query", "required": False, "schema": text},
             {"name": "principal", "in": "query", "required": False, "schema": text},
+            {"name": "groups", "in": "query", "required": False, "schema": text},
         ],
         "responses": {"200": {"description": _CONTENT, "headers": dict(headers), "content": content}, **errors},
     }

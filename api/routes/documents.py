@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import UNSET
 
-from api import costs
+from api import auth, costs
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.documents import (
@@ -65,8 +65,9 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
             data.documents = [around.show(row) for row in found.items]
             if include.raw_file_url or include.parsed_text_file_url:
                 signer = await call.services.links.signer()
+                bearer = auth.bearer(call.caller, call.principal, call.groups)
                 for document, row in zip(data.documents, found.items, strict=True):
-                    document.add_links(row, include, signer, call.principal, call.groups)
+                    document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
             data.count(await documents.stats(call.services.db, scope, where), include)
         if include.stats_by_site:

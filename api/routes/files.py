@@ -28,18 +28,21 @@ HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png",
 
 @get(PREFIX + "{document_id:str}/{kind:str}", opt={"file": "Read a file by its signed link"})
 async def read_file(request: Request[Any, Any, Any]) -> Stream:
-    """The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`; it expires."""
+    """The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
+
+    It expires, and ends when its key is revoked.
+    """
     services = cast("Services", request.app.state.services)
     document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
     signer = await services.links.signer()
     asked = request.query_params
-    principal, groups = asked.get("principal"), asked.get("groups")
-    if not signer.opens(document_id, kind, asked.get("expires", ""), asked.get("signature", ""), principal, groups):
+    if not signer.opens(document_id, kind, asked):
         raise _not_found()
+    principal, groups = asked.get("principal"), asked.get("groups")
     viewer = (
         None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
     )
-    found = await stored_files.find(services.db, document_id, viewer)
+    found = await stored_files.find(services.db, document_id, viewer, key=asked.get("key"))
     if found is None:
         raise _not_found()
     key = found.raw_key if kind == Kind.RAW else found.parsed_key

@@ -10,10 +10,9 @@ from litestar import Request, Response, post
 from api import auth, request_context, request_limits
 from api.mcp import protocol
 from api.mcp.inner import Inner
+from api.mcp_hosts import PATH
 from api.services import Services
 from retrieval.errors import ErrorCode, ServiceError
-
-PATH = "/mcp"
 
 
 @post(PATH, status_code=200)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.links import Kind, Signer
+from api.links import Bearer, Kind, Signer
 from api.wire.access import Access
 from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
@@ -236,19 +236,12 @@ class Document(Struct, rename="camel", kw_only=True):
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
-    def add_links(
-        self,
-        row: DocumentRow,
-        include: IncludeConfig,
-        signer: Signer,
-        principal: str | None,
-        groups: Sequence[str] = (),
-    ) -> None:
-        """Add the links that were asked for, for the user who asks; null where there is no such file yet."""
+    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer, bearer: Bearer) -> None:
+        """Add the links that were asked for, for the caller; null where there is no such file yet."""
         if include.raw_file_url:
-            self.raw_file_url = signer.link(row.id, Kind.RAW, principal, groups) if row.raw_key else None
+            self.raw_file_url = signer.link(row.id, Kind.RAW, bearer) if row.raw_key else None
         if include.parsed_text_file_url:
-            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, principal, groups) if row.parsed_key else None
+            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, bearer) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ PARAMETERS: Mapping[str, str] = {
     "waitSeconds": "How long to wait for another status; the answer comes as soon as it is there.",
     "since": "The status that is known already: with waitSeconds, the answer comes once it is another.",
     "group_id": "The group's name.",
+    "key": "The id of the key with which the link ends.",
+    "groups": "The groups of that user's token.",
     "principal": "The user for whom the link was made.",
     "evaluation_id": "The evaluation's id.",
     "run_id": "The run's id.",

@@ -1293,7 +1293,7 @@ export interface paths {
         };
         /**
          * Read a file by its signed link
-         * @description The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`; it expires.
+         * @description The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`. It expires, and ends when its key is revoked.
          */
         get: operations["readFile"];
         put?: never;
@@ -19131,7 +19131,11 @@ export interface operations {
                 /** @description What proves that the service made the link. */
                 signature: string;
                 /** @description The user for whom the link was made. */
+                /** @description The id of the key with which the link ends. */
+                key?: string;
                 principal?: string;
+                /** @description The groups of that user's token. */
+                groups?: string;
             };
             header?: never;
             path: {

@@ -23,14 +23,17 @@ class StoredFiles:
     parsed_key: str | None
 
 
-async def find(db: Database, document_id: str, viewer: Viewer | None = None) -> StoredFiles | None:
+async def find(
+    db: Database, document_id: str, viewer: Viewer | None = None, *, key: str | None = None
+) -> StoredFiles | None:
     """By the document's id alone: only for those who hold a signed link to it.
 
-    None if it is not there any more, or hidden from the viewer that the link was made for. There is no raw file for a
+    `key`: the id of the API key that the link was made for. None if the document is not there any more, is hidden from
+    the viewer that the link was made for, or the key was revoked. There is no raw file for a
     viewer from whom something is hidden that lies in it.
     """
     condition, params = principals.condition(viewer, "d")
-    row = await db.async_row(_FIND.replace("CONDITION", condition), {**params, "document": document_id})
+    row = await db.async_row(_FIND.replace("CONDITION", condition), {**params, "document": document_id, "key": key})
     if row is None:
         return None
     found = StoredFiles(**row)
@@ -44,4 +47,8 @@ _FIND: LiteralString = """
         from documents d join partitions p on p.id = d.partition_id
         join namespaces n on n.id = p.namespace_id and n.deleted_at is null
         where d.id = %(document)s and d.deleted_at is null and CONDITION
+        and (%(key)s::text is null or exists (
+            select from api_keys k
+            where k.id = %(key)s and k.organization_id = n.organization_id and k.revoked_at is null
+        ))
 """

@@ -705,11 +705,13 @@ class Operations:
         *,
         expires: str,
         signature: str,
+        key: str | None = None,
         principal: str | None = None,
+        groups: str | None = None,
     ) -> bytes:
         """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
         return self._transport.content(
             "GET",
             f"/v1/files/{segment(document_id)}/{segment(kind)}",
-            query={"expires": expires, "signature": signature, "principal": principal},
+            query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
         )
