@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from api.auth import Caller
 from api.oidc.roles import AS_ANOTHER
-from retrieval import principals
+from retrieval import principal_names
 from retrieval.errors import ErrorCode, ServiceError
 
 HEADER = "X-On-Behalf-Of"
@@ -16,8 +16,8 @@ _NAME = HEADER.lower().encode()
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """For whom a request is made: the normal name of the user, None for the application itself. `groups`: those that
-    the user's own token lists, by normal names. `asked`: whether the header said so."""
+    """For whom a request is made: the name of the user, None for the application itself. `groups`: those that
+    the user's own token lists. `asked`: whether the header said so."""
 
     user: str | None
     groups: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ def principal_of(headers: list[tuple[bytes, bytes]], caller: Caller, invalid: Er
     except UnicodeDecodeError as error:
         message = f"{HEADER} holds a user's name in UTF-8, percent-encoded or not."
         raise ServiceError(invalid, message, field=HEADER, reason="not_utf8") from error
-    principal = principals.checked(name, invalid, HEADER)
+    principal = principal_names.user_name(name, invalid, HEADER)
     if caller.principal in {None, principal}:
         return Acting(principal, own, asked=True)
     if caller.signed_in is None:

@@ -95,7 +95,7 @@ class Operation:
 class Call(Generic[B, Q]):
     """A request that has passed its checks. `tenant` is "" for the scope without one.
 
-    `principal`: the normal name of the user on whose behalf it is made, None for the application itself.
+    `principal`: the name of the user on whose behalf it is made, None for the application itself.
     """
 
     services: Services

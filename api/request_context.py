@@ -31,7 +31,7 @@ class RequestContext:
     tenant: str = ""
     principal: str | None = None
     groups: tuple[str, ...] = ()
-    """That the principal's own token lists, by normal names."""
+    """That the principal's own token lists."""
     namespace: str | None = None
     reach: Reach | None = None
     origin: Origin | None = None

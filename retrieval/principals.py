@@ -7,63 +7,33 @@ name, kept by a trigger. A `Viewer` is a user with all the groups that hold it. 
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, LiteralString
 
+from retrieval import principal_names
 from retrieval.errors import ErrorCode, ServiceError
 
-BYTES = 256
-"""Bytes that a name may take in UTF-8, as it is sent."""
 NAMES = 1_000
 """Names that one document may have, all four lists together."""
-_NORMAL_BYTES = 1_024
-"""The same once it is normalized: a few characters stand for words."""
 EVERYONE = "*"
 """The principal of all users, whom a public document lists."""
 
 
-def normal(name: str) -> str:
-    """What names are compared by: case and the ways to write a character do not count."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-
-
-def checked(name: str, code: ErrorCode, where: str) -> str:
-    """A user's or a group's name as it is compared; ServiceError `code` for one that cannot be."""
-    storable = "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
-    if not storable or not name.strip():
-        raise ServiceError(code, f"{where} holds a name that is empty or cannot be stored.", field=where)
-    found = normal(name)
-    if len(name.encode()) > BYTES or len(found.encode()) > _NORMAL_BYTES:
-        message = f"{where} holds a name of more than {BYTES} bytes."
-        raise ServiceError(code, message, field=where, reason="too_long")
-    return found
-
-
-def checked_group(name: str, code: ErrorCode, where: str) -> str:
-    """The same of a group, which has an address (`/v1/groups/{id}`): programs resolve `.` and `..` in one."""
-    found = checked(name, code, where)
-    if found in {".", ".."}:
-        message = f"{where} holds a group's name of one or two dots, which no address can hold. Use another name."
-        raise ServiceError(code, message, field=where, reason="dots")
-    return found
-
-
 def user(name: str) -> str:
-    """A user's principal, of its normal name."""
+    """A user's principal, of the name as it is compared."""
     return f"u:{name}"
 
 
 def group(name: str) -> str:
-    """A group's principal, of its normal name."""
+    """A group's principal, of its id."""
     return f"g:{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Whom a document is for, by normal names. `public`: every user whom it does not deny; nobody without any of it."""
+    """Whom a document is for. `public`: every user whom it does not deny; nobody without any of it."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -86,7 +56,7 @@ class Access:
         """Of names as they were sent; ServiceError `code` naming the list that is wrong. `where`: the object's path."""
 
         def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
-            check = checked_group if key.endswith("groups") else checked
+            check = principal_names.group_name if key.endswith("groups") else principal_names.user_name
             return tuple(dict.fromkeys(check(name, code, f"{where}.{key}") for name in sent))
 
         if sum(map(len, (users, groups, denied_users, denied_groups))) > NAMES:

@@ -22,6 +22,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from retrieval import principal_names
+from retrieval.errors import ErrorCode, ServiceError
+
 
 def listed(value: object) -> object:
     """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
@@ -114,13 +117,20 @@ class Endpoint(BaseModel):
     ca_bundle: Path | None = None
 
 
+def _group(name: str) -> str:
+    try:
+        return principal_names.group_name(name, ErrorCode.INVALID_REQUEST, "group")
+    except ServiceError as error:
+        raise ValueError(str(error)) from error
+
+
 class OidcRole(BaseModel):
     """What the members of one group of the identity provider may do, and where."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    group: str = Field(min_length=1)
-    """As the token names it; `*` is everyone whom the issuer lets in."""
+    group: Annotated[str, AfterValidator(_group)] = Field(min_length=1)
+    """As the token names it, byte for byte; `*` is everyone whom the issuer lets in."""
     role: Literal["viewer", "editor", "admin"]
     organization: str | None = None
     """Its id; the first one of the installation if absent."""

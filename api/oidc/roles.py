@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retrieval import principals
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import OidcRole
@@ -38,12 +37,10 @@ class Roles:
     """The setting, read once."""
 
     def __init__(self, said: Sequence[OidcRole]) -> None:
-        self._said = [
-            (principals.normal(one.group), Place(one.role, one.organization, one.tenant, one.namespace)) for one in said
-        ]
+        self._said = [(one.group, Place(one.role, one.organization, one.tenant, one.namespace)) for one in said]
 
     def of(self, groups: Sequence[str]) -> Place:
-        """The first entry that names one of these groups, by normal names; FORBIDDEN if none does."""
+        """The first entry that names one of these groups; FORBIDDEN if none does."""
         held = {*groups, EVERYONE}
         for group, place in self._said:
             if group in held:

@@ -7,14 +7,14 @@ OpenID Connect Core 1.0 (3.1.3.7), RFC 7519 and RFC 8725. What a token's header 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jwt
 
 from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKey, IssuerKeys
-from retrieval import principals
+from retrieval import principal_names
 from retrieval.conditions.model import storable
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -36,7 +36,7 @@ _UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, 
 class Person:
     """Who a token is about. `subject`: the claim `sub`; `id`: of this subject at this issuer; `name`: to be shown.
 
-    `principal` and `groups`: by normal names, as `access` of documents has them. `issued`, `expires`: Unix seconds.
+    `principal` and `groups`: as `access` of documents has them. `issued`, `expires`: Unix seconds.
     """
 
     id: str
@@ -173,7 +173,12 @@ def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
 
 def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
     subject, named = claims["sub"], claims.get(rules.principal_claim)
-    if not isinstance(subject, str) or not subject.strip() or len(subject) > principals.BYTES or not storable(subject):
+    if (
+        not isinstance(subject, str)
+        or not subject.strip()
+        or len(subject) > principal_names.BYTES
+        or not storable(subject)
+    ):
         raise _malformed()
     if rules.principal_claim == "email" and str(claims.get("email_verified")).lower() != "true":
         message = "The token does not say that its issuer has verified the e-mail address."
@@ -185,7 +190,7 @@ def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
             id=f"oidc_{whose}",
             subject=subject,
             name="".join(filter(str.isprintable, shown))[:200],
-            principal=_names([named], rules.principal_claim)[0],
+            principal=_principal(named, rules.principal_claim),
             groups=_groups(rules, claims),
             issued=_moment(claims["iat"]),
             expires=_moment(claims["exp"]),
@@ -213,14 +218,25 @@ def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
     listed = [found] if isinstance(found, str) else found or []
     if not isinstance(listed, list) or len(listed) > GROUPS:
         raise refused("wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups.")
-    return tuple(dict.fromkeys(_names(listed, rules.groups_claim)))
+    return tuple(dict.fromkeys(_name(one, rules.groups_claim, principal_names.group_name) for one in listed))
 
 
-def _names(listed: Sequence[Any] | Iterable[Any], claim: str) -> list[str]:
-    """By their normal form, in their order."""
-    if not all(isinstance(one, str) for one in listed):
+def _principal(named: Any, claim: str) -> str:
+    """The person's name. `sub` is compared byte for byte, so it must be what access lists would hold."""
+    name = _name(named, claim, principal_names.user_name)
+    if claim == "sub" and name != named:
+        message = (
+            "The token's claim sub is an e-mail address that is not in lower case. Names of users are compared exactly:"
+            " set RETRIEVAL_OIDC_PRINCIPAL_CLAIM=email."
+        )
+        raise refused("wrong_claim", message)
+    return name
+
+
+def _name(value: Any, claim: str, check: Callable[[str, ErrorCode, str], str]) -> str:
+    if not isinstance(value, str):
         raise refused("missing_claim", f"The token's claim {claim} is not there, or not text.")
     try:
-        return [principals.checked(one, ErrorCode.UNAUTHORIZED, claim) for one in listed]
+        return check(value, ErrorCode.UNAUTHORIZED, f"The token's claim {claim}")
     except ServiceError as error:
-        raise refused("wrong_claim", f"The token's claim {claim} holds a name that cannot be used here.") from error
+        raise refused("wrong_claim", str(error)) from error

@@ -11,7 +11,7 @@ from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.common import Answer, PartQuery, Timestamp
 from api.wire.quotas import Quotas, UsageQuery, group
-from retrieval import principals
+from retrieval import principal_names
 from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
@@ -70,7 +70,7 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
-    principal = None if body.principal is None else principals.checked(body.principal, _INVALID, "principal")
+    principal = None if body.principal is None else principal_names.user_name(body.principal, _INVALID, "principal")
     pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
 
     async def create() -> Answer:

@@ -9,13 +9,14 @@ from msgspec import Meta, Struct
 
 from retrieval import principals
 from retrieval.errors import ErrorCode
+from retrieval.principal_names import BYTES
 from retrieval.principals import NAMES
 
 Names = Annotated[
     list[str],
     Meta(
         max_length=NAMES,
-        description=f"E-mail addresses or ids of your own, {principals.BYTES} bytes each; case does not count.",
+        description=f"E-mail addresses, in any case, or ids of your own, compared exactly; {BYTES} bytes each.",
         examples=[["ada@example.com"]],
     ),
 ]

@@ -114,7 +114,7 @@ def _group(identity: Mapping[str, Any]) -> str:
         return f"microsoft:owners:{claimed.removesuffix(_OWNERS)}"
     its = _text(group, "id") or claimed
     address = _address(group) or (_address(identity.get("siteUser")) if its else "")
-    return address or (f"microsoft:{its}" if its else "")
+    return address.lower() or (f"microsoft:{its.lower()}" if its else "")
 
 
 def _site_group(identity: Mapping[str, Any], drive: Drive) -> str:

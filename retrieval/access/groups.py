@@ -19,7 +19,7 @@ MEMBERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group and its direct members, by normal names, in their order."""
+    """A group and its direct members, in their order."""
 
     id: str
     users: tuple[str, ...]
@@ -66,7 +66,7 @@ _DELETE: LiteralString = "delete from access_groups g where " + _OF_SCOPE + " re
 
 
 async def put(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:
-    """Make the group, or replace all that it holds, by normal names. NAMESPACE_NOT_FOUND."""
+    """Make the group, or replace all that it holds. NAMESPACE_NOT_FOUND."""
     members = [*map(principals.user, users), *map(principals.group, groups)]
     async with db.async_transaction() as connection:
         row: Row | None = None
@@ -81,7 +81,7 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
 
 
 async def get(db: Database, scope: Scope, name: str) -> Group | None:
-    """The group of this normal name, None if the scope has none."""
+    """The group of this name, None if the scope has none."""
     row = await db.async_row(_GET, {**scopes.params(scope), "group": name})
     return None if row is None else _group(row)
 

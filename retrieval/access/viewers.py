@@ -52,9 +52,9 @@ _VISIBLE: LiteralString = """
 
 
 async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """The user of this normal name, with all groups of the scope that hold it, however deep: one statement.
+    """The user of this name, with all groups of the scope that hold it, however deep: one statement.
 
-    `groups`: others that hold it by what an identity provider says, by normal names; the scope's may hold these.
+    `groups`: others that hold it by what an identity provider says; the scope's may hold these.
     """
     names = _names(name, groups)
     return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}, plan_once=True))

@@ -90,7 +90,7 @@ def create(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> NewKey:
-    """A new key of the organization; `principal` by its normal name. ValueError for an unknown scope."""
+    """A new key of the organization; `principal` by its name. ValueError for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from retrieval import ids
 from retrieval.accounts import api_keys, organizations
@@ -26,7 +27,7 @@ from tests.standins.oidc_provider import Provider
 
 TEXT = "What an editor ingests."
 PEOPLE = {
-    "sub-ada": {"name": "Ada", "email": "Ada@Example.com", "email_verified": True, "groups": ["Staff", "auditors"]},
+    "sub-ada": {"name": "Ada", "email": "Ada@Example.com", "email_verified": True, "groups": ["staff", "auditors"]},
     "sub-eve": {"name": "Eve", "email": "eve@example.com", "email_verified": True, "groups": ["editors"]},
     "sub-root": {"name": "Root", "email": "root@example.com", "email_verified": True, "groups": ["admins"]},
     "sub-tia": {"name": "Tia", "email": "tia@example.com", "email_verified": True, "groups": ["acme"]},
@@ -386,6 +387,9 @@ def test_a_token_is_refused_with_what_is_wrong(ask, reason):
         ({"email": "x" * 300}, "wrong_claim"),
         ({"email": "a\0b"}, "wrong_claim"),
         ({"email_verified": None}, "unverified_email"),
+        ({"email": "\u24d0da@example.com"}, "wrong_claim"),
+        ({"email": "\xaada@example.com"}, "wrong_claim"),
+        ({"groups": ["staff", "\uff41dmins"]}, "wrong_claim"),
         ({"groups": ["staff", 5]}, "missing_claim"),
         ({"groups": ["g"] * 1001}, "wrong_groups"),
         ({"aud": ["admin-app", "another"]}, "wrong_client"),
@@ -493,3 +497,10 @@ def test_keys_go_on_working_and_tokens_need_an_issuer(org, base, provider):
     with client_of(base, provider.token("sub-root")) as without:
         body = assert_error(without.get("/v1/namespaces"), 401, "UNAUTHORIZED")
         assert body["message"].startswith("The API key is missing, wrong or revoked.")
+
+
+def test_a_role_is_of_the_group_that_it_names_byte_for_byte(ask):
+    for imitation in ("Admins", "ADMINS", "admins ", "adm\u0131ns"):
+        refused(ask(groups=[imitation]).get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
+    with pytest.raises(ValidationError, match="NFKC"):
+        OidcRole(group="\uff53earch-admins", role="admin")

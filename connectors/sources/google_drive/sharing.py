@@ -36,8 +36,8 @@ def access(drive: Drive, file_id: str) -> SourceAccess:
     if not said:
         raise Skippable(UNREADABLE)
     good = [one for one in said if isinstance(one, dict) and _counts(one)]
-    domains = [f"domain:{name}" for name in _named(good, "domain", "domain")]
-    groups = (*_named(good, "group", "emailAddress"), *domains)
+    domains = [f"domain:{name.lower()}" for name in _named(good, "domain", "domain")]
+    groups = (*(address.lower() for address in _named(good, "group", "emailAddress")), *domains)
     public = any(one.get("type") == "anyone" for one in good)
     return SourceAccess(tuple(_named(good, "user", "emailAddress")), groups, public=public)
 

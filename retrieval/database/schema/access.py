@@ -36,7 +36,7 @@ class DocumentPrincipal(SQLModel, table=True):
 
 
 class AccessGroup(SQLModel, table=True):
-    """A group of users and of other groups, by its normal name."""
+    """A group of users and of other groups, by its name."""
 
     __tablename__ = "access_groups"
     partition_id: int = partition_column(primary_key=True)

@@ -170,7 +170,7 @@ def test_a_user_is_told_why_an_ingestion_of_its_own_found_nothing(org, api_db):
         (listed,) = first(org.client.get("/v1/ingest-job-runs", **where))["data"]["ingestJobRuns"]
         return read["outcome"], listed["outcome"], [one["error"] for one in read["documents"]["failed"]]
 
-    assert told("Bob") == ("FAILED", "FAILED", ["No answer."])
+    assert told("bob") == ("FAILED", "FAILED", ["No answer."])
     assert told("ada") == ("SUCCEEDED", "SUCCEEDED", [])
 
 

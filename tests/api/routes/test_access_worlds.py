@@ -243,7 +243,7 @@ def keys(places):
     org = places[0].org
     found = {}
     for user in USERS:
-        body = {"name": user, "principal": user.upper()}
+        body = {"name": user, "principal": user}
         made = org.client.post("/v1/keys", json=body).json()["data"]["apiKey"]
         found[user] = client_of(org.base, made)
     yield found
