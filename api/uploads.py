@@ -173,7 +173,7 @@ class _Reader:
             raise _invalid("The form has more than one file: send one request for each.", "too_many_files", FILE)
         self.form.has_file = True
         self._disposition = disposition
-        self.form.media_type = request_limits.media_type([(b"content-type", self._headers.get("content-type", b""))])
+        self.form.media_type = _media_type(self._headers.get("content-type", b""))
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
         if self._part == FILE:
@@ -201,6 +201,13 @@ class _Reader:
 
 def broken() -> ServiceError:
     return _invalid("The form is not complete multipart/form-data.", "invalid_form")
+
+
+def _media_type(sent: bytes) -> str:
+    """The content type of a part, lower case, with the charset as its only parameter."""
+    media_type = request_limits.media_type([(b"content-type", sent)])
+    charset = parse_options_header(sent)[1].get(b"charset", b"").decode("latin-1").lower()
+    return f"{media_type}; charset={charset}" if charset else media_type
 
 
 def _boundary(headers: list[tuple[bytes, bytes]]) -> bytes:

@@ -9,28 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
+from connectors.charsets import decoding
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:+-]{2,40})""", re.IGNORECASE)
-_SAME = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"} | {
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "big5": "big5hkscs",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-}
-"""What browsers read an encoding as: the standard's name is sent for its larger, later kin."""
-_KNOWN = re.compile(
-    r"utf-8|utf-16(-[lb]e)?|cp125\d|iso8859-\d+|koi8-[ru]|cp866|cp874|mac-(roman|cyrillic)|gb18030|big5hkscs|cp932"
-    r"|euc_jp|iso2022_jp|cp949"
-)
 _VALUED = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
-_NOT_ASCII_BASED = re.compile(r"utf-16|iso2022_jp")
 _REFRESH = re.compile(r"""[;,]\s*(?:url\s*=\s*)?(?:["']([^"']+)|([^"'\s]\S*))""", re.IGNORECASE)
-_SAMPLE = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +47,8 @@ def looks_like(head: bytes) -> bool:
 
 
 def decode(data: bytes, media_type: str = "") -> str:
-    """The characters: by a mark, else UTF-8 where it fits, else as header, page or look of it say. Never fails."""
-    for mark, name in _BOMS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(name, "replace")
-    declared = _encoding(media_type)
-    if declared is None:
-        declared = _encoding(data[:4096].decode("latin-1"))
-        wide = bool(declared and declared.startswith("utf-16"))  # it could not be read if it were
-        declared = "utf-8" if wide else declared
-    if declared and _NOT_ASCII_BASED.match(declared):
-        return data.decode(declared, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode(declared or _guess(data) or "cp1252", "replace")
-
-
-def _encoding(text: str) -> str | None:
-    found = _CHARSET.search(text)
-    try:
-        name = codecs.lookup(found[1]).name if found else ""
-    except LookupError:
-        return None
-    name = _SAME.get(name, name)
-    return name if _KNOWN.fullmatch(name) else None
-
-
-def _guess(data: bytes) -> str | None:
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data[:_SAMPLE]).best()
-    return best.encoding if best and _KNOWN.fullmatch(_SAME.get(best.encoding, best.encoding)) else None
+    """The characters of a page, by its header's charset or its own. Never fails."""
+    return decoding.decode(data, decoding.charset(media_type), markup=True)
 
 
 def tree(data: bytes, media_type: str = "") -> LexborHTMLParser:

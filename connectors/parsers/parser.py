@@ -63,7 +63,7 @@ class DocumentParser:
             if kind in (file_types.PLAIN, file_types.MARKDOWN):
                 data = head + file.read(_HERE_BYTES + 1)
                 if len(data) <= _HERE_BYTES:
-                    return verbatim.read(data, kind)
+                    return verbatim.read(data, kind, raw.media_type)
         return None
 
     def warm(self) -> None:

@@ -12,7 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from connectors.parsers.detect import encodings, file_types, plain
+from connectors.charsets import guessing
+from connectors.parsers.detect import file_types, plain
 from connectors.parsers.messages import Packed, Unpack
 from retrieval.errors import Retryable, Skippable
 
@@ -151,7 +152,7 @@ def _spelled(member: zipfile.ZipInfo) -> str:
     except UnicodeDecodeError:
         stem = data.rpartition(b".")[0] or data
         foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)  # of a few letters nothing can be told
-        name = encodings.guess(data) if foreign else None
+        name = guessing.guess(data) if foreign else None
     return data.decode(name, "replace") if name in _OTHER_DOS else member.filename
 
 

@@ -9,6 +9,7 @@ from email.errors import HeaderParseError
 from email.header import Header, decode_header
 from email.message import Message
 
+from connectors.charsets import decoding
 from connectors.parsers.detect import plain
 
 _ENCODED = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)*")
@@ -35,14 +36,17 @@ def readable(data: bytes) -> bytes:
 def text(part: Message) -> str:
     """The characters of a text, by the charset that it declares if that is valid, else the likeliest."""
     raw = part.get_payload(decode=True)
-    return plain.storable(_text(raw if isinstance(raw, bytes) else b"", part.get_content_charset())).replace(
-        "\r\n", "\n"
-    )
+    data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
+    if charset == "utf-7":
+        characters = data.decode(charset, "replace")
+    else:
+        characters = decoding.decode(data, charset, markup=part.get_content_subtype() == "html")
+    return plain.storable(characters).replace("\r\n", "\n")
 
 
 def header(value: str) -> str:
     """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
-    words = plain.decode(str(value).encode("ascii", "surrogateescape")) if not str(value).isascii() else str(value)
+    words = decoding.decode(str(value).encode("ascii", "surrogateescape")) if not str(value).isascii() else str(value)
     return " ".join(plain.storable(_ENCODED.sub(lambda found: decoded(found[0]), words)).split())
 
 
@@ -70,10 +74,3 @@ def _is_foreign(part: Message) -> bool:
     charset = (part.get_content_charset() or "us-ascii").lower()
     raw = part.get_payload(decode=True)
     return charset not in _KNOWN or (isinstance(raw, bytes) and not raw.isascii() and charset not in ("utf-8", "utf8"))
-
-
-def _text(raw: bytes, charset: str | None) -> str:
-    try:
-        return raw.decode(charset or "utf-8")
-    except (LookupError, UnicodeDecodeError):
-        return plain.decode(raw)

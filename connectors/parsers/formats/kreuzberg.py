@@ -71,7 +71,7 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
     if kind in (file_types.ODP, file_types.ODT):
         return opendocument.read(kind, path)
     if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
-        return verbatim.read(path.read_bytes(), kind)
+        return verbatim.read(path.read_bytes(), kind, task.media_type)
     if kind is file_types.JSON:
         return _json(path, task)
     return None
@@ -84,7 +84,7 @@ def _json(path: Path, task: Task) -> Reply:
     except Skippable as error:
         if error.__cause__ is None or "recursion" in str(error.__cause__).lower():
             raise
-        return verbatim.read(path.read_bytes(), file_types.JSON)
+        return verbatim.read(path.read_bytes(), file_types.JSON, task.media_type)
 
 
 def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
@@ -101,7 +101,7 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
 
 def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
     """`window`: of a longer file, and so without text, perhaps."""
-    result, letters = _mended(kind, path)
+    result, letters = _mended(kind, path, task.media_type)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
     if kind is file_types.EML:
@@ -236,22 +236,22 @@ def _of_html(page: str) -> str:
     return titled(tidied(found.content), plain.one_line(str(found.metadata.get("title") or "")))
 
 
-def _mended(kind: Kind, path: Path) -> tuple[kreuzberg.ExtractionResult, dict[int, str]]:
+def _mended(kind: Kind, path: Path, media_type: str) -> tuple[kreuzberg.ExtractionResult, dict[int, str]]:
     """What the library reads of a copy in which nothing is that it would lose, and what to replace in that."""
     if kind is file_types.RTF:
         data, letters = rtf_repair.readable(path.read_bytes())
         copy = Path(tempfile.mkdtemp()) / "raw"
         copy.write_bytes(data)
-        return _extracted(kind, copy), letters
+        return _extracted(kind, copy, media_type), letters
     mend = {
         file_types.DOCX: docx_repair.readable,
         file_types.PPTX: pptx_repair.in_order,
         file_types.EPUB: epub_repair.readable,
     }.get(kind)
-    return _extracted(kind, mend(path) if mend else path), {}
+    return _extracted(kind, mend(path) if mend else path, media_type), {}
 
 
-def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
+def _extracted(kind: Kind, path: Path, media_type: str) -> kreuzberg.ExtractionResult:
     config = _config(structured=kind in (file_types.PDF, file_types.DOCX))
     try:
         if kind is file_types.EML:
@@ -262,7 +262,7 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
             return kreuzberg.extract_bytes_sync(path.read_bytes(), kind.media_type, config=config)
         if not kind.text:
             return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
-        text = plain.text_of(path.read_bytes(), markup=kind in (file_types.HTML, file_types.XML))
+        text = plain.text_of(path.read_bytes(), media_type, markup=kind in (file_types.HTML, file_types.XML))
         if kind is file_types.HTML:
             text = html_repair.flat(_EMBEDDED.sub("", text))
         if kind is file_types.CSV:
@@ -272,7 +272,7 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
         return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
     except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
         if kind is file_types.PPTX and "image" in str(error).lower() and (rest := _without_pictures(path)):
-            return _extracted(kind, rest)
+            return _extracted(kind, rest, media_type)
         raise _refusal(kind, str(error)) from error
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import kreuzberg
 
+from connectors.charsets import decoding
 from connectors.http import html
 from connectors.parsers.detect import plain
 from connectors.parsers.formats import html_repair
@@ -34,7 +35,7 @@ def read(task: Task, page: Page) -> Reply:
     parsed = html.tree(data, task.media_type)
     about = html.about(parsed, page.url)
     try:
-        text = _text(parsed, page)
+        text = decoding.require_readable(_text(parsed, page))
     except ValueError as error:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     except kreuzberg.KreuzbergError as error:

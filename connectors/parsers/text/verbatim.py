@@ -13,12 +13,12 @@ _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=%]
 """Pictures within a Markdown: no words, and many times as long as the text."""
 
 
-def read(data: bytes, kind: Kind) -> Reply:
+def read(data: bytes, kind: Kind, media_type: str = "") -> Reply:
     """Unchanged but for the encoding, line endings, zero characters and pictures that are written out in letters.
 
     Skippable if there is only white space.
     """
-    text = plain.text_of(data)
+    text = plain.text_of(data, media_type)
     if kind is file_types.MARKDOWN:
         text = _EMBEDDED.sub("", text)
     if not text.strip():

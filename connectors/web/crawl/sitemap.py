@@ -110,7 +110,7 @@ class Sitemap:
                 check = None if first else rules.check_host
                 found = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
             rules.widen(found.url)
-            for entry in sitemap_parser.read(file):
+            for entry in sitemap_parser.read(file, found.media_type):
                 yield replace(entry, url=html.link(found.url, entry.url)) if entry.url.startswith("/") else entry
 
 

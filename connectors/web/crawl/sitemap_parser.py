@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import zlib
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from xml.parsers import expat
 
+from connectors.charsets import decoding
 from retrieval.errors import Skippable
 
 MOST_BYTES = 64 * 1024 * 1024
 """Unpacked; the protocol's own bound is 50 MB."""
 _PIECE = 64 * 1024
 _MOST_TEXT = 4096
-_LISTED = re.compile(rb"(?:\xef\xbb\xbf)?\s*https?://", re.IGNORECASE)
+_LISTED = re.compile(r"https?://", re.IGNORECASE)
 _ROOTS = ("urlset", "sitemapindex")
 
 
@@ -57,30 +59,43 @@ class _Reader:
             self.ready.append(SitemapEntry(address, self.text.get("lastmod", "").strip()[:100], ended == "sitemap"))
 
 
-def read(file: Path) -> Iterator[SitemapEntry]:
+def read(file: Path, media_type: str = "") -> Iterator[SitemapEntry]:
     """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
-    pieces = _pieces(file)
-    first = next(pieces, b"").lstrip(b" \t\r\n")  # nothing may stand before XML, but often does
+    pieces = _characters(file, media_type)
+    first = next(pieces, "").lstrip("\ufeff \t\r\n")  # nothing may stand before XML, but often does
     rest = chain([first], pieces)
     yield from _lines(rest) if _LISTED.match(first) else _entries(rest)
 
 
-def _lines(pieces: Iterable[bytes]) -> Iterator[SitemapEntry]:
+def _characters(file: Path, media_type: str) -> Iterator[str]:
+    """The file in pieces if it is UTF-8, else as a whole, by the charset that it most likely has."""
+    try:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for piece in _pieces(file):
+            decoder.decode(piece)
+        decoder.decode(b"", True)  # noqa: FBT003 - a codec's signature
+    except UnicodeDecodeError:
+        yield decoding.decode(b"".join(_pieces(file)), decoding.charset(media_type), markup=True)
+        return
+    yield from codecs.iterdecode(_pieces(file), "utf-8")
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[SitemapEntry]:
     """Of a text file: an address on each line."""
-    left = b""
+    left = ""
     for piece in pieces:
-        *lines, left = (left + piece).replace(b"\r", b"\n").split(b"\n")
+        *lines, left = (left + piece).replace("\r", "\n").split("\n")
         left = left[:_MOST_TEXT]
         yield from _listed(lines)
     yield from _listed([left])
 
 
-def _listed(lines: Iterable[bytes]) -> Iterator[SitemapEntry]:
-    found = (line.decode("utf-8", "replace").removeprefix("\ufeff").strip()[:_MOST_TEXT] for line in lines)
-    return (SitemapEntry(address, "", index=False) for address in found if address)
+def _listed(lines: Iterable[str]) -> Iterator[SitemapEntry]:
+    addresses = (line.strip()[:_MOST_TEXT] for line in lines)
+    return (SitemapEntry(address, "", index=False) for address in addresses if address)
 
 
-def _entries(pieces: Iterable[bytes]) -> Iterator[SitemapEntry]:
+def _entries(pieces: Iterable[str]) -> Iterator[SitemapEntry]:
     reader, parser = _Reader(), expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -91,7 +106,7 @@ def _entries(pieces: Iterable[bytes]) -> Iterator[SitemapEntry]:
             parser.Parse(piece, False)  # noqa: FBT003 - expat's signature
             yield from reader.ready
             reader.ready.clear()
-        parser.Parse(b"", True)  # noqa: FBT003
+        parser.Parse("", True)  # noqa: FBT003
     except expat.ExpatError as error:
         raise Skippable("The sitemap is no well-formed XML.") from error
 

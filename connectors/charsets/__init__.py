@@ -1,0 +1,1 @@
+"""Charsets of pages, files, mails and sitemaps: one way to decode them all."""

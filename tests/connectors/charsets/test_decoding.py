@@ -1,0 +1,153 @@
+"""Characters come out right whatever header, page, mail or sitemap declare, as long as the bytes tell."""
+
+# ruff: noqa: RUF001 - letters of many scripts
+
+from __future__ import annotations
+
+import pytest
+
+from connectors.charsets import decoding
+from connectors.parsers import parser as documents
+from connectors.web.crawl import sitemap_parser
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
+
+TEXTS = {
+    "windows-1252": "Größe der Flut: “hoch” – für 5 € täglich übermäßig schön geprüft.",
+    "iso-8859-2": "Příliš žluťoučký kůň úpěl ďábelské ódy u řeky, když pršelo.",
+    "windows-1250": "Zażółć gęślą jaźń, świąteczne źrebię ćwiczy na łące pod Łodzią.",
+    "windows-1251": "Смотритель маяка каждый вечер записывал высоту прилива в тетрадь.",
+    "koi8-r": "Смотритель маяка каждый вечер записывал высоту прилива в тетрадь.",
+    "gb2312": "船在黎明时分离开了港口，船长在日志里记下了货物的名称。",
+    "gbk": "船在黎明时分离开了港口，船長在日誌裡記下了貨物的名稱。",
+    "big5": "船在黎明時分離開了港口，船長在日誌裡記下了貨物的名稱。",
+    "shift_jis": "船長の名前と積荷を日誌に記録する。①髙い潮が来る。",
+    "euc-jp": "船長の名前と積荷を日誌に記録する。高い潮が来る。",
+    "euc-kr": "배는 새벽에 항구를 떠났고 선장은 화물의 이름을 일지에 적었다.",
+    "windows-1253": "Ο φύλακας του φάρου έγραφε κάθε βράδυ το ύψος της παλίρροιας.",
+    "windows-1254": "Gemi şafakta limandan ayrıldı, kaptan yükün adını günlüğe yazdı.",
+    "utf-8": "Größe, kůň, прилив, 港口, 船長, 항구.",
+}
+PYTHON = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949"}
+DECLARATIONS = {
+    "header and meta right": ("{}", '<meta charset="{}">'),
+    "header right, meta wrong": ("{}", '<meta charset="utf-8">'),
+    "header wrong, meta right": ("utf-8", '<meta charset="{}">'),
+    "header wrong, http-equiv right": (
+        "utf-8",
+        "<META content='text/html; charset={}' http-equiv=Content-Type>",
+    ),
+    "header wrong, no meta": ("utf-8", ""),
+    "both wrong": ("utf-8", '<meta charset="utf-8">'),
+    "neither": ("", ""),
+    "unknown label": ("x-unknown", '<meta charset="none">'),
+    "Western header, meta right": ("iso-8859-1", '<meta charset="{}">'),
+    "ASCII header, meta right": ("us-ascii", '<meta charset="{}">'),
+    "comment before meta": ("utf-8", '<!-- <meta charset="koi8-u"> --><meta charset="{}">'),
+}
+MATRIX = [pytest.param(charset, form, id=f"{charset}: {form}") for charset in TEXTS for form in DECLARATIONS]
+
+
+def encoded(text, charset):
+    return text.encode(PYTHON.get(charset, charset))
+
+
+@pytest.fixture
+def parse(tmp_path):
+    """A function that reads bytes as the service does, as a file or as a web page."""
+
+    def read(data, name, media_type="", *, page=False):
+        path = tmp_path / "raw"
+        path.write_bytes(data)
+        options = ScrapeOptions() if page else None
+        raw = RawContent(path, name, media_type, len(data), page=options)
+        return documents.parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+
+    return read
+
+
+@pytest.mark.parametrize(("charset", "form"), MATRIX)
+def test_a_page_is_decoded_by_what_is_true_of_its_bytes(charset, form):
+    header, meta = (part.format(charset) for part in DECLARATIONS[form])
+    page = f"<!doctype html><html><head>{meta}<title>Harbour</title></head><body><p>{TEXTS[charset]}</p></body></html>"
+    assert decoding.decode(encoded(page, charset), header, markup=True) == page
+
+
+@pytest.mark.parametrize("charset", TEXTS)
+def test_every_kind_of_text_is_decoded_despite_a_wrong_declaration(charset, parse):
+    text = TEXTS[charset]
+    page = encoded(f"<!doctype html><html><meta charset={charset}><body><p>{text}</p></body></html>", charset)
+    assert text in parse(page, "https://example.org/", "text/html; charset=utf-8", page=True)
+    assert text in parse(page, "a.html", "text/html; charset=utf-8")
+    for name, media_type in (("a.txt", "text/plain"), ("a.md", "text/markdown"), ("a.csv", "text/csv")):
+        cell = text.replace(",", "")
+        for declared in ("utf-8", charset):
+            assert cell in parse(encoded(cell, charset), name, f"{media_type}; charset={declared}")
+    for kind, body in (("plain", text), ("html", f"<html><body><p>{text}</p></body></html>")):
+        head = f"From: a@example.org\nSubject: Tide\nContent-Type: text/{kind}; charset=utf-8\n"
+        mail = f"{head}Content-Transfer-Encoding: 8bit\n\n".encode() + encoded(body, charset)
+        assert text in parse(mail, "a.eml")
+
+
+@pytest.mark.parametrize("charset", TEXTS)
+@pytest.mark.parametrize("declared", ["", "utf-8", "right"])
+def test_a_sitemap_is_read_in_any_charset(charset, declared, tmp_path):
+    label = charset if declared == "right" else declared
+    url = f"https://example.org/{TEXTS[charset].replace(' ', '-')}"
+    declaration = f'<?xml version="1.0" encoding="{label}"?>' if label else ""
+    sitemap = (
+        f'{declaration}<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{url}</loc></url></urlset>'
+    )
+    for data in (sitemap, url):
+        file = tmp_path / "sitemap"
+        file.write_bytes(encoded(data, charset))
+        assert [entry.url for entry in sitemap_parser.read(file, "text/xml; charset=utf-8")] == [url]
+
+
+@pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "gb2312", "shift_jis", "euc-kr", "windows-1253"])
+def test_a_western_declaration_of_another_script_is_not_believed(charset):
+    assert decoding.decode(encoded(TEXTS[charset], charset), "iso-8859-1") == TEXTS[charset]
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "codec"),
+    [
+        ("ISO-8859-1", "“smart” – 5 €", "cp1252"),
+        ("latin1", "“smart” – 5 €", "cp1252"),
+        ("gb2312", "船長，髙", "gb18030"),
+        ("x-gbk", "船長，髙", "gb18030"),
+        ("x-sjis", "①髙い", "cp932"),
+        ("Windows-31J", "①髙い", "cp932"),
+        ("ks_c_5601-1987", "똠방각하", "cp949"),
+        ("iso-8859-9", "ışık – “şey”", "cp1254"),
+        ("tis-620", "ราคา “ห้า”", "cp874"),
+        ("x-mac-cyrillic", "Привет, Ёж", "mac-cyrillic"),
+        ("unicode", "Привет", "utf-16-le"),
+        ("UTF8", "Привет", "utf-8"),
+    ],
+)
+def test_labels_mean_what_browsers_read_them_as(label, text, codec):
+    assert decoding.codec(label) == codec
+    assert decoding.decode(text.encode(codec), label) == text
+
+
+@pytest.mark.parametrize("label", ["zip", "idna", "rot13", "unicode_escape", "utf-7", "punycode", "undefined", "x\0"])
+def test_labels_of_no_charset_are_not_accepted(label):
+    assert decoding.codec(label) is None
+
+
+@pytest.mark.parametrize("charset", ["gb2312", "shift_jis", "big5", "euc-kr"])
+def test_a_page_that_was_cut_within_a_character_keeps_the_rest(charset):
+    data = encoded(TEXTS[charset] * 5, charset)[:-1]
+    assert decoding.decode(data, charset).rstrip("\ufffd") == (TEXTS[charset] * 5)[:-1]
+
+
+def test_a_mark_that_is_not_true_is_left_out():
+    assert decoding.decode("\ufeff".encode() + "Größe für täglich".encode("cp1252")) == "Größe für täglich"
+
+
+@pytest.mark.parametrize(("name", "page"), [("a.txt", False), ("a.md", False), ("a.html", False), ("https://a/", True)])
+def test_a_text_of_replacement_characters_is_refused_with_the_reason(name, page, parse):
+    text = "Gr\ufffd\ufffde f\ufffdr t\ufffdglich " * 10
+    with pytest.raises(Skippable, match="replacement characters"):
+        parse(f"<!doctype html><html><body><p>{text}</p></body></html>".encode(), name, page=page)
