@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import psycopg
 from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 
@@ -140,10 +141,12 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         writing = asyncio.create_task(times.keep())
         counting = asyncio.create_task(_keep_counts(database, served.counts))
+        preparing = asyncio.create_task(_make_secrets(cursor_secret, receipt_secret))
         announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
         writing.cancel()
         counting.cancel()
+        preparing.cancel()
         await times.write()
         await _write_counts(database, served.counts)
         await authenticator.close()
@@ -195,6 +198,13 @@ def _tokens(settings: Settings) -> Verifier | None:
     )
     keys = IssuerKeys(settings.oidc_issuer, settings.oidc_discovery_url, settings.oidc_ca_bundle)
     return Verifier(rules, keys)
+
+
+async def _make_secrets(*secrets: ServerSecret) -> None:
+    """Make what reads would otherwise make on first use: a database that takes no writes then would refuse them."""
+    for secret in secrets:
+        with suppress(psycopg.Error):
+            await secret.read()
 
 
 async def _keep_counts(database: Database, requests: RequestCounts) -> None:

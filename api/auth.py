@@ -22,6 +22,7 @@ from api.permissions import PERMISSIONS, Permission, Reach
 from api.rates import RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database, Row
+from retrieval.database.disk_full import UNWRITABLE
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security import server_secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
@@ -216,15 +217,27 @@ class Authenticator:
                     self._leases.put_back(organization, minute, place)
             if row is None or row["minute"] == minute:
                 return row, minute, place
-        count = self._leases.ask(organization)
+        count = self._leases.ask(organization) if self._leases.writable else 0
         try:
+            if not count:
+                return await self._find_uncounted(look_up, what)
             row = await self._db.async_row(look_up_and_count, {**what, "count": count}, plan_once=True)
+        except UNWRITABLE as error:
+            self._leases.note_unwritable(error)
+            return await self._find_uncounted(look_up, what)
         finally:
             self._leases.asked(organization, count)
         if row is None:
             return None, 0, 0
         minute, limit = row["counted_minute"], row["requests_per_minute"]
         return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
+
+    async def _find_uncounted(self, look_up: LiteralString, what: dict[str, Any]) -> tuple[Row | None, int, int]:
+        """The same while the database takes no writes: counted in this process alone, so that reads go on."""
+        row = await self._db.async_row(look_up, what, plan_once=True)
+        if row is None:
+            return None, 0, 0
+        return row, row["minute"], self._leases.count_here(row["organization_id"], row["minute"])
 
     async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
         """Whoever brings no valid key is counted by address (D58). `refusal`: why, if more is known of it."""
@@ -252,7 +265,10 @@ class Authenticator:
 
 async def count_more(db: Database, caller: Caller, more: int) -> Rate:
     """Count what a request asks for beyond itself; RATE_LIMIT_EXCEEDED, and none of it counted, if it is too much."""
-    limit, minute, requests = await rates.count_more(db, caller.organization, more)
+    try:
+        limit, minute, requests = await rates.count_more(db, caller.organization, more)
+    except UNWRITABLE:
+        return unknown_rate()  # the request itself was counted in this process
     if minute is None or requests is None:
         raise _over(_rate(int(time.time()) // 60, limit, limit))
     return _rate(minute, requests, limit)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import structlog
 from litestar.exceptions import HTTPException
-from psycopg.errors import QueryCanceled
+from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
 
 from api.request_limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
@@ -123,7 +123,7 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
         return error
     if (full := disk_full.reason(error)) is not None or isinstance(error, AWAY):
         log.warning("disk.full" if full else "database.away", error=type(error).__name__, reason=full)
-        return unavailable(full, slow=isinstance(error, QueryCanceled))
+        return unavailable(full, error)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
         return ServiceError(failed, str(error))
@@ -138,12 +138,14 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
 
 
-def unavailable(full: str | None = None, *, slow: bool = False) -> ServiceError:
-    """The database is away, was too slow, or a disk is full, as `full` says in words."""
+def unavailable(full: str | None = None, error: Exception | None = None) -> ServiceError:
+    """The database is away, only reads or was too slow, as `error` says, or a disk is full, as `full` says in words."""
     if full:
         later = {"Retry-After": str(round(disk_full.AFTER))}
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, full, reason="disk_full", headers=later)
-    if slow:
+    if isinstance(error, ReadOnlySqlTransaction):
+        return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, disk_full.READS_ONLY, reason="read_only")
+    if isinstance(error, QueryCanceled):
         message = "The database could not answer this in time. Ask for less, such as fewer conditions."
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="took_too_long")
     return ServiceError(

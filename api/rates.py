@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import LiteralString
 
@@ -24,6 +24,9 @@ MOST = 64
 
 IDLE_SECONDS = 1.0
 """What is not used for so long goes back."""
+
+UNWRITABLE_SECONDS = 2.0
+"""How long nothing is counted in a database that could not write: each attempt is a line in its log."""
 
 SAME_WINDOW: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
 """Whether what is counted in `w` counts for a request: of its minute, or of the next, which another has just begun.
@@ -86,6 +89,26 @@ class RateLeases:
         self._db = db
         self._leases: OrderedDict[str, Lease] = OrderedDict()
         self._returning: asyncio.Task[None] | None = None
+        self._unwritable_until = 0.0
+        self._here: tuple[int, Counter[str]] = (-1, Counter())
+
+    @property
+    def writable(self) -> bool:
+        """Counting in the database may be tried: it has not failed to write within `UNWRITABLE_SECONDS`."""
+        return time.monotonic() >= self._unwritable_until
+
+    def count_here(self, organization: str, minute: int) -> int:
+        """Count one request in this process alone, while the database takes no writes; its place in the minute."""
+        if self._here[0] != minute:
+            self._here = minute, Counter()
+        self._here[1][organization] += 1
+        return self._here[1][organization]
+
+    def note_unwritable(self, error: Exception) -> None:
+        """The database could not write a count: requests are counted in this process for some seconds."""
+        if self.writable:
+            log.warning("rates.counted_here_only", reason=type(error).__name__)
+        self._unwritable_until = time.monotonic() + UNWRITABLE_SECONDS
 
     def take(self, organization: str) -> tuple[int, int] | None:
         """A minute and a place in it, if there is one at hand; whoever takes it uses it or puts it back."""

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from local import banner, dispatch_status, instance, logs, postgres, processes
+from local import banner, disk, dispatch_status, instance, logs, postgres, processes
 from local import up as compose
 from local.errors import LocalError
 from local.instance import Record, RoleRecord
@@ -22,6 +22,8 @@ from retrieval.settings import PROJECT, Settings
 
 _DETACHED_SECONDS = 300.0
 _STOP_SECONDS = 45.0
+NOT_WRITING = "not writing"
+"""The phase that `status` shows of an instance that is up and can store nothing."""
 
 
 def say(line: str) -> None:
@@ -89,16 +91,20 @@ def status(settings: Settings, *, as_json: bool) -> int:
     dispatch = dispatch_status.seen(settings) if asked else None
     if dispatch and dispatch.stalled:
         roles = [{**role, "state": "stalled"} if _dispatches(role) else role for role in roles]
+    storage = disk.look(settings) if alive else None
+    full = storage.problem if storage else None
     healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
+    healthy = healthy and full is None
     if as_json:
-        phase = record.phase if record and alive else "stopped"
+        phase = (NOT_WRITING if full else record.phase) if record and alive else "stopped"
         shown = dispatch_status.as_json(dispatch) if dispatch else None
         whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": shown}
+        whole["disk"] = disk.as_json(storage) if storage else None
         say(json.dumps(whole, indent=2))
     elif record is None or not alive:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
     else:
-        say(_table(record, roles))
+        say(_table(record, roles, storage))
         for line in (*_repeated(home, record), *(dispatch_status.lines(dispatch) if asked else ())):
             say(line)
     return 0 if healthy else 3
@@ -158,13 +164,22 @@ def _repeated(home: Path, record: Record) -> Iterator[str]:
                 yield f"  Its log: {logs.path(home, role.name)}"
 
 
-def _table(record: Record, roles: list[dict[str, Any]]) -> str:
+def _table(record: Record, roles: list[dict[str, Any]], storage: disk.Disk | None) -> str:
     head = ("role", "state", "pid", "uptime", "restarts", "address")
     rows = [tuple("-" if value is None else str(value) for value in [*role.values()][: len(head)]) for role in roles]
     rows = [(*row[:3], row[3] if row[3] == "-" else _duration(int(row[3])), *row[4:]) for row in rows]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-    return "\n".join([f"{record.phase} (supervisor {record.pid})", *(line.rstrip() for line in lines)])
+    return "\n".join([_first_line(record, storage), *(line.rstrip() for line in lines)])
+
+
+def _first_line(record: Record, storage: disk.Disk | None) -> str:
+    """The phase and the disk: nobody who reads one line takes an instance that stores nothing for a ready one."""
+    if storage is None:
+        return f"{record.phase} (supervisor {record.pid})"
+    if storage.problem:
+        return f"{NOT_WRITING} (supervisor {record.pid}): {storage.problem}"
+    return f"{record.phase} (supervisor {record.pid}), {storage.words}"
 
 
 def _duration(seconds: int) -> str:

@@ -40,10 +40,15 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
+    """Why it is not ready. A question that gets no answer in time is left to end by itself."""
+    asking = asyncio.create_task(roles.api(services.db, services.settings, requests_only=requests_only))
+    answered, _ = await asyncio.wait({asking}, timeout=_SECONDS)
+    if not answered:
+        asking.cancel()
+        return ("The database does not answer.",)
     try:
-        async with asyncio.timeout(_SECONDS):
-            return await roles.api(services.db, services.settings, requests_only=requests_only)
-    except (*AWAY, TimeoutError):
+        return asking.result()
+    except AWAY:
         return ("The database does not answer.",)
 
 

@@ -115,13 +115,7 @@ class StatementPool:
     async def rows(self, statement: LiteralString, params: Params, *, plan_once: bool) -> list[DictRow]:
         """Execute one statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`."""
         async with self._lent(ONCE if plan_once else self._usual) as connection:
-            usual = connection.seconds
-            if plan_once:
-                connection.seconds = KEYED_SECONDS
-            try:
-                return await connection.rows(statement, params)
-            finally:
-                connection.seconds = usual
+            return await connection.rows(statement, params)
 
     async def close(self) -> None:
         """End all connections."""
@@ -133,11 +127,15 @@ class StatementPool:
     @asynccontextmanager
     async def _lent(self, mode: PlanMode) -> AsyncIterator[LoopConnection]:
         connection = await self._take(mode)
+        limit = connection.seconds
+        if mode == ONCE:
+            connection.seconds = KEYED_SECONDS
         try:
             if connection.plans != mode or mode == ONCE:
                 await connection.plan(mode)
             yield connection
         finally:
+            connection.seconds = limit
             await self._give_back(connection)
 
     async def _take(self, mode: PlanMode) -> LoopConnection:

@@ -1,6 +1,7 @@
 """Readiness of each role: its conditions, with a sentence for each that fails.
 
 - every role: the database answers and has the schema of this version, or of a newer one, where it may go on;
+- api: PostgreSQL writes and commits; asked about requests alone, it has to answer, for searches need no writes;
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
 - dispatcher: its loops succeed; api, unless it is asked about requests alone: accepted work is dispatched.
 
@@ -17,7 +18,7 @@ from typing import LiteralString
 from psycopg.errors import UndefinedTable
 
 from retrieval.database.database import Database, Row
-from retrieval.readiness import dispatch, files_folder
+from retrieval.readiness import dispatch, files_folder, writing
 from retrieval.settings import Settings
 
 NOT_MIGRATED = "The database is not migrated yet."
@@ -37,9 +38,10 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
     except UndefinedTable:
         return (NOT_MIGRATED,)
     reasons = await asyncio.to_thread(_files, settings, await db.async_row(_FOLDER))
-    if not requests_only:
-        reasons += (await dispatch.async_look(db)).reasons
-    return reasons
+    unwritable = await writing.async_problem(db)
+    if requests_only:
+        return reasons  # a database that takes no writes still answers searches; one that does not answer raises
+    return (*((unwritable,) if unwritable else ()), *reasons, *(await dispatch.async_look(db)).reasons)
 
 
 def worker(db: Database, settings: Settings) -> tuple[str, ...]:

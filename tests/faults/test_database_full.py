@@ -140,6 +140,7 @@ def is_over_by_itself(service, filler, later):
         if not sender.send():
             time.sleep(1)
     said = service.run("status").stdout
+    assert said.startswith("not writing"), said
     refused = sender.refused
     assert refused, "the disk was never full"
     assert {one and one.status_code for one in refused} == {503}, refused[-1].text

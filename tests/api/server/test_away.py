@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import time
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from local import postgres
-from retrieval.accounts import bootstrap
-from retrieval.database import database
+from local import postgres, processes
+from retrieval.accounts import api_keys, bootstrap, organizations
+from retrieval.database import database, disk_full, statements
 from retrieval.database.database import Database
-from tests.api.support import assert_error, serve
+from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -70,28 +72,86 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
             assert [client.get("/v1/namespaces").status_code for _ in range(20)] == [200] * 20
 
 
-def test_a_database_that_only_reads_is_away(cluster, api_settings, ring):
-    """So is a standby that connections lead to until it is promoted."""
+@pytest.fixture
+def reads_only():
+    """A function that makes PostgreSQL, at this address, take no writes, and one that lets it again."""
+
+    def set_to(url, *, on):
+        name = conninfo_to_dict(url)["dbname"]
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            setting = "set default_transaction_read_only = on" if on else "reset default_transaction_read_only"
+            connection.execute(f"alter database {name} {setting}")
+            connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+
+    return set_to
+
+
+def test_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, ring, reads_only):
+    """As a standby does until it is promoted. Requests are counted in the process meanwhile, up to the limit."""
+    url = postgres.start(cluster)
+    database.migrate(url)
+    db = Database(url)
+    owner = organizations.create(db, "reader", requests_per_minute=60)
+    api_key = api_keys.create(db, ring, owner.id, "reader").api_key
+    with serve(api_settings, url, ring) as base, client_of(base, api_key) as client:
+        space = client.post("/v1/namespaces", json={"name": "space", **EMBEDDED}).json()["data"]["namespace"]["id"]
+        words = {"namespaceId": space, "query": "anything", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+        reads_only(url, on=True)
+        until(lambda: client.get("/v1/namespaces").status_code == 200)
+        assert client.get(f"/v1/namespaces/{space}").status_code == 200
+        assert client.post("/v1/search/hybrid", json=words).status_code == 200
+        refused = assert_error(
+            client.patch(f"/v1/namespaces/{space}", json={"name": "new"}), 503, "SERVICE_UNAVAILABLE"
+        )
+        assert refused["error"]["details"]["reason"] == "read_only"
+        assert client.get("/ready", params={"for": "requests"}).status_code == 200
+        ready = client.get("/ready")
+        assert (ready.status_code, ready.json()["reason"]) == (503, disk_full.READS_ONLY)
+        answers = [client.get("/v1/namespaces") for _ in range(70)]
+        assert 429 in {answer.status_code for answer in answers}
+        assert int(answers[0].headers["x-ratelimit-remaining"]) < 60
+        reads_only(url, on=False)
+        db.rows("update organizations set requests_per_minute = 6000")
+        until(lambda: client.patch(f"/v1/namespaces/{space}", json={"name": "new"}).status_code == 200)
+        until(lambda: client.get("/ready").status_code == 200)
+    db.close()
+
+
+def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_settings, ring, monkeypatch):
+    """Its processes are stopped: nothing is closed and nothing is ever answered."""
+    monkeypatch.setattr(statements, "KEYED_SECONDS", 2.0)
+    monkeypatch.setattr(statements.LoopConnection, "seconds", 2.0)
     url = postgres.start(cluster)
     database.migrate(url)
     db = Database(url)
     made = bootstrap.ensure(db, ring)
-    name = conninfo_to_dict(url)["dbname"]
-    with serve(api_settings, url, ring) as base:
-        headers = {"Authorization": f"Bearer {made.api_key}"}
-        with httpx.Client(base_url=base, headers=headers, timeout=30, trust_env=False, verify=False) as client:
-            assert client.get("/v1/namespaces").status_code == 200
-            db.rows(f"alter database {name} set default_transaction_read_only = on")
-            db.rows("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
-            answer, _ = answered(client, "/v1/namespaces")
-            assert_error(answer, 503, "SERVICE_UNAVAILABLE")
-            db.rows(f"alter database {name} reset default_transaction_read_only")
-            db.rows("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
-            back = time.monotonic()
-            while client.get("/v1/namespaces").status_code != 200:
-                assert time.monotonic() - back < 5
-                time.sleep(0.1)
     db.close()
+    with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:
+        assert client.get("/v1/namespaces").status_code == 200
+        stopped = processes.working_in((cluster / "postgres").resolve(), "postgres")
+        for one in stopped:
+            one.signal(signal.SIGSTOP)
+        try:
+            answer, seconds = answered(client, "/v1/namespaces")
+            assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+            assert seconds < 10
+            ready, seconds = answered(client, "/ready")
+            assert ready.status_code == 503
+            assert seconds < 4
+        finally:
+            for one in stopped:
+                one.signal(signal.SIGCONT)
+        until(lambda: client.get("/v1/namespaces").status_code == 200)
+        until(lambda: client.get("/ready").status_code == 200)
+
+
+def until(holds, seconds=15.0):
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_it_starts_while_the_database_is_away(cluster, api_settings, ring):

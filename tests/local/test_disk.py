@@ -1,0 +1,41 @@
+"""What `retrieval status` tells of the disk and of a database that takes no writes."""
+
+import json
+import os
+import shutil
+from types import SimpleNamespace
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from local import control, disk, instance, postgres
+from local.instance import Record
+from local.processes import Process
+from retrieval.database import disk_full
+from retrieval.settings import Settings
+
+
+def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fresh_database, tmp_path, capsys):
+    url = fresh_database("status_of_writes")
+    settings = Settings(home=tmp_path, database_url=url, secret_key="1:" + "A" * 43 + "=")
+    myself = Process.of(os.getpid())
+    instance.save(tmp_path, Record(myself.pid, myself.started, "token", phase="ready"))
+    assert control.status(settings, as_json=False) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("ready (supervisor ")
+    assert first.endswith(" GB free")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"alter database {conninfo_to_dict(url)['dbname']} set default_transaction_read_only = on")
+    assert control.status(settings, as_json=False) == 3
+    first, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"not writing (supervisor {myself.pid}): {disk_full.READS_ONLY}"
+    assert control.status(settings, as_json=True) == 3
+    whole = json.loads(capsys.readouterr().out)
+    assert (whole["phase"], whole["healthy"], whole["disk"]["problem"]) == ("not writing", False, disk_full.READS_ONLY)
+
+
+def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=postgres.ROOM - 1))
+    problem = disk.look(Settings(home=tmp_path)).problem
+    assert problem is not None
+    assert "is full: 31 MB are free" in problem
