@@ -168,6 +168,12 @@ def parser() -> Parser:
     return cast("Parser", importlib.import_module("connectors.parsers.parser").parser())
 
 
+def parser_warnings() -> list[str]:
+    """Protection of parser processes that this machine does not offer, a sentence each."""
+    landlock = importlib.import_module("connectors.parsers.process.landlock")
+    return [] if landlock.version() else [landlock.MISSING]
+
+
 def page_drawer() -> PageRenderer:
     """What draws pages of PDFs."""
     return cast("PageRenderer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())

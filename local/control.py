@@ -100,6 +100,7 @@ def status(settings: Settings, *, as_json: bool) -> int:
         shown = dispatch_status.as_json(dispatch) if dispatch else None
         whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": shown}
         whole["disk"] = disk.as_json(storage) if storage else None
+        whole["warnings"] = _warnings()
         say(json.dumps(whole, indent=2))
     elif record is None or not alive:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
@@ -107,7 +108,15 @@ def status(settings: Settings, *, as_json: bool) -> int:
         say(_table(record, roles, storage))
         for line in (*_repeated(home, record), *(dispatch_status.lines(dispatch) if asked else ())):
             say(line)
+        for warning in _warnings():
+            say(f"warning: {warning}")
     return 0 if healthy else 3
+
+
+def _warnings() -> list[str]:
+    from connectors import registry
+
+    return registry.parser_warnings()
 
 
 def _dispatches(role: dict[str, str | int | float | None]) -> bool:

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request, Response, get
+from msgspec import UNSET
 
 from api.services import Services
 from api.wire.health import Health, Readiness
+from connectors import registry
 from retrieval.database.database import AWAY
 from retrieval.readiness import roles
 
@@ -36,7 +38,9 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
         reasons = await _look(services, requests_only=requests_only)
         if not reasons:
             kept[requests_only] = time.monotonic()
-    return _unavailable(reasons) if reasons else _json(200, Readiness("ready"))
+    if reasons:
+        return _unavailable(reasons)
+    return _json(200, Readiness("ready", warnings=registry.parser_warnings() or UNSET))
 
 
 async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:

@@ -206,6 +206,7 @@ WORDS: Mapping[str, str] = {
     "ListQuery.outcome": "Only job runs that ended so.",
     "StatusCount.status": "The status of the documents.",
     "Health.status": "Always `ok`.",
+    "warnings": "Protection that this machine does not offer; absent if there is none to name.",
     "Readiness.status": "Whether requests can be served.",
     "queued": "Documents that wait.",
     "processing": "Documents that are worked on.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class Health(Struct):
@@ -14,7 +14,8 @@ class Health(Struct):
 
 
 class Readiness(Struct):
-    """Whether work goes on; `reason` says why not, a sentence for each cause."""
+    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it unavailable."""
 
     status: Literal["ready", "unavailable"]
     reason: str | None = None
+    warnings: list[str] | UnsetType = UNSET

@@ -1,7 +1,8 @@
 """The limited child process: reads one file after another, as told on stdin, until stdin closes.
 
-Started by `connectors.parsers.process.pool` as `python -m connectors.parsers.child MEMORY_BYTES GIVEN MADE [PROGRAM]`:
-it reads below the folder GIVEN, writes below MADE, and may start PROGRAM.
+Started by `connectors.parsers.process.pool` as
+`python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`: it reads below GIVEN, writes
+below MADE, and may start PROGRAM.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ _UNSOUND = ("panicked", "poisoned")
 
 
 def main() -> None:
-    memory_bytes, given, made = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-    program = "".join(sys.argv[4:])
-    limits.confine(memory_bytes, programs=bool(program))
+    memory_bytes, file_bytes = int(sys.argv[1]), int(sys.argv[2])
+    given, made, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
+    limits.confine(memory_bytes, file_bytes, programs=bool(program))
     from connectors.parsers.formats import (
         kreuzberg,  # before it is confined to its room, so that compiled modules are kept
     )
 
     confined = landlock.restrict(given, made, program)
+    limits.cap_address_space(memory_bytes)
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the replies

@@ -115,7 +115,10 @@ def parser() -> DocumentParser:
     """The parser of this process, within the limits of the settings; one child at most for each core."""
     chosen = settings.load()
     cores = os.cpu_count() or 1
-    pool = Pool(cores, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
+    pool = Pool(
+        cores,
+        Limits(chosen.parse_seconds, chosen.parse_memory_bytes, file_bytes=chosen.max_file_bytes + _HERE_BYTES),
+    )
     recognition = _recognition(chosen, cores)
     packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
     for each in (pool, recognition.pool):

@@ -419,6 +419,19 @@ def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.Ca
     assert "already" in capsys.readouterr().err
 
 
+def test_status_warns_of_a_kernel_without_landlock(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = Process.of(os.getpid())
+    assert me is not None
+    instance.save(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
+    monkeypatch.setattr("connectors.parsers.process.landlock.version", lambda: 0)
+    assert control.status(Settings(home=home), as_json=True) == 0
+    assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
+    assert control.status(Settings(home=home), as_json=False) == 0
+    assert "warning: This kernel offers no Landlock" in capsys.readouterr().out
+
+
 def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     me = Process.of(os.getpid())
     assert me is not None

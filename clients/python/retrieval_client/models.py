@@ -80,11 +80,14 @@ class Health(Record):
 
 
 class Readiness(Record):
-    """Whether work goes on; `reason` says why not, a sentence for each cause."""
+    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it
+    unavailable.
+    """
 
     status: Literal["ready", "unavailable"]
     reason: str | None
-    _fields = frozenset(["reason", "status"])
+    warnings: list[str] | None
+    _fields = frozenset(["reason", "status", "warnings"])
 
 
 class NamespaceAnswer(Record):

@@ -26,6 +26,10 @@ _TCP = 0b11
 _SCOPES = 0b11
 """Abstract sockets and signals to processes outside, from version 6 on."""
 
+MISSING = (
+    "This kernel offers no Landlock: the processes that read files could read whatever the service's user may. Use"
+    " Linux 5.13 or later, or run workers as a user, or in a container, of their own."
+)
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/nix/store")
 _SYSTEM_FILES = (
     *("/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/fonts"),

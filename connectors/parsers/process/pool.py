@@ -19,6 +19,7 @@ import structlog
 from connectors.parsers import messages
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.process import limits
+from connectors.parsers.process.landlock import MISSING
 from connectors.parsers.process.work_folder import Room
 from retrieval.errors import Retryable, Skippable
 from retrieval.settings import PROJECT
@@ -60,6 +61,8 @@ class Limits:
     program: str = ""
     """The path of the one program that the child may start, with what that starts."""
     clock_factor: int = CLOCK_FACTOR
+    file_bytes: int = 2**30
+    """Size of a file that the child may write, such as a member of an archive."""
 
 
 class Child:
@@ -72,7 +75,8 @@ class Child:
         self._ready = False
         self.files = 0
         self._room = Room()
-        command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
+        command = [sys.executable, "-m", "connectors.parsers.child"]
+        command += [str(allowed.memory_bytes), str(allowed.file_bytes)]
         command += [str(self._room.given), str(self._room.made), *filter(None, [allowed.program])]
         self._process = subprocess.Popen(
             command,
@@ -194,10 +198,7 @@ class Child:
 def _told_once(landlock: int) -> None:
     """A word in the log of this process about what the kernel keeps its children from."""
     if not landlock:
-        log.warning(
-            "parser.files_not_confined",
-            why="This kernel offers no Landlock: the processes that read files could read whatever this user may.",
-        )
+        log.warning("parser.files_not_confined", why=MISSING)
     else:
         log.debug("parser.files_confined", landlock=landlock)
 

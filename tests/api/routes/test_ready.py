@@ -43,6 +43,16 @@ def reason(answer: httpx.Response) -> str:
     return str(answer.json()["reason"])
 
 
+def test_a_machine_without_landlock_is_ready_with_a_warning(at, monkeypatch):
+    _, ask = at
+    assert ask().json() == {"status": "ready", "reason": None}
+    monkeypatch.setattr("connectors.parsers.process.landlock.version", lambda: 0)
+    ready = ask()
+    assert ready.status_code == 200
+    assert ready.json()["status"] == "ready"
+    assert "no Landlock" in ready.json()["warnings"][0]
+
+
 def test_a_schema_of_another_version_is_not_ready(at, own_db):
     _, ask = at
     assert ask().status_code == 200

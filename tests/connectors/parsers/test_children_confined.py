@@ -29,7 +29,7 @@ from connectors.parsers import child
 from connectors.parsers.formats import kreuzberg
 from connectors.parsers.process import landlock, limits
 given, made, secret, beside, listening, parent = sys.argv[1:]
-limits.confine(512 * 2**20, programs=True)
+limits.confine(512 * 2**20, 2**20, programs=True)
 confined = landlock.restrict(Path(given), Path(made), "/usr/bin/tesseract")
 
 def dial():
@@ -64,6 +64,50 @@ for name, attempt in tried.items():
     except OSError as error:
         said[name] = type(error).__name__
 print(json.dumps([confined, said]))
+"""
+HOARDING = """
+import ctypes, json, mmap, os, sys, threading
+from pathlib import Path
+from connectors.parsers import child
+from connectors.parsers.formats import kreuzberg
+from connectors.parsers.process import landlock, limits
+MB = 2**20
+folder, programs = Path(sys.argv[1]), sys.argv[2] == "programs"
+limits.confine(512 * MB, 8 * MB, programs=programs)
+limits.cap_address_space(512 * MB)
+kept = []
+
+def thread():
+    started = threading.Thread(target=lambda: None)
+    started.start()
+    started.join()
+
+def fork():
+    if not os.fork():
+        os._exit(0)
+
+def system_v():
+    if ctypes.CDLL(None, use_errno=True).shmget(0, 1 << 20, 0o1600) < 0:
+        raise OSError(ctypes.get_errno(), "shmget")
+
+tried = {
+    "shared memory within the limit": lambda: kept.append(mmap.mmap(-1, 64 * MB)),
+    "a thread": thread,
+    "a file within the limit": lambda: (folder / "small").write_bytes(b"x" * MB),
+    "1.5 GB of shared memory": lambda: kept.extend(mmap.mmap(-1, 256 * MB) for _ in range(6)),
+    "a memfd": lambda: os.memfd_create("hoard"),
+    "System V memory": system_v,
+    "a large file": lambda: (folder / "large").write_bytes(b"x" * 16 * MB),
+    "another process": fork,
+}
+said = {}
+for name, attempt in tried.items():
+    try:
+        attempt()
+        said[name] = True
+    except OSError:
+        said[name] = False
+print(json.dumps(said))
 """
 ALLOWED = {"its file", "its folder", "its libraries"}
 
@@ -100,6 +144,31 @@ def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> Non
     assert {name for name, outcome in said.items() if outcome == "done"} == ALLOWED
     assert {said[name] for name in said.keys() - ALLOWED} <= {"PermissionError", "OSError"}, said
     assert secret.read_text() == "1:c2VjcmV0"
+
+
+@pytest.mark.parametrize("programs", [True, False], ids=["tesseract may be started", "no program may be started"])
+def test_a_child_hoards_no_memory_that_its_limit_does_not_count_and_starts_no_process(
+    programs: bool, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HOARDING, tmp_path, "programs" if programs else "none"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=PROJECT,
+    )
+    assert json.loads(done.stdout) == {
+        "shared memory within the limit": True,
+        "a thread": True,
+        "a file within the limit": True,
+        "1.5 GB of shared memory": False,
+        "a memfd": False,
+        "System V memory": False,
+        "a large file": False,
+        "another process": programs,
+    }
+    assert not (tmp_path / "large").exists() or (tmp_path / "large").stat().st_size <= 8 * MB
 
 
 def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_secret(
