@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,16 @@ _FURNITURE = (
     " footer:not(main footer, article footer, [role=main] footer), [role=navigation], [role=banner], [role=search],"
     " [role=contentinfo], .headerlink, .breadcrumb, .breadcrumbs"
 )
-_MAIN = ("main, [role=main]", "article")
-_FEW_CHARACTERS = 200
-"""Less than this is no main text: a page that names an empty element, or a teaser."""
+_MAIN = "main, [role=main]"
+_CONSENT = '[id*="cookie" i], [class*="cookie" i], [id*="consent" i], [class*="consent" i], [aria-modal="true"]'
+_ANSWERS = "button, [role=button], input[type=button], input[type=submit]"
+_BLOCKS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
+_PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
+_MENU_LINKS = 4
+_MENU_SHARE = 0.6
+"""Share of link text from which a block with some links is a menu."""
+_ARTICLE_SHARE = 1 / 3
+"""Share of a page's text without menus from which its articles, or what trafilatura finds, are its main text."""
 
 
 def read(task: Task, page: Page) -> Reply:
@@ -63,18 +71,86 @@ def _text(parsed: LexborHTMLParser, page: Page) -> str:
 
 
 def _main_text(parsed: LexborHTMLParser) -> str:
-    """What the page marks as its main part, whole; else what trafilatura finds; else all but the furniture."""
+    """The part that the page marks as its main one, else its articles, else what is no menu.
+
+    The share of text in links decides, never the length: a page of one sentence has a longer menu than text.
+    """
+    _drop_consent(parsed)
     _drop(parsed, _SILENT)
     whole = parsed.html or ""
     _drop(parsed, _FURNITURE)
-    for selector in _MAIN:
-        marked = html.select(parsed, [selector])
-        if len(marked) == 1 and len(text := _markdown(marked)) >= _FEW_CHARACTERS:
-            return text
-    found = _found(whole)
-    if len(found) >= _FEW_CHARACTERS:
+    marked = [node for node in html.select(parsed, [_MAIN]) if _letters(node)]
+    if marked:
+        return _markdown(_unlinked(parsed, marked))
+    if parsed.body is None or not _letters(parsed.body):
+        return _found(whole)
+    everything = parsed.body.html or ""
+    _drop_menus(parsed.body)
+    if not _letters(parsed.body):
+        return _markdown([_body(everything)])
+    articles = [node for node in html.select(parsed, ["article"]) if _letters(node)]
+    if articles and sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * _own_letters(parsed.body):
+        return _markdown(articles)
+    found = _found(parsed.html or "")
+    if sum(map(str.isalnum, found)) >= _ARTICLE_SHARE * _letters(parsed.body):
         return found
-    return max(found, _markdown([parsed.body] if parsed.body else []), key=len)
+    return _markdown([parsed.body])
+
+
+def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
+    """The articles of a main part that is mostly links, else the part itself."""
+    letters, own = sum(map(_letters, marked)), sum(map(_own_letters, marked))
+    articles = [node for node in html.select(parsed, ["main article, [role=main] article"]) if _letters(node)]
+    if own > (1 - _MENU_SHARE) * letters or not articles:
+        return marked
+    return articles if sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * own else marked
+
+
+def _drop_consent(parsed: LexborHTMLParser) -> None:
+    """Drop what asks for consent: it has a button, and the page's main part lies elsewhere."""
+    for node in html.select(parsed, [_CONSENT]):
+        if node.css_first(_ANSWERS) is not None and node.css_first(f"{_MAIN}, article, h1") is None:
+            node.decompose()
+
+
+def _drop_menus(body: LexborNode) -> None:
+    """Drop blocks that consist of links, the innermost first."""
+    letters, linked, links, prose = Counter[int](), Counter[int](), Counter[int](), set[int]()
+    for node in reversed(list(body.traverse(include_text=True))):
+        key, parent = node.mem_id, node.parent
+        if parent is None or key == body.mem_id:
+            continue
+        if node.tag == "-text":
+            letters[key] = _letters(node)
+        elif node.tag == "a":
+            linked[key], links[key] = letters[key], 1
+        own = letters[key] - linked[key]
+        is_menu = links[key] >= _MENU_LINKS and linked[key] >= _MENU_SHARE * letters[key] and key not in prose
+        if is_menu and node.tag in _BLOCKS:
+            node.decompose()
+            continue
+        if key in prose or (node.tag in _PROSE and own):
+            prose.add(parent.mem_id)
+        for counts in (letters, linked, links):
+            counts[parent.mem_id] += counts[key]
+
+
+def _body(source: str) -> LexborNode:
+    from selectolax.lexbor import LexborHTMLParser
+
+    body = LexborHTMLParser(source).body
+    if body is None:
+        raise Skippable("The page holds no text; it may be made by scripts, which are not run.")
+    return body
+
+
+def _letters(node: LexborNode) -> int:
+    return sum(map(str.isalnum, node.text()))
+
+
+def _own_letters(node: LexborNode) -> int:
+    """Letters and digits outside of links."""
+    return _letters(node) - sum(map(_letters, node.css("a")))
 
 
 def _found(page: str) -> str:

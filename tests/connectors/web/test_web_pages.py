@@ -125,6 +125,63 @@ def test_a_short_page_is_taken_as_a_whole(parse):
     assert parse("<p>Closed on Mondays.").text.strip() == "Closed on Mondays."
 
 
+MENU = "".join(f'<li><a href="/p{number}">Menu entry {number}</a></li>' for number in range(40))
+MENUS = {
+    "nav": f"<nav><ul>{MENU}</ul></nav>",
+    "div": f'<div class="menu"><ul>{MENU}</ul></div>',
+    "bare links": "".join(f'<a href="/p{number}">Menu entry {number}</a> | ' for number in range(40)).join(
+        ("<div>", "</div>")
+    ),
+    "table": f"<table><tr>{MENU.replace('<li>', '<td>').replace('</li>', '</td>')}</tr></table>",
+}
+SENTENCES = ("The office is closed on Mondays.", "Ring the bell at the back.", "Parcels go to the mill.")
+COOKIES = (
+    '<div id="cookie-banner"><p>We use cookies to make this site work and to measure how it is used.</p>'
+    "<button>Accept all</button><a href='/privacy'>Privacy</a></div>"
+)
+BODIES = {
+    "main": "<main><h1>Opening hours</h1>{}</main>",
+    "role=main": '<div role="main"><h1>Opening hours</h1>{}</div>',
+    "article": "<article><h1>Opening hours</h1>{}</article>",
+    "main with article": "<main><article><h1>Opening hours</h1>{}</article></main>",
+    "div": "<div class=content><h1>Opening hours</h1>{}</div>",
+    "div without heading": "<div class=content>{}</div>",
+    "bare paragraphs": "{}",
+    "empty main": "<main></main><div>{}</div>",
+}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("menu", MENUS)
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("banner", ["", COOKIES], ids=["", "cookies"])
+def test_a_short_page_is_its_sentences_and_not_its_menu(body, menu, count, banner, parse):
+    content = BODIES[body].format("".join(f"<p>{sentence}</p>" for sentence in SENTENCES[:count]))
+    footer = "<footer><p>Imprint of the firm, all rights reserved.</p></footer>"
+    text = parse(f"<html><body>{banner}<div class=wrap>{MENUS[menu]}{content}</div>{footer}</body></html>").text
+    assert [sentence for sentence in SENTENCES[:count] if sentence not in text] == []
+    assert [word for word in ("Menu entry", "cookies", "Imprint") if word in text] == []
+
+
+@pytest.mark.parametrize("menu", MENUS)
+def test_all_articles_of_a_page_are_taken(menu, parse):
+    articles = "".join(f"<article><h2>News {n}</h2><p>{text}</p></article>" for n, text in enumerate(SENTENCES))
+    for page in (f"{MENUS[menu]}{articles}", f"<main>{MENUS[menu]}{articles}</main>"):
+        text = parse(f"<body>{page}</body>").text
+        assert [sentence for sentence in SENTENCES if sentence not in text] == []
+        assert "Menu entry" not in text
+
+
+def test_a_page_that_is_a_list_of_links_keeps_them(parse):
+    for page in (f"<ul>{MENU}</ul>", f"<main><h1>Index</h1><ul>{MENU}</ul></main>"):
+        assert "Menu entry 39" in parse(f"<body>{page}</body>").text
+
+
+def test_a_page_about_cookies_keeps_its_text(parse):
+    page = '<main class="cookie-policy"><h1>Cookies</h1><p>We set one cookie.</p><button>Change</button></main>'
+    assert "We set one cookie." in parse(f"<body>{page}</body>").text
+
+
 @pytest.mark.parametrize(
     ("data", "media_type"),
     [
