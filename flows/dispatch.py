@@ -61,8 +61,8 @@ LISTENED_SECONDS = 0.25
 transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
 REGISTER_SECONDS = 10.0
 """After a deployment was missed: `retrieval register` may be at it."""
-PREFECT_SECONDS = 60.0
-"""A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
+RESTORE_SECONDS = 60.0
+"""Limit of registering all deployments again."""
 
 REPORT = "report"
 EVENTS = "events"
@@ -155,11 +155,10 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
-                async with asyncio.timeout(PREFECT_SECONDS):
-                    while await dispatch(lane, client, self.missed.set, size=self.config.batch_limit, limit=limit):
-                        self.busy.set()
-                        self.pulse.succeeded("dispatch")
-                    await evaluate(lane, client)
+                while await dispatch(lane, client, self.missed.set, size=self.config.batch_limit, limit=limit):
+                    self.busy.set()
+                    self.pulse.succeeded("dispatch")
+                await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
                 looked = time.monotonic()
                 pause = LOOK_SECONDS if await lane.run(shares.is_any_unfinished) else QUIET_SECONDS
@@ -172,15 +171,14 @@ class Dispatcher:
         attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
-                async with asyncio.timeout(PREFECT_SECONDS):
-                    self.workers = await prefect_client.workers(client, self.config.work_pool)
-                    if await lane.run(shares.is_any_unclaimed):
-                        at_work = await lane.run(shares.at_work)
-                        closed = await prefect_client.closed(client, self.config.work_pool, at_work)
-                        await lane.run(shares.close, closed)
-                    await lane.run(breakers.set_right)
-                    if await reconcile.once(lane, client, attempts=attempts, lease=lease):
-                        self.wake.set()
+                self.workers = await prefect_client.workers(client, self.config.work_pool)
+                if await lane.run(shares.is_any_unclaimed):
+                    at_work = await lane.run(shares.at_work)
+                    closed = await prefect_client.closed(client, self.config.work_pool, at_work)
+                    await lane.run(shares.close, closed)
+                await lane.run(breakers.set_right)
+                if await reconcile.once(lane, client, attempts=attempts, lease=lease):
+                    self.wake.set()
                 self.pulse.succeeded("reconcile")
                 await self._until_busy(lane)
                 await asyncio.sleep(RECONCILE_SECONDS)
@@ -199,8 +197,7 @@ class Dispatcher:
             while True:
                 wanted = await lane.run(connections_by_schedule.wanted)
                 if wanted != told or troubled or time.monotonic() >= again_at:
-                    async with asyncio.timeout(PREFECT_SECONDS):
-                        await schedules.reconcile(client, wanted, troubled)
+                    await schedules.reconcile(client, wanted, troubled)
                     told, again_at = wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
@@ -213,7 +210,7 @@ class Dispatcher:
 
         self.missed.clear()
         try:
-            async with asyncio.timeout(PREFECT_SECONDS), get_client() as client:
+            async with asyncio.timeout(RESTORE_SECONDS), get_client() as client:
                 restored = await register.restore(client)
         except register.RegistrationError as error:
             log.warning("dispatcher.not_registered", reason=str(error))
@@ -262,8 +259,7 @@ class Dispatcher:
         on = self.config.prefect_events
         await lane.run(feeds.switch, on=on)
         while on:
-            async with asyncio.timeout(PREFECT_SECONDS):
-                sent = await prefect_events.emit(lane)
+            sent = await prefect_events.emit(lane)
             await asyncio.sleep(0 if sent == feeds.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
 import httpx
@@ -39,6 +41,10 @@ FLOWS = {
 AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
 """What the client raises while the server is away or does not know a deployment yet."""
 
+CALL_SECONDS = 5.0
+"""Deadline of each operation below, repetitions of Prefect's client included: the dispatcher's loops go on without an
+answer, tell of it in `status` and `/ready`, and ask again with a fresh client."""
+
 SILENT = (httpx.HTTPError,)
 """What a flow run meets where Prefect does not answer it."""
 
@@ -61,10 +67,26 @@ class Seen:
     name: str = ""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def within_deadline(call: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Let a call to Prefect raise TimeoutError after `CALL_SECONDS`."""
+
+    @functools.wraps(call)
+    async def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
+        async with asyncio.timeout(CALL_SECONDS):
+            return await call(*args, **kwargs)
+
+    return bounded
+
+
 _deployments: dict[tuple[str, str], UUID] = {}
 """By server and name: asked for once, and again where the server knows it no more."""
 
 
+@within_deadline
 async def start(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
@@ -98,6 +120,7 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
     return str(run.id)
 
 
+@within_deadline
 async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
     """The same for a run of an evaluation. `asked`: tells this request from earlier ones for the attempt."""
     deployment = await client.read_deployment_by_name("evaluate/evaluate")
@@ -116,6 +139,13 @@ def tags(batch: Batch) -> list[str]:
     return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
 
 
+@within_deadline
+async def time_of_server(client: PrefectClient) -> datetime:
+    """The time as Prefect's server has it."""
+    return await server_clock.now(client)
+
+
+@within_deadline
 async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
     """Flow run id to its state; ids that the server does not know are left out."""
     found: dict[str, Seen] = {}
@@ -132,12 +162,14 @@ async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str
     return found
 
 
+@within_deadline
 async def workers(client: PrefectClient, pool: str) -> int:
     """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
     found = await client.read_workers_for_work_pool(pool)
     return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
 
 
+@within_deadline
 async def lacking(client: PrefectClient, deployments: Sequence[str]) -> set[str]:
     """Those of the deployments, by name, that the server does not know."""
     wanted = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
@@ -145,6 +177,7 @@ async def lacking(client: PrefectClient, deployments: Sequence[str]) -> set[str]
     return set(deployments) - {deployment.name for deployment in there}
 
 
+@within_deadline
 async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:
     """Work queues that give nothing now: paused by a person, or at their limit. `at_work`: flow runs by queue."""
 
@@ -155,6 +188,7 @@ async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -
     return {queue.name for queue in queues if queue.is_paused or is_full(queue.name, queue.concurrency_limit)}
 
 
+@within_deadline
 async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:
     """Tell the truth about a run that looks as if somebody worked on it."""
     state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")

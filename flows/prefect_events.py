@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from prefect.events import Event, Resource
 
+from flows import prefect_client
 from flows.lanes import Lane
 from flows.prefect_internals import events
 from retrieval.database.database import Row
@@ -20,7 +23,8 @@ async def emit(lane: Lane) -> int:
     """Emit the oldest that wait; how many. Whatever fails is tried again, under the same id."""
     rows = await lane.run(feeds.waiting)
     if rows:
-        await events.emit(map(_event, rows))
+        async with asyncio.timeout(prefect_client.CALL_SECONDS):
+            await events.emit(map(_event, rows))
         await lane.run(feeds.emitted, [row["id"] for row in rows])
     return len(rows)
 

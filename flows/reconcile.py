@@ -63,7 +63,7 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
     """Look at every open batch; how many were taken back or ended."""
     opened = await lane.run(batches.open_batches, seconds=lease.total_seconds())
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
-    now = await server_clock.now(client) if opened else server_clock.START
+    now = await prefect_client.time_of_server(client) if opened else server_clock.START
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DEPLOYMENT = "sync-connection/sync-connection"
-ONE_SECONDS = 5.0
-"""How long one schedule may take of a round."""
 
 
 async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None) -> int:
@@ -36,8 +34,9 @@ async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: 
     or refuses our login is raised.
     """
     troubled = {} if troubled is None else troubled
-    deployment = await client.read_deployment_by_name(DEPLOYMENT)
-    there = {one.slug or "": one for one in await client.read_deployment_schedules(deployment.id)}
+    async with asyncio.timeout(prefect_client.CALL_SECONDS):
+        deployment = await client.read_deployment_by_name(DEPLOYMENT)
+        there = {one.slug or "": one for one in await client.read_deployment_schedules(deployment.id)}
     names = sorted({*wanted, *there}, key=lambda name: (name in troubled, name))
     done = Counter([await _alone(client, deployment.id, name, wanted, there, troubled) for name in names])
     for name in troubled.keys() - {*wanted, *there}:
@@ -58,7 +57,7 @@ async def _alone(
 ) -> str:
     """What was done: `made`, `changed`, `removed`, or nothing because it fits or it cannot be done."""
     try:
-        async with asyncio.timeout(ONE_SECONDS):
+        async with asyncio.timeout(prefect_client.CALL_SECONDS):
             done = await _fitted(client, deployment, name, wanted.get(name), there.get(name))
     except Exception as error:
         if prefect_client.is_of_all(error):

@@ -1,7 +1,7 @@
 """`backup` and `restore`: a running instance with its embedded Postgres, as one directory (D79).
 
 manifest.json       {"version", "postgres": its major version, "createdAt"}; written last: without it there is no backup
-postgres/           the data, copied by pg_basebackup, with the write-ahead log that makes it whole
+postgres/           the data, Prefect's database included, copied by pg_basebackup with the write-ahead log it needs
 postgres.password   the password of that database
 secret.key          the key of stored secrets
 files/              the files of LOCAL storage

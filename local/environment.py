@@ -195,18 +195,15 @@ def _sign_in(settings: Settings, resolved: Resolved) -> dict[str, str]:
     return ({"PREFECT_API_AUTH_STRING": login} if login else {}) | ({"PREFECT_API_KEY": key} if key else {})
 
 
-def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) -> dict[str, str]:
-    """What Prefect's server gets: its own login and database. `origins`: whose pages may speak with it."""
+def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str], database_url: str) -> dict[str, str]:
+    """The environment of Prefect's server: its own login and database. `origins`: whose pages may speak with it."""
     environment = build("prefect", settings, resolved)
     for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"):
         environment.pop(name, None)
-    given = plain(settings.prefect_database_url)
-    file = settings.home.resolve() / "prefect" / "prefect.db"
-    database = prefect_database.variables(given or f"sqlite+aiosqlite:///{file}")
     return environment | {
         "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
-        **database,
+        **prefect_database.variables(database_url),
         **_place_of_pages(settings.home.resolve()),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **{name: os.environ.get(name, usual) for name, usual in _QUIET_SERVICES.items()},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+REFUSED = 78
+"""Exit code (EX_CONFIG) of an errand whose last line on standard error says all: what is wrong, and what to do."""
+
 
 class LocalError(Exception):
     """Says in plain words what is wrong and what to do. Exit codes: 1 it failed, 2 it was asked for wrongly."""

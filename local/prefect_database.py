@@ -14,8 +14,8 @@ _TLS = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
 def variables(url: str) -> dict[str, str]:
     """Prefect's variables for this database. TLS is asked for as libpq has it: `sslmode` (disable, require, verify-ca,
     verify-full) and `sslrootcert`, `sslcert`, `sslkey`; LocalError for another mode."""
-    if not re.match(r"postgres", url):
-        return {_URL: url}
+    if not re.match(r"postgres(ql)?(\+\w+)?://", url):
+        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.", exit_code=2)
     parts = urlsplit(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", url))
     query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     mode = query.pop("sslmode", None)
@@ -31,6 +31,17 @@ def variables(url: str) -> dict[str, str]:
             return {_URL: urlunsplit(parts._replace(query=urlencode(query)))}
         case _:
             raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL names an sslmode that does not exist.", exit_code=2)
+
+
+def unreachable(url: str) -> str | None:
+    """A sentence if the database does not accept connections."""
+    import psycopg
+
+    try:
+        psycopg.connect(re.sub(r"^(\w+)\+\w+://", r"\1://", url), connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return "its database does not answer. It is started by itself once that does."
+    return None
 
 
 _FILES = {"sslrootcert": "CA_FILE", "sslcert": "CERT_FILE", "sslkey": "KEY_FILE"}

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from local import addresses, postgres, probes, ui_sign_in
+from local import addresses, postgres, prefect_database, probes, ui_sign_in
 from local.postgres import Cluster
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
 
 STOP_ORDER = ("metrics", "ui", "api", "dispatcher", "worker", "prefect", "postgres")
+PREFECT_SILENT_SECONDS = 30.0
 _PYTHON = sys.executable
 
 
@@ -65,9 +66,13 @@ def embedded_postgres(cluster: Cluster, environment: dict[str, str]) -> Role:
     )
 
 
-def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
-    """Prefect with its own SQLite in the home, or its own PostgreSQL where one is given."""
-    return _role("prefect", settings, environment, at.prefect, lambda: probes.answers(f"{at.prefect}/health"))
+def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str], database_url: str) -> Role:
+    """Prefect's server on this database. It is ready while it answers and reaches its database, restarted when it is
+    not for `PREFECT_SILENT_SECONDS`, and not started while its database is away."""
+    role = _role("prefect", settings, environment, at.prefect, lambda: probes.answers(f"{at.prefect}/ready"))
+    return dataclasses.replace(
+        role, silent_for=PREFECT_SILENT_SECONDS, lacks=lambda: prefect_database.unreachable(database_url)
+    )
 
 
 def prefect_origins(settings: Settings) -> list[str]:
@@ -148,9 +153,9 @@ def _worker(settings: Settings, name: str) -> list[str]:
 
 
 def _prefect_server(settings: Settings) -> list[str]:
-    options = ("--host", settings.prefect_host, "--port", str(settings.prefect_port), "--analytics-off")
+    options = ("--host", settings.prefect_host, "--port", str(settings.prefect_port))
     names = [f"--names={','.join(settings.prefect_names)}"] if settings.prefect_names else []
-    return [_PYTHON, "-m", "flows.bundled_prefect.server", *names, "server", "start", *options]
+    return [_PYTHON, "-m", "flows.bundled_prefect.server", *options, *names]
 
 
 def _ui(settings: Settings) -> list[str]:

@@ -66,10 +66,17 @@ def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
 
 
 def _for_prefect(settings: Settings) -> dict[str, str]:
+    database_url = environment.plain(settings.prefect_database_url)
+    if database_url is None:
+        raise LocalError(
+            "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server that is started alone keeps its data in a"
+            " PostgreSQL with the extension pg_trgm. Set it to that database, or run `retrieval up`, which brings one.",
+            exit_code=2,
+        )
     alone = settings.model_copy(update={"prefect_api_url": None})
     own = f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
     resolved = Resolved("", "", own, environment.prefect_login(alone))
-    return environment.for_prefect(alone, resolved, roles.prefect_origins(alone))
+    return environment.for_prefect(alone, resolved, roles.prefect_origins(alone), database_url)
 
 
 def _for_ui(settings: Settings) -> dict[str, str]:

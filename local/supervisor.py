@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local import instance, logs, processes
-from local.errors import LocalError
+from local.errors import REFUSED, LocalError
 from local.identity import Identity
 from local.instance import Record, RoleRecord
 from local.log_errors import Watch
@@ -27,6 +27,8 @@ _LONGEST_PAUSE = 8.0
 _LOOK_AGAIN = 1.0
 _BOUND_LOGS_EVERY = 30.0
 _READ_LOGS_EVERY = 2.0
+_ASK_EVERY = 5.0
+"""Seconds between two questions to a role that is up whether it still answers."""
 
 
 class Stopped(Exception):
@@ -52,6 +54,8 @@ class Role:
     """Runs before each restart."""
     lacks: Callable[[], str | None] | None = None
     """What it cannot run without and a person has to see to, as a sentence; it is started again once that is there."""
+    silent_for: float | None = None
+    """Seconds without a yes from `ready` after which a role that was up is killed and started again; None: never."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ class _Child:
     deaths: deque[float] = field(default_factory=deque)
     restart_at: float | None = None
     lacked: str | None = None
+    asked_at: float = 0.0
+    silent_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +130,8 @@ class Supervisor:
         output = process.stdout.read() if process.stdout else b""
         errand.record.state, errand.record.pid = "done" if process.returncode == 0 else "stopped", None
         self._save()
+        if process.returncode == REFUSED:
+            raise LocalError(logs.tail(self._home, role.name, since=errand.log_offset, lines=1).strip())
         if process.returncode:
             raise LocalError(
                 f"{role.name} failed ({_reason(process.returncode)}).\n"
@@ -219,6 +227,32 @@ class Supervisor:
             self._save()
             if child.record.restarts:
                 self._say(f"{child.role.name} is up again.")
+        elif child.role.silent_for and child.record.state in ("up", "stalled"):
+            self._ask(child, child.role.silent_for)
+
+    def _ask(self, child: _Child, silent_for: float) -> None:
+        """Kill a role that has not answered for `silent_for` seconds; its death is then handled as any other."""
+        name, now = child.role.name, time.monotonic()
+        if now - child.asked_at < _ASK_EVERY:
+            return
+        child.asked_at = now
+        if child.role.ready():
+            child.silent_since = None
+            self._mark(child, "up")
+            return
+        child.silent_since = child.silent_since or now
+        if now - child.silent_since >= silent_for:
+            child.silent_since = None
+            self._say(f"{name} has not answered for {silent_for:.0f} s: it is ended and started again.")
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+        elif now > child.silent_since:
+            self._mark(child, "stalled")
+
+    def _mark(self, child: _Child, state: instance.RoleState) -> None:
+        if child.record.state != state:
+            child.record.state = state
+            self._save()
 
     def _restart_unless_it_lacks(self, child: _Child) -> None:
         """Where it lacks something, look again soon: it would die of the same, and then everything would be stopped."""

@@ -109,9 +109,11 @@ def _start(
     supervisor: Supervisor, settings: Settings, at: Addresses, key: str, record: Record, say: Say
 ) -> dict[str, Any]:
     """Bring up the roles, each as soon as what it needs is there; what service.json will say."""
-    cluster = postgres.prepare(settings.home) if record.embedded else None
-    url = cluster.url if cluster else environment.plain(settings.database_url)
-    resolved = Resolved(url or "", key, at.prefect, environment.prefect_login(settings))
+    prefect_url = environment.plain(settings.prefect_database_url)
+    bundled = not settings.prefect_api_url
+    cluster = postgres.prepare(settings.home) if record.embedded or (bundled and prefect_url is None) else None
+    url = environment.plain(settings.database_url) or (cluster.url if cluster else "")
+    resolved = Resolved(url, key, at.prefect, environment.prefect_login(settings))
     common = {processes.TOKEN: record.token} | addresses.ports(record.addresses)
     common["RETRIEVAL_DRAIN_SECONDS"] = str(roles.drain_seconds(settings))
 
@@ -121,11 +123,12 @@ def _start(
     say("Starting Postgres and Prefect …")
     if cluster:
         supervisor.start(roles.embedded_postgres(cluster, of("postgres")))
-    if not settings.prefect_api_url:
-        own = environment.for_prefect(settings, resolved, roles.prefect_origins(settings))
-        supervisor.start(roles.prefect_server(settings, at, own | {processes.TOKEN: record.token}))
-    if cluster:
         supervisor.wait_ready("postgres", seconds=_START_SECONDS)
+    if bundled:
+        prefect_url = prefect_url or postgres.prefect_url(settings.home)
+        own = environment.for_prefect(settings, resolved, roles.prefect_origins(settings), prefect_url)
+        own |= {processes.TOKEN: record.token}
+        supervisor.start(roles.prefect_server(settings, at, own, prefect_url))
     made = json.loads(supervisor.run(roles.first_steps(of("migrate"))).splitlines()[-1])
     instance.remember_key(settings.home, made["apiKey"])
     supervisor.start(roles.api(settings, at, of("api")))

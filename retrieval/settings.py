@@ -96,7 +96,7 @@ class Settings(BoundedSettings, BaseSettings):
     prefect_api_key: SecretStr | None = None
     """API key of Prefect Cloud, or of a server that asks for one, with `RETRIEVAL_PREFECT_API_URL`."""
     prefect_database_url: SecretStr | None = None
-    """PostgreSQL with pg_trgm for the bundled Prefect server; an SQLite file in the home if absent."""
+    """PostgreSQL with pg_trgm for the bundled Prefect server; the embedded PostgreSQL if absent."""
 
     # Processes
     api_processes: int = Field(default=1, ge=1)

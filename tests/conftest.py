@@ -110,18 +110,24 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope="session")
-def postgres_url():
-    """The embedded PostgreSQL in a folder of its own, empty."""
+def postgres_home():
+    """A folder in which the embedded PostgreSQL runs, its databases empty."""
     home = Path(tempfile.mkdtemp(prefix="rt-"))
     try:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in HASTE.items():
                 patch.setitem(postgres._SETTINGS, name, value)
-            url = postgres.start(home)
-        yield url
+            postgres.start(home)
+        yield home
     finally:
         postgres.stop(home)
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_home):
+    """The service's database there."""
+    return postgres.url(postgres_home)
 
 
 @pytest.fixture(scope="session")

@@ -1,39 +1,40 @@
-"""Prefect's server on its own SQLite file, for one machine: the stock command, with transactions that queue.
+"""Prefect's server as it is, behind a check of Host and Origin (`own_address.py`).
 
-Prefect begins most transactions DEFERRED. On SQLite two of them that read and then write refuse each other at once
-("database is locked"), which the server answers with 503 and its clients repeat after two seconds or more. Begun
-IMMEDIATE they wait for each other for some milliseconds instead. With PostgreSQL nothing changes. What listens answers
-under its own address alone, and under the names given (`flows/bundled_prefect/own_address.py`).
+    python -m flows.bundled_prefect.server --host 127.0.0.1 --port 4200 --names prefect.internal
 
-    python -m flows.bundled_prefect.server --names=prefect.internal server start --host 127.0.0.1 --port 4200
+Everything else comes from Prefect's own settings, its database (`PREFECT_SERVER_DATABASE_CONNECTION_URL`) included.
 """
 
 from __future__ import annotations
 
-import sys
-from functools import partial
+import argparse
+
+import uvicorn
+from prefect.server.api.server import create_app
+from prefect.settings import get_current_settings
 
 from flows.bundled_prefect.own_address import OwnAddress
-from flows.prefect_internals import server
 from retrieval import logs
-
-_NAMES = "--names="
 
 
 def main() -> None:
-    """Prefect's own command line."""
+    """Serve until SIGTERM or SIGINT."""
     logs.lose_what_does_not_fit()
-    server.begin_transactions_immediately()
-    server.look_rarely()
-    server.wrap_application(partial(OwnAddress, names=_names()))
-    server.run_command_line()
-
-
-def _names() -> list[str]:
-    """Takes `--names=a,b` out of the arguments, which else are Prefect's."""
-    given = [one for one in sys.argv if one.startswith(_NAMES)]
-    sys.argv = [one for one in sys.argv if one not in given]
-    return [name for one in given for name in one.removeprefix(_NAMES).split(",") if name]
+    parser = argparse.ArgumentParser(description="Prefect's server behind a check of Host and Origin.")
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--names", default="", help="hosts under which it answers besides this machine's, by commas")
+    options = parser.parse_args()
+    server = get_current_settings().server
+    uvicorn.run(
+        OwnAddress(create_app(final=True), [name for name in options.names.split(",") if name]),
+        host=options.host,
+        port=options.port,
+        timeout_keep_alive=server.api.keepalive_timeout,
+        ws_ping_interval=server.api.websocket_ping_interval,
+        ws_ping_timeout=server.api.websocket_ping_timeout,
+        log_level=server.logging_level.lower(),
+    )
 
 
 if __name__ == "__main__":

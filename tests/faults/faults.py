@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -11,6 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+
+from local import postgres
 from tests.faults.place import LEASE, Place
 
 KILLED = ("api", "worker", "child", "dispatcher", "prefect")
@@ -115,7 +117,9 @@ def _prefect_lost(place: Place, _seconds: float) -> None:
             place.prefect.start()
         else:
             place.signal("prefect", signal.SIGKILL)
-            shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
+            with psycopg.connect(postgres.url(place.service.home), autocommit=True) as connection:
+                connection.execute("drop database prefect with (force)")
+                connection.execute("create database prefect owner prefect")
         place.until_up()
         done = place.service.run("register")
         assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 
+from local import postgres
 from local.processes import Process
 from tests.e2e.conftest import COMMAND
 from tests.faults.clock_site.clock_of import environment
@@ -33,7 +34,7 @@ class _Group(Process):
 
 
 class OwnPrefect:
-    """`retrieval prefect` in a home of its own, as on another machine; its database is a file there."""
+    """`retrieval prefect` in a home of its own, as on another machine; its database is in a PostgreSQL there."""
 
     def __init__(self, home: Path, clock: Path | None = None) -> None:
         self._home = home
@@ -45,8 +46,10 @@ class OwnPrefect:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        postgres.start(self._home)
         own = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
         own |= {"RETRIEVAL_HOME": str(self._home), "RETRIEVAL_PREFECT_PORT": str(self.port)}
+        own["RETRIEVAL_PREFECT_DATABASE_URL"] = postgres.prefect_url(self._home)
         own |= {"RETRIEVAL_PREFECT_LOGIN": LOGIN, "DO_NOT_TRACK": "1"}
         own |= environment(self._clock) if self._clock else {}
         with self._home.with_suffix(".log").open("ab") as log:
@@ -79,4 +82,5 @@ class OwnPrefect:
 
     def forget(self) -> None:
         """Delete its database, as on a machine that was lost; it has to be dead."""
+        postgres.stop(self._home)
         shutil.rmtree(self._home, ignore_errors=True)

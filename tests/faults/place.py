@@ -109,6 +109,7 @@ class Place:
     def _prefect(self, stack: ExitStack) -> dict[str, str]:
         """The operator's own, and the settings that lead there."""
         self.prefect = OwnPrefect(self.folder / "prefect", self.clocks.get("prefect"))
+        stack.callback(self.prefect.forget)
         stack.callback(self.prefect.kill)
         self.prefect.start()
         self.prefect_network = stack.enter_context(Network(self.prefect.port))

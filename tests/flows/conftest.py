@@ -1,4 +1,5 @@
-"""One real Prefect server for the session of flow tests: SQLite in a folder of its own, a free port on loopback."""
+"""One real Prefect server for the session of flow tests: its database in the session's PostgreSQL, a free port on
+loopback."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import pytest
 
 from connectors import registry
 from connectors.parsers import parser
+from local import postgres, prefect_database
 from retrieval import settings
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def prefect_environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_HOME": str(home),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_WORKER_QUERY_SECONDS": "0.5",
         "DO_NOT_TRACK": "1",
@@ -64,16 +67,18 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> 
 
 
 @pytest.fixture(scope="session")
-def prefect_server_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def prefect_server_environment(
+    tmp_path_factory: pytest.TempPathFactory, postgres_home: Path
+) -> Iterator[dict[str, str]]:
     """The environment of every process that speaks to the session's server, which runs while this fixture lives."""
     home = tmp_path_factory.mktemp("prefect")
     port = free_port()
     environment = prefect_environment(home, port)
     log = home / "server.log"
-    options = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
-    command = [sys.executable, "-m", "flows.bundled_prefect.server", "server", "start", *options]
+    command = [sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1", "--port", str(port)]
+    own = environment | prefect_database.variables(postgres.prefect_url(postgres_home))
     with log.open("wb") as output:
-        server = subprocess.Popen(command, env=environment, cwd=PROJECT, stdout=output, stderr=output)
+        server = subprocess.Popen(command, env=own, cwd=PROJECT, stdout=output, stderr=output)
     try:
         wait_until_healthy(environment["PREFECT_API_URL"], server, log)
         yield environment

@@ -216,6 +216,7 @@ def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
     assert stat.S_IMODE((home / "prefect.login").stat().st_mode) == 0o600
 
 
+_PREFECT = "postgresql://u:p@h/prefect"
 _RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
 
 
@@ -273,7 +274,7 @@ def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> Non
 def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
     given = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
     resolved = Resolved("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
-    made = environment.for_prefect(given, resolved, roles.prefect_origins(given))
+    made = environment.for_prefect(given, resolved, roles.prefect_origins(given), _PREFECT)
     assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
     assert "--names=prefect.internal" in roles.commands(given)["prefect"]
     assert "https://prefect.internal" in made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
@@ -326,14 +327,19 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         assert canaries == allowed, role
 
 
-def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -> None:
+def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(home: Path) -> None:
     name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-    made = environment.for_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"])
-    assert made[name] == f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
+    made = environment.for_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
+    assert made[name] == "postgresql+asyncpg://u:p@h/prefect"
     assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
     assert made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
-    own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:p@h/prefect"))
-    assert environment.for_prefect(own, _RESOLVED, [])[name] == "postgresql+asyncpg://u:p@h/prefect"
+    socket = environment.for_prefect(Settings(home=home), _RESOLVED, [], "postgresql://u:p@/prefect?host=/a%20b")
+    assert socket[name] == "postgresql+asyncpg://u:p@/prefect?host=%2Fa+b"
+
+
+def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prefect"]) == 2
+    assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
 
 
 @pytest.mark.decision("H407")
@@ -343,7 +349,7 @@ def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
     from prefect.settings import Settings as PrefectSettings
 
     name = "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS"
-    made = environment.for_prefect(Settings(home=home), _RESOLVED, [])
+    made = environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
     for variable, value in made.items():
         if variable.startswith("PREFECT_SERVER_"):
             monkeypatch.setenv(variable, value)
@@ -355,15 +361,15 @@ def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
     assert services.cancellation_cleanup.loop_seconds == 60
     assert services.cleanup_reconciler.loop_seconds == 30
     monkeypatch.setenv(name, "7")
-    assert environment.for_prefect(Settings(home=home), _RESOLVED, [])[name] == "7"
+    assert environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == "7"
 
 
 def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "PREFECT_SERVER_UI_STATIC_DIRECTORY"
-    assert name not in environment.for_prefect(Settings(home=home), _RESOLVED, [])
+    assert name not in environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
     closed = SimpleNamespace(origin="/proc/prefect/__init__.py")  # where nobody may write, root neither
     monkeypatch.setattr(environment, "find_spec", lambda _: closed)
-    assert environment.for_prefect(Settings(home=home), _RESOLVED, [])[name] == f"{home}/prefect/ui"
+    assert environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == f"{home}/prefect/ui"
 
 
 @pytest.mark.decision("H182")
@@ -383,17 +389,16 @@ def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: py
 def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
     home: Path, query: str, passed: str, tls: dict[str, str]
 ) -> None:
-    own = Settings(home=home, prefect_database_url=SecretStr(f"postgresql://u:p@h/prefect{query}"))
-    made = environment.for_prefect(own, _RESOLVED, [])
+    made = environment.for_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
     assert made["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
     prefix = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
     assert {name.removeprefix(prefix): value for name, value in made.items() if name.startswith(prefix)} == tls
 
 
-def test_a_mode_of_tls_that_does_not_exist_is_a_sentence(home: Path) -> None:
-    own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:canary@h/prefect?sslmode=always"))
+@pytest.mark.parametrize("url", ["postgresql://u:canary@h/prefect?sslmode=always", "sqlite+aiosqlite:///canary.db"])
+def test_a_database_that_prefect_cannot_use_is_a_sentence(home: Path, url: str) -> None:
     with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_DATABASE_URL") as refused:
-        environment.for_prefect(own, _RESOLVED, [])
+        environment.for_prefect(Settings(home=home), _RESOLVED, [], url)
     assert "canary" not in str(refused.value)
 
 

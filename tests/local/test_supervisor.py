@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from local import instance, logs, processes
+from local import supervisor as module
 from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
@@ -95,6 +96,26 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     assert [line for line in said if "not started" in line] == ["sample is not started: there is no room. Make some."]
     room.touch()
     _until(supervisor, lambda: record.roles[0].restarts == 1 and record.roles[0].state == "up")
+
+
+def test_a_role_that_does_not_answer_any_more_is_started_again(
+    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Prefect server that stands still lives on: nothing but a question finds it."""
+    monkeypatch.setattr(module, "_ASK_EVERY", 0.1)
+    answers = tmp_path / "answers"
+    answers.touch()
+    supervisor.start(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
+    supervisor.wait_ready("sample", seconds=10)
+    first = record.roles[0].pid
+    answers.unlink()
+    _until(supervisor, lambda: record.roles[0].state == "stalled")
+    assert record.roles[0].pid == first
+    _until(supervisor, lambda: record.roles[0].restarts == 1)
+    answers.touch()
+    _until(supervisor, lambda: record.roles[0].state == "up")
+    assert record.roles[0].pid != first
+    assert "sample has not answered for 1 s: it is ended and started again." in said
 
 
 def test_an_errand_gives_its_output_and_a_failed_one_its_log(

@@ -1,28 +1,20 @@
-"""What the dispatcher and Prefect's server do while nothing is asked of the service."""
+"""The dispatcher while nothing is asked of the service."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import queue
 import time
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import pytest
-from prefect.server.api import background_workers
-from prefect.server.utilities import worker_channel_cleanup
 
 from flows import dispatch
 from flows.dispatch import Dispatcher
-from flows.prefect_internals import server
 from retrieval import settings
 from retrieval.database import listening
 from retrieval.webhooks import endpoints
 from retrieval.webhooks.endpoints import Reach
 from tests.flows.configured import Configured
-
-PubSub = importlib.import_module("burner_redis.pubsub").PubSub  # a library of Prefect's, not of ours
 
 pytestmark = pytest.mark.decision("H193", "H407")
 
@@ -106,52 +98,6 @@ def test_schedules_are_compared_when_ours_have_changed(db, asked, monkeypatch):
             return idle, asked.count("schedules")
 
     assert asyncio.run(through()) == (1, 2)
-
-
-@pytest.fixture
-def rarely(monkeypatch):
-    """As in the process of Prefect's server."""
-    polling = "_WORKER_CHANNEL_CLEANUP_DISPATCH_POLL_SECONDS"
-    monkeypatch.setattr(background_workers, "Worker", background_workers.Worker)
-    monkeypatch.setattr(PubSub, "_queue_get", PubSub._queue_get)
-    monkeypatch.setattr(worker_channel_cleanup, polling, getattr(worker_channel_cleanup, polling))
-    server.look_rarely()
-
-
-@pytest.mark.usefixtures("rarely")
-def test_prefects_server_looks_for_background_tasks_every_three_seconds():
-    made = background_workers.Worker(None)
-    assert (made.minimum_check_interval, made.scheduling_resolution) == (timedelta(seconds=3), timedelta(seconds=3))
-
-
-class Waits(queue.Queue):
-    """Counts how often somebody begins to wait."""
-
-    begun = 0
-
-    def get(self, block=True, timeout=None):
-        self.begun += 1
-        return super().get(block, timeout)
-
-
-@pytest.mark.usefixtures("rarely")
-def test_a_message_within_prefects_server_comes_at_once_and_is_waited_for_once_a_second():
-    messages = PubSub(None)
-    messages._queue = Waits()
-
-    async def through():
-        began = time.monotonic()
-        assert await messages._queue_get(0.1) is None
-        quiet = time.monotonic() - began
-        asyncio.get_running_loop().call_later(0.1, messages._queue.put, "news")
-        began = time.monotonic()
-        assert await messages._queue_get(None) == "news"
-        return quiet, time.monotonic() - began
-
-    quiet, heard = asyncio.run(through())
-    assert quiet >= 1
-    assert heard < 0.6
-    assert messages._queue.begun == 2
 
 
 def test_whoever_listens_to_the_database_hears_at_once_and_does_nothing_meanwhile(db, monkeypatch):

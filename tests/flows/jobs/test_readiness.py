@@ -60,6 +60,19 @@ def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
     assert "no dispatcher reports" in found.reasons[0]
 
 
+def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
+    """As while Prefect's server is lost after it has created them."""
+    post(db, new_scope())
+    dispatch.batches.form(db, size=64, batches=8)
+    readiness.record(db, "here:1", beats())
+    for seconds, told in ((10, ()), (90, ("No worker has begun a flow run that was created 90 s ago",))):
+        db.rows("update batches set dispatched_at = now() - make_interval(secs => %(s)s)", {"s": seconds})
+        found = readiness.look(db)
+        assert [reason.partition(":")[0] for reason in found.reasons] == list(told)
+    db.rows("update batches set started_at = now(), lease_until = now() + interval '30 s'")
+    assert not readiness.look(db).stalled
+
+
 def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_when(db):
     late = [beat for beat in beats() if beat.loop != "dispatch"]
     readiness.record(db, "here:1", [*late, Beat("dispatch", 95.0, 200.0, "PoolTimeout")])

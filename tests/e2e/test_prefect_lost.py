@@ -1,0 +1,71 @@
+"""Prefect's server, or all that it knows, is lost while texts wait: work goes on without anybody's help."""
+
+import os
+import signal
+
+import httpx
+import psycopg
+import pytest
+
+from local import postgres
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+TEXTS = 40
+AFTER_ITS_RETURN = 60.0
+
+
+@pytest.fixture(scope="module")
+def service(service_of_module):
+    made = service_of_module(lease_seconds="6")
+    made.expects_kills()
+    made.wait(made.text("warm")["ingestJobRunId"])
+    return made
+
+
+def answers(service):
+    try:
+        with service.prefect() as prefect:
+            return prefect.get("/ready", timeout=2).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stands still"])
+def test_work_goes_on_within_a_minute_of_the_return_of_prefects_server(service, number):
+    first = service.pid("prefect")
+    os.kill(first, number)
+    runs = [service.text(f"{number.name} {i}. " * 20)["ingestJobRunId"] for i in range(TEXTS)]
+    if number == signal.SIGSTOP:
+        service.until(lambda: service.client.get("/ready").status_code == 503, seconds=60)
+        assert service.client.get("/ready", params={"for": "requests"}).status_code == 200
+        assert service.run("status").returncode == 3
+    service.until(lambda: service.pid("prefect") not in (None, first) and answers(service), seconds=120)
+    service.wait(*runs, seconds=AFTER_ITS_RETURN)
+
+
+def test_a_home_whose_prefect_knows_nothing_goes_on_where_it_was(service):
+    """As a home of an earlier version, whose Prefect kept an SQLite file: schedules and queued job runs are ours."""
+    os.kill(service.pid("worker"), signal.SIGSTOP)
+    runs = [service.text(f"Accepted before the change, {i}.")["ingestJobRunId"] for i in range(3)]
+    with psycopg.connect(postgres.url(service.home), autocommit=True) as connection:
+        connection.execute(
+            "insert into connections (id, partition_id, name, connector, status, sync_minutes)"
+            " select 'conn_old', min(id), 'old', 'NOTION', 'ACTIVE', 60 from partitions"
+        )
+        dispatched = "select from batches where finished_at is null and dispatched_at is not null"
+        service.until(lambda: connection.execute(dispatched).fetchall(), seconds=20)
+    service.down()
+    with psycopg.connect(postgres.start(service.home), autocommit=True) as connection:
+        connection.execute("drop database prefect")
+        connection.execute("drop role prefect")
+    postgres.stop(service.home)
+    (service.home / "prefect" / "prefect.db").write_bytes(b"SQLite format 3")
+    service.up()
+    service.wait(*runs)
+
+    def schedules():
+        with service.prefect() as prefect:
+            found = prefect.get("/deployments/name/sync-connection/sync-connection").raise_for_status().json()
+        return [schedule["slug"] for schedule in found["schedules"] if schedule["active"]]
+
+    assert service.until(schedules, seconds=30) == ["conn_old"]
