@@ -6,11 +6,13 @@ Prints JSON: organizationId, namespaceId, apiKey.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 from local import instance, migration
 from local.environment import plain, secret_key
-from local.errors import LocalError
+from local.errors import REFUSED, LocalError
 from retrieval import settings
 from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.bootstrap import Bootstrap
@@ -24,21 +26,26 @@ def main() -> None:
     chosen = settings.load()
     url = plain(chosen.database_url)
     if url is None:
-        raise SystemExit("RETRIEVAL_DATABASE_URL is not set.")
+        _refuse("RETRIEVAL_DATABASE_URL is not set.")
     try:
         migration.run(url)
         migration.check_language(url, chosen.keyword_language)
     except LocalError as error:
-        raise SystemExit(str(error)) from None
+        _refuse(str(error))
     db, ring = Database(url, size=2), KeyRing.parse(secret_key(chosen))
     try:
         if reason := files_folder.claim(db, chosen):
-            raise SystemExit(reason)
+            _refuse(reason)
         made = bootstrap.ensure(db, ring)
         key = _working_key(db, ring, chosen.home, made)
     finally:
         db.close()
     print(json.dumps({"organizationId": made.organization_id, "namespaceId": made.namespace_id, "apiKey": key}))
+
+
+def _refuse(reason: str) -> NoReturn:
+    print(reason, file=sys.stderr)
+    raise SystemExit(REFUSED)
 
 
 def _working_key(db: Database, ring: KeyRing, home: Path, made: Bootstrap) -> str:

@@ -9,11 +9,18 @@ from retrieval.database import database
 
 def run(url: str) -> None:
     """Bring the schema up to date; LocalError if the database refuses or is not there."""
+    from alembic.util import CommandError
     from psycopg import OperationalError, errors
     from sqlalchemy.exc import DBAPIError
 
     try:
         database.migrate(url)
+    except CommandError as error:
+        try:
+            database.pending(url)
+        except ValueError as newer:
+            raise LocalError(f"{newer} Start the version that made it, or restore a backup of this one.") from error
+        raise
     except DBAPIError as error:
         who, what = _names(url)
         match error.orig:

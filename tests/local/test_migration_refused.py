@@ -26,11 +26,11 @@ def plain_user(postgres_url):
         connection.execute("drop role plain")
 
 
-def migrate(url: str, home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def migrate(url: str, home: Path, command: str = "migrate", **settings: str) -> subprocess.CompletedProcess[str]:
     given = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
     given |= {"RETRIEVAL_HOME": str(home), "RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_SECRET_KEY": f"1:{'A' * 43}="}
     given |= settings
-    return subprocess.run([COMMAND, "migrate"], env=given, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([COMMAND, command], env=given, capture_output=True, text=True, timeout=60, check=False)
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:
@@ -59,3 +59,15 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
     assert "password authentication failed" in wrong
     assert "canary" not in wrong
     assert "RETRIEVAL_DATABASE_URL" in sentence(migrate("postgresql://a:b@127.0.0.1:1/x", tmp_path))
+
+
+@pytest.mark.parametrize("command", ["migrate", "up"])
+def test_a_database_of_a_newer_version_is_told_in_a_sentence_with_what_to_do(fresh_database, tmp_path, command):
+    url = fresh_database(f"newer_{command}")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+    ports = {f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "UI")}
+    done = migrate(url, tmp_path, command, RETRIEVAL_PREFECT_API_URL="http://127.0.0.1:1/api", **ports)
+    line = sentence(done)
+    assert "The database has the schema 9999, which is newer than this version's" in line
+    assert "Start the version that made it, or restore a backup of this one." in line
