@@ -33,7 +33,7 @@ from local import postgres  # noqa: E402
 from retrieval import ids  # noqa: E402
 from retrieval.database import database  # noqa: E402
 from retrieval.ingestion.chunking import titles  # noqa: E402
-from retrieval.ingestion.chunking.titles import titled  # noqa: E402
+from retrieval.ingestion.chunking.titles import embedded_text  # noqa: E402
 from retrieval.ports import Parsed, Scope, Vector  # noqa: E402
 from retrieval.search import bm25, search  # noqa: E402
 
@@ -123,7 +123,9 @@ class Shelf:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
                 made = titles.split(Parsed(text), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens)
-                cut += [(row["id"], chunk, titled(made.title, chunk.text)) for chunk in made.chunks]
+                cut += [
+                    (row["id"], chunk, embedded_text(made.title, chunk.header, chunk.text)) for chunk in made.chunks
+                ]
         vectors = self.embedder.learn([text for _, _, text in cut], "document")
         names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in cut)}
         with self.db.transaction() as connection:

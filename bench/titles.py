@@ -23,7 +23,7 @@ sys.path.insert(0, str(PROJECT))
 from bench.cranfield import CRANFIELD, _ndcg  # noqa: E402
 from bench.longdocs import ports  # noqa: E402
 from retrieval.ingestion.chunking.split import split  # noqa: E402
-from retrieval.ingestion.chunking.titles import titled, usable  # noqa: E402
+from retrieval.ingestion.chunking.titles import embedded_text, usable  # noqa: E402
 from retrieval.ports import Parsed  # noqa: E402
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         pieces = [(row["id"], row["title"], chunk.text) for row in documents for chunk in cut(row, tokenizer, size)]
         names = [name for name, _, _ in pieces]
         plain = judge(asked, embed(embedder, [text for _, _, text in pieces]), names, queries)
-        texts = [titled(usable(title, tokenizer), text) for _, title, text in pieces]
+        texts = [embedded_text(usable(title, tokenizer), "", text) for _, title, text in pieces]
         title = judge(asked, embed(embedder, texts), names, queries)
         gain = [after - before for before, after in zip(plain, title, strict=True)]
         error = (sum((one - mean(gain)) ** 2 for one in gain) / len(gain)) ** 0.5 / len(gain) ** 0.5

@@ -141,9 +141,14 @@ class DocumentFilter:
             params[f"filter_metadata_{position}"] = [
                 json.dumps({key: shape}) for value in wanted for shape in (value, [value])
             ]
-        if self.where is not None:
-            condition, values = statements.sql(self.where, alias)
+        of_documents, of_rows = rule.split_rows(self.where)
+        if of_documents is not None:
+            condition, values = statements.sql(of_documents, alias)
             clauses.append(condition)
+            params |= values
+        if of_rows is not None:
+            condition, values = statements.sql(of_rows, alias, "filter_row")
+            clauses.append(statements.document_has_row(alias, condition))
             params |= values
         if self.words:
             clauses.append(finding.has_words(alias))
@@ -158,6 +163,23 @@ class DocumentFilter:
             clauses.extend([_in_what_is_seen(alias)] if self.archive_ids else [])
             params |= self.viewer.params()
         return " and ".join(clauses) or "true", params
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether single chunks match, by the rows and records in them, and not whole documents."""
+        return self.where is not None and rule.reads_rows(self.where)
+
+    def row_sql(self, document: LiteralString) -> str:
+        """The condition on one row (`statements.ROW`) of the document under an alias, "true" without one.
+
+        Parameters are those of `sql`.
+        """
+        of_rows = rule.split_rows(self.where)[1]
+        return "true" if of_rows is None else statements.sql(of_rows, document, "filter_row")[0]
+
+    def rows_sql(self, chunk: LiteralString, document: LiteralString) -> str:
+        """The condition on the chunk under an alias, that it holds a row that matches, "true" without one on rows."""
+        return statements.has_row(chunk, self.row_sql(document)) if self.reads_rows else "true"
 
     def matches(self, document: Filterable) -> bool:
         """The same rule on a document in memory, as its viewer is shown it: without the id of a hidden archive."""

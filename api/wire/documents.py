@@ -37,8 +37,12 @@ def _one_of(values: frozenset[str]) -> Meta:
 Where = Annotated[
     dict[str, Any],
     Meta(
-        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`; see the contract.",
-        examples=[{"field": "metadata.year", "op": "gte", "value": 2024}],
+        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`, or in short fields"
+        " with their values. `row.<column>` reads the rows of tables and records.",
+        examples=[
+            {"field": "metadata.year", "op": "gte", "value": 2024},
+            {"row.status": "open", "row.amount_eur": {"gte": 1000}},
+        ],
         extra_json_schema={
             "properties": {
                 "all": {"type": "array", "items": {"type": "object"}},
@@ -326,7 +330,7 @@ class SiteCount(Struct, rename="camel"):
 
 
 class FacetCount(Struct):
-    """A value of a field, and how many documents have it."""
+    """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
 
     value: str | float | bool
     count: int

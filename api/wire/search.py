@@ -17,7 +17,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.search.contexts import Unit
 from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
 from retrieval.search.search import Hit, Query
-from retrieval.search.shaping import Context, Expansion, Recency, Shape
+from retrieval.search.shaping import Expansion, Recency, Shape
 
 QUERY_BYTES = 8 * 1024
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
@@ -201,15 +201,28 @@ class Explanation(Struct, rename="camel"):
 
 
 class ResultContext(Struct):
-    """What surrounds a result: `parsed[start:end] == content`."""
+    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong to.
+
+    Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without `expand`.
+    """
 
     content: str
     start: int
     end: int
+    header: (
+        Annotated[str, Meta(description="The table's column names.", examples=["order_no | status"])] | UnsetType
+    ) = UNSET
 
     @classmethod
-    def of(cls, context: Context | None) -> ResultContext | UnsetType:
-        return UNSET if context is None else cls(context.content, context.start, context.end)
+    def of(cls, hit: Hit) -> ResultContext | UnsetType:
+        """The context of a hit, if it has one."""
+        context = hit.context
+        if context is None and not hit.header:
+            return UNSET
+        header = hit.header or UNSET
+        if context is None:
+            return cls(hit.content, hit.start, hit.end, header)
+        return cls(context.content, context.start, context.end, header)
 
 
 class SearchResult(Struct, rename="camel"):
@@ -244,7 +257,7 @@ class SearchResult(Struct, rename="camel"):
             document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
             explanation=Explanation.of(hit) if explain else UNSET,
-            context=ResultContext.of(hit.context),
+            context=ResultContext.of(hit),
         )
 
 

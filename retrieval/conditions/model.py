@@ -66,14 +66,20 @@ Value = str | int | float | bool | Instant
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a document: a metadata key, or one of `FIELDS`."""
+    """A field of a document: a metadata key, one of `FIELDS`, or a column of a table row or a field of a record."""
 
     name: str
     is_metadata: bool = False
+    is_row: bool = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the values may be of any type."""
+        return self.is_metadata or self.is_row
 
     @property
     def is_date(self) -> bool:
-        return not self.is_metadata and self.name in DATES
+        return not self.is_free and self.name in DATES
 
 
 @dataclass(frozen=True, slots=True)

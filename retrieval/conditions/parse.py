@@ -28,6 +28,7 @@ from retrieval.errors import ErrorCode, ServiceError
 
 _ENDS = ("startsWith", "endsWith")
 _KINDS = ("all", "any", "not", "field")
+_PREFIXES = ("row.", "metadata.", "document.")
 
 
 def parse(data: object, code: ErrorCode, *, where: str) -> Condition:
@@ -46,6 +47,8 @@ class _Parser:
     def read(self, data: object, place: str, depth: int) -> Condition:
         if not isinstance(data, Mapping):
             self._refuse("A condition must be an object.", place)
+        if data and all(isinstance(name, str) and name.startswith(_PREFIXES) for name in data):
+            return All(tuple(self._brief(name, value, f"{place}.{name}") for name, value in data.items()))
         kinds = [kind for kind in _KINDS if data.get(kind) is not None]
         if len(kinds) != 1:
             self._refuse("A condition has exactly one of `all`, `any`, `not` and `field`.", place)
@@ -78,8 +81,23 @@ class _Parser:
             return Leaf(about, op, self._list(about, op, value, at))
         return Leaf(about, op, (self._value(about, op, value, at),))
 
+    def _brief(self, name: str, value: object, place: str) -> Condition:
+        """The short form: `{"row.status": "open"}`, `{"row.amount": {"gte": 1000, "lt": 2000}}`."""
+        if not isinstance(value, Mapping) or set(value) == {"date"}:
+            op = "in" if isinstance(value, list | tuple) else "eq"
+            return self._leaf({"field": name, "op": op, "value": value}, place)
+        if not value:
+            self._refuse("An object of operators must not be empty.", place)
+        leaves = [self._leaf({"field": name, "op": op, "value": bound}, place) for op, bound in value.items()]
+        return All(tuple(leaves))
+
     def field(self, name: object, place: str) -> Field:
         """A field by its name."""
+        if isinstance(name, str) and name.startswith("row."):
+            key = name.removeprefix("row.")
+            if not key or not storable(key):
+                self._refuse("`row.` is followed by the name of a column or of a record's field.", place)
+            return Field(key, is_row=True)
         if isinstance(name, str) and name.startswith("metadata."):
             key = name.removeprefix("metadata.")
             if not storable(key):
@@ -88,7 +106,7 @@ class _Parser:
         known = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
         if known not in FIELDS:
             listed = ", ".join(f"document.{one}" for one in FIELDS)
-            self._refuse(f"`field` must be metadata.<key> or one of {listed}.", place)
+            self._refuse(f"`field` must be metadata.<key>, row.<column> or one of {listed}.", place)
         return Field(known)
 
     def _list(self, about: Field, op: str, value: object, place: str) -> tuple[Value, ...]:
@@ -103,7 +121,7 @@ class _Parser:
         if about.is_date:
             return self._date_of(op, value, place)
         if isinstance(value, Mapping):
-            if not about.is_metadata:
+            if not about.is_free:
                 self._refuse("A date is compared with metadata and with the three `…At` fields only.", place)
             if op in _ENDS:
                 self._refuse(f"`{op}` takes a string.", place)

@@ -53,6 +53,32 @@ def restricts(condition: Condition) -> bool:
     return not matches(condition, Nothing())
 
 
+def split_rows(condition: Condition | None) -> tuple[Condition | None, Condition | None]:
+    """The part of a condition that reads documents alone, and the part that reads rows; None for one that is empty.
+
+    Both parts must hold. What combines the two by `any` or `not` is decided for each row.
+    """
+    if condition is None or not reads_rows(condition):
+        return condition, None
+    if not isinstance(condition, All):
+        return None, condition
+    parts = [split_rows(part) for part in condition.parts]
+    of_documents = tuple(document for document, _ in parts if document is not None)
+    of_rows = tuple(row for _, row in parts if row is not None)
+    return All(of_documents) if of_documents else None, All(of_rows)
+
+
+def reads_rows(condition: Condition) -> bool:
+    """Whether a field of the condition is a column of a row or a field of a record."""
+    match condition:
+        case All(parts) | AnyOf(parts):
+            return any(map(reads_rows, parts))
+        case Not(part):
+            return reads_rows(part)
+        case Leaf(about):
+            return about.is_row
+
+
 def leaves(condition: Condition) -> int:
     """How many fields it looks at."""
     match condition:
@@ -79,6 +105,8 @@ def matches(condition: Condition, document: Described) -> bool:
 
 def _value(about: Field, document: Described) -> object:
     """What the document has there; None if it is absent."""
+    if about.is_row:
+        return None
     if about.is_metadata:
         return document.metadata.get(about.name)
     if about.name in TEXTS:

@@ -30,8 +30,27 @@ def sql(condition: Condition, alias: LiteralString, prefix: str = "filter_where"
     return writer.write(condition), writer.params
 
 
+ROW: LiteralString = "row_fields"
+"""The alias under which conditions read the fields of one row."""
+
+
+def has_row(chunk: LiteralString, condition: str) -> str:
+    """Whether the chunk under this alias holds a row for which the condition holds, by the alias `ROW`."""
+    fields = f"jsonb_array_elements({chunk}.rows) {ROW} (fields)"
+    return f"({chunk}.rows is not null and exists (select from {fields} where {condition}))"
+
+
+def document_has_row(alias: LiteralString, condition: str) -> str:
+    """Whether the visible version of the document under this alias holds such a row."""
+    chunks = f"chunks row_chunk where row_chunk.document_id = {alias}.id"
+    matching = has_row("row_chunk", condition)
+    return f"exists (select from {chunks} and row_chunk.generation = {alias}.active_generation and {matching})"
+
+
 def json_of(about: Field, alias: LiteralString, key: str) -> str:
     """The field as jsonb, null where it is absent. `key`: the placeholder of a metadata key."""
+    if about.is_row:
+        return f"({ROW}.fields -> {key}::text)"
     if about.is_metadata:
         return f"({alias}.metadata -> {key}::text)"
     if about.name in TEXTS:
@@ -123,9 +142,10 @@ class _Writer:
             wanted = self._param([one.text for one in moments])
             return f"coalesce({instant_of(about, self.alias)} = any({wanted}::text[]::timestamptz[]), false)"
         ways = []
-        if about.is_metadata and plain:
+        if about.is_free and plain:
             shapes = [json.dumps({about.name: shape}) for value in plain for shape in (value, [value])]
-            ways.append(f"{self.alias}.metadata @> any({self._param(shapes)}::jsonb[])")
+            column = f"{ROW}.fields" if about.is_row else f"{self.alias}.metadata"
+            ways.append(f"{column} @> any({self._param(shapes)}::jsonb[])")
         elif about.name in TEXTS and plain:
             texts = [value for value in plain if isinstance(value, str)]
             ways.append(f"coalesce({self.alias}.{TEXTS[about.name]} = any({self._param(texts)}::text[]), false)")
@@ -177,7 +197,7 @@ class _Writer:
         return f"coalesce(case jsonb_typeof({found}) when '{kind}' then {one} when 'array' then {some} end, false)"
 
     def _json(self, about: Field) -> str:
-        return json_of(about, self.alias, self._param(about.name) if about.is_metadata else "")
+        return json_of(about, self.alias, self._param(about.name) if about.is_free else "")
 
     def _instant(self, value: Value) -> str:
         return f"{self._param(value.text if isinstance(value, Instant) else value)}::timestamptz"

@@ -22,7 +22,7 @@ VALUES = 50
 """Values that each of them answers."""
 
 _COUNT: LiteralString = """
-    with matched as materialized (select array[FIELDS]::jsonb[] as fields from MATCHED),
+    with matched as materialized (select d.*, array[FIELDS]::jsonb[] as fields from MATCHED),
     members as (
         select f.number, f.field as value from matched m
         cross join lateral unnest(m.fields) with ordinality f(field, number)
@@ -33,7 +33,9 @@ _COUNT: LiteralString = """
         cross join lateral (select distinct value from jsonb_array_elements(f.field)) e
         where jsonb_typeof(f.field) = 'array' and jsonb_typeof(e.value) in ('string', 'number', 'boolean')
     ),
-    counted as (select number, value, count(*) as documents from members group by number, value),
+    counted as (
+        select number, value, count(*) as documents from members group by number, value ROWS_COUNTED
+    ),
     ordered as (
         select *, row_number() over (
             partition by number
@@ -45,9 +47,19 @@ _COUNT: LiteralString = """
 """
 
 
+_ROWS: LiteralString = """
+        union all
+        select NUMBER, value, count(*) from matched d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation and c.rows is not null
+        cross join lateral jsonb_array_elements(c.rows) row_fields (fields)
+        cross join lateral (select row_fields.fields -> KEY::text as value) v
+        where jsonb_typeof(value) in ('string', 'number', 'boolean') and MATCHING group by value
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A value and the number of documents that have it."""
+    """A value and the number of documents, or of rows, that have it."""
 
     value: str | float | bool
     documents: int
@@ -63,14 +75,22 @@ async def count(
 ) -> dict[str, list[Count]]:
     """For each of the fields its most frequent values, equals by the value as text.
 
-    All documents that match are counted, each once for a value, whatever page is shown; a list by its members.
+    All documents that match are counted, each once for a value, whatever page is shown; a list by its members. Of a
+    column (`row.<column>`) the rows are counted that match.
     """
     if not wanted:
         return {}
     matched, params = of_scope(where)
     values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(wanted.values())}
-    columns = ", ".join(shown(about, "d", f"%(facet_{n})s") for n, about in enumerate(wanted.values()))
-    statement = _COUNT.replace("FIELDS", columns).replace("MATCHED", matched)
+    columns, of_rows = [], ""
+    for n, about in enumerate(wanted.values()):
+        columns.append("null" if about.is_row else shown(about, "d", f"%(facet_{n})s"))
+        if about.is_row:
+            of_rows += _ROWS.replace("NUMBER", str(n + 1)).replace("KEY", f"%(facet_{n})s")
+    of_rows = of_rows.replace("MATCHING", where.row_sql("d"))
+    statement = (
+        _COUNT.replace("FIELDS", ", ".join(columns)).replace("MATCHED", matched).replace("ROWS_COUNTED", of_rows)
+    )
     rows = await db.async_rows(statement, params | values | scopes.params(scope) | {"values": VALUES})
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)

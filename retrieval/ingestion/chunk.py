@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import Connection
+from psycopg.types.json import Jsonb
 
 from retrieval.database.database import Database, Row
 from retrieval.documents import embeddings
@@ -16,7 +17,7 @@ from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.former import Piece
-from retrieval.ingestion.chunking.titles import Former, titled
+from retrieval.ingestion.chunking.titles import Former, embedded_text
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.parse import read_text
 from retrieval.jobs import batches
@@ -98,14 +99,18 @@ def _former(db: Database, item: Item, visible: Row | None, tokenizer: Tokenizer,
         return None
     rows = db.rows(
         """
-        select content, embedding_key,
+        select content, header, embedding_key,
                least(length(content), greatest(0, lag("end", 1, 0) over (order by index) - start)) as shared
         from chunks where document_id = %(document)s and generation = %(generation)s order by index
         """,
         {"document": item.key.document_id, "generation": visible["generation"]},
     )
     title = titles.of(item.title, tokenizer, embedder.max_tokens)
-    same = [row for row in rows if row["embedding_key"] == embedding_key(titled(title, row["content"]), embedder)]
+    same = [
+        row
+        for row in rows
+        if row["embedding_key"] == embedding_key(embedded_text(title, row["header"], row["content"]), embedder)
+    ]
     used = visible["embedding"]
     return Former([Piece(row["content"], row["shared"]) for row in same], used["chunkSize"], used["chunkOverlap"])
 
@@ -125,7 +130,7 @@ def _cut(
     item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder, former: Former | None
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
-    parsed = Parsed(text, item.title, item.pages)
+    parsed = Parsed(text, item.title, item.pages, item.properties)
     cut = titles.split(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
     chunks = cut.chunks
     if not chunks:
@@ -161,7 +166,7 @@ def _write(
     )
     with connection.cursor().copy(
         'copy chunks (partition_id, document_id, generation, index, start, "end", page, tokens, content,'
-        " embedding_key) from stdin"
+        " embedding_key, header, rows) from stdin"
     ) as copy:
         for item, title, chunks in pieces:
             for chunk in chunks:
@@ -176,6 +181,8 @@ def _write(
                         chunk.page,
                         chunk.tokens,
                         chunk.text,
-                        embedding_key(titled(title, chunk.text), embedder),
+                        embedding_key(embedded_text(title, chunk.header, chunk.text), embedder),
+                        chunk.header,
+                        Jsonb(list(chunk.rows)) if chunk.rows else None,
                     )
                 )

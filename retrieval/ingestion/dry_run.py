@@ -22,7 +22,7 @@ from retrieval.database.database import Database, Row
 from retrieval.errors import Retryable, Skippable, StepError
 from retrieval.ingestion import chunk, fetch
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item, Key, is_page
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.ingestion.unpack import DEPTH
@@ -274,7 +274,7 @@ class Estimator:
                 report.pages += len(one.parsed.pages)
                 report.chunks += len(cut.chunks)
                 for piece in cut.chunks:
-                    text = titled(cut.title, piece.text)
+                    text = embedded_text(cut.title, piece.header, piece.text)
                     texts.setdefault(chunk.embedding_key(text, self.tools.embedder), text)
         self._embed(texts, report)
 

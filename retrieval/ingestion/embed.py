@@ -14,7 +14,7 @@ from retrieval.database.halves import KIND, HalfVectors
 from retrieval.documents import embeddings
 from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, suspects, within_quotas
-from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
@@ -38,7 +38,7 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
     """Embed every text of these documents that has no vector in the partition."""
     texts = db.rows(
         """
-        select distinct on (c.embedding_key) c.embedding_key, c.content, c.tokens, c.document_id, c.generation
+        select distinct on (c.embedding_key) c.embedding_key, c.content, c.header, c.tokens, c.document_id, c.generation
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
         join chunks c on c.document_id = w.document and c.generation = w.generation
         left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
@@ -51,7 +51,8 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
     )
     titles = {(item.key.document_id, item.generation): item.title for item in work}
     for row in texts:
-        row["content"] = titled(titles[row["document_id"], row["generation"]], row["content"])
+        title = titles[row["document_id"], row["generation"]]
+        row["content"] = embedded_text(title, row["header"], row["content"])
     texts.sort(key=lambda row: len(row["content"]))
     _embed(db, lease, texts, embedder)
     return len(texts)

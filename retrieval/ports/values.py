@@ -102,7 +102,11 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the parsed text: `parsed.text[start:end] == text`; `page` counts from 1, tokens are the model's."""
+    """A piece of the parsed text: `parsed.text[start:end] == text`; `page` counts from 1, tokens are the model's.
+
+    `header`: the column names of the first table whose rows it holds, "" without one; `rows`: the typed fields of the
+    table rows and records in it.
+    """
 
     index: int
     text: str
@@ -110,6 +114,8 @@ class Chunk:
     end: int
     page: int | None
     tokens: int
+    header: str = ""
+    rows: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ _HYDRATE: LiteralString = """
         select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25, RANKS
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
-        JOIN_GIVEN JOIN_SCORED
+        JOIN_GIVEN JOIN_SCORED OF_ROWS
     ),
     best as materialized (
         select *, bm25 / (bm25 + HALF) as keyword,
@@ -75,8 +75,8 @@ _HYDRATE: LiteralString = """
     )
 """
 _SHOWN: LiteralString = """
-    select c.content, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id, d.name,
-           d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
+    select c.content, c.header, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id,
+           d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
            case when PLACED then c.page end as page
     from best b join lateral (select * from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
@@ -93,8 +93,8 @@ _PAGES: LiteralString = f"""case when {PLACED} then coalesce((
         select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
     ), '{{}}') else '{{}}' end"""
 _OF_IDS: LiteralString = f"""
-    select c.content, d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata, c.index,
-           c.start, c."end", case when {PLACED} then c.page end as page, c.id
+    select c.content, c.header, d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata,
+           c.index, c.start, c."end", case when {PLACED} then c.page end as page, c.id
     from unnest(%(chunks)s::bigint[]) i(id) join lateral (select * from chunks where id = i.id limit 1) c on true
     join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
 """
@@ -106,6 +106,10 @@ _MORE: LiteralString = """union
         select c.document_id, c.generation, c.index, c.id, c.embedding_key
         from (select chunk_id from words where rank is not null union select chunk_id from exact) i
         cross join lateral (select * from chunks where id = i.chunk_id limit 1) c"""
+_OF_ROWS: LiteralString = """where exists (
+            select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
+            where row_chunk.id = c.id and ROWS
+        )"""
 _RANKS: LiteralString = "coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank"
 _JOIN_GIVEN: LiteralString = "left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id"
 _SEMANTIC: LiteralString = f"""coalesce((
@@ -141,11 +145,19 @@ class Light(Enum):
 
 @lru_cache(maxsize=256)
 def _statement(
-    condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool, given: bool, live: bool
+    condition: LiteralString,
+    rows: LiteralString,
+    shown: LiteralString,
+    *,
+    by_meaning: bool,
+    by_words: bool,
+    given: bool,
+    live: bool,
 ) -> LiteralString:
     """In one line: psycopg keeps what it has read of a statement only if it is short. given: chunks by their ids."""
     statement = (
         (_HYDRATE + shown)
+        .replace("OF_ROWS", _OF_ROWS.replace("ROWS", rows) if rows != "true" else "")
         .replace("FILTER", condition)
         .replace("LIVE", _LIVE if live else "true")
         .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
@@ -228,8 +240,9 @@ def hydrate(
     condition, params = where.sql("d") if where is not None else ("true", {})
     by_words = bool(terms.names)
     given = by_words or bool(words) or bool(exact)
+    rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
     statement = _statement(
-        condition, shown, by_meaning=values is not None, by_words=by_words, given=given, live=scope is not None
+        condition, rows, shown, by_meaning=values is not None, by_words=by_words, given=given, live=scope is not None
     )
     params |= {
         "partition": terms.partition,

@@ -1,7 +1,8 @@
 """What a filter leaves of a partition: its nearest chunks where they are few, its documents where those are few.
 
-A filter that leaves at most `FEW` visible chunks is compared chunk by chunk, so that nothing is missed. Of one that
-leaves at most `DOCUMENTS` documents both sides of the search look among these alone.
+A filter that leaves at most `FEW` visible chunks is compared chunk by chunk, so that nothing is missed, and so is one
+that reads table rows and records, which no vector store knows. Of one that leaves at most `DOCUMENTS` documents both
+sides of the search look among these alone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _MATCHING: LiteralString = """
     meant as materialized (
         select c.id, c.embedding_key from listed l
         join chunks c on c.document_id = l.id and c.generation = l.active_generation
-        where (select chunks from counted) <= %(few)s
+        join documents d on d.id = l.id
+        where (select chunks from counted) <= %(few)s and ROWS
     ),
     a_few as (select id, active_generation from listed limit 50)
     select (select count(*) from listed) > %(documents)s as cut,
@@ -89,11 +91,12 @@ def matching(
     values: the query's vector; None if nothing is to be compared.
     """
     condition, params = where.sql("d")
-    statement = _MATCHING.replace("FILTER", condition)
+    statement = _MATCHING.replace("FILTER", condition).replace("ROWS", where.rows_sql("c", "d"))
     statement = statement.replace("NEAREST", _NEAREST if values is not None else "select id from meant limit 0")
     params |= vector_params(values) if values is not None else {}
-    params |= {"partition": partition, "few": _ALL if any_number else FEW, "every": any_number, "limit": limit}
-    row = db.row(statement, {**params, "documents": _ALL if any_number else DOCUMENTS})
+    compares_all = any_number or where.reads_rows
+    params |= {"partition": partition, "few": _ALL if compares_all else FEW, "every": any_number, "limit": limit}
+    row = db.row(statement, {**params, "documents": _ALL if compares_all else DOCUMENTS})
     if row is not None and row["cut"] and row["compared"]:  # many documents with nearly no chunks
         row = db.row(statement, {**params, "documents": _ALL})
     if row is None:

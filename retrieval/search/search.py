@@ -94,6 +94,8 @@ class Hit:
     """The place before reranking, from 1."""
     recency: float | None = None
     context: Context | None = None
+    header: str = ""
+    """Column names of the table whose rows the chunk holds, "" without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +357,7 @@ class _Search:
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
         where, hint = self.reach.where, self.reach.hint
-        many = hint is not None and hint.many
+        many = hint is not None and hint.many and where is not None and not where.reads_rows
         if where is None or not where.narrows() or (many and not any_number):
             return None
         with self.clock("vector_ms" if self.values is not None else "keyword_ms"):

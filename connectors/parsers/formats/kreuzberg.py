@@ -28,7 +28,7 @@ from connectors.parsers.formats import (
 )
 from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
 from connectors.parsers.pdf import images, page_ranges, pages, text_layer
-from connectors.parsers.text import properties, references, verbatim, xml
+from connectors.parsers.text import json_text, properties, references, verbatim, xml
 from connectors.parsers.text.cleanup import headless, plain_cells, tidied, titled, without_prompts
 from retrieval.errors import Skippable
 
@@ -73,18 +73,8 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
     if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
         return verbatim.read(path.read_bytes(), kind, task.media_type)
     if kind is file_types.JSON:
-        return _json(path, task)
+        return json_text.read(path, task.media_type)
     return None
-
-
-def _json(path: Path, task: Task) -> Reply:
-    """One that is not to the letter, with comments or several values, is read as the text that it is."""
-    try:
-        return _whole(file_types.JSON, path, task)
-    except Skippable as error:
-        if error.__cause__ is None or "recursion" in str(error.__cause__).lower():
-            raise
-        return verbatim.read(path.read_bytes(), file_types.JSON, task.media_type)
 
 
 def _with_library(kind: Kind, path: Path, task: Task) -> Reply:

@@ -118,7 +118,10 @@ class Document(SQLModel, table=True):
 
 
 class Chunk(SQLModel, table=True):
-    """A piece of a parsed document: `parsed[start:end] == content`, offsets in characters."""
+    """A piece of a parsed document: `parsed[start:end] == content`, offsets in characters.
+
+    `header`: column names of its first table, embedded before it; `rows`: typed fields of its rows and records.
+    """
 
     __tablename__ = "chunks"
     __table_args__ = (
@@ -135,6 +138,8 @@ class Chunk(SQLModel, table=True):
     page: int | None = None
     tokens: int = Field(nullable=False)
     content: str = text_column()
+    header: str = text_column(server_default="")
+    rows: list[dict[str, Any]] | None = Field(sa_column=Column(JSONB, nullable=True))
     embedding_key: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,13 +61,15 @@ class Boundaries:
         return None
 
 
-def find(text: str) -> Boundaries:
-    """The boundaries of a text, in one pass per kind."""
+def find(text: str, records: Sequence[tuple[int, int]] = ()) -> Boundaries:
+    """The boundaries of a text, in one pass per kind. `records`: ranges to keep whole, such as those of JSON."""
     headings = [(match.start(), match.end()) for match in _HEADING.finditer(text)]
     rows = [(match.start(), match.end()) for match in _ROW.finditer(text)]
     paragraphs = [match.end() for match in _PARAGRAPH.finditer(text)]
     sentences = [match.end() for match in _SENTENCE.finditer(text)]
-    whole = _merged(sorted(rows + _with_first_sentence(text, headings, paragraphs, sentences)))
+    if records:
+        paragraphs = sorted({*paragraphs, *(start for start, _ in records)})
+    whole = _merged(sorted(rows + list(records) + _with_first_sentence(text, headings, paragraphs, sentences)))
     return Boundaries(
         ([start for start, _ in headings], paragraphs, [match.end() for match in _LINE.finditer(text)], sentences),
         [start for start, _ in whole],

@@ -9,6 +9,7 @@ from typing import Final
 from retrieval.ingestion.chunking import boundaries
 from retrieval.ingestion.chunking.boundaries import Boundaries
 from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut, last_cut, next_cut
+from retrieval.ingestion.chunking.headers import Headers
 from retrieval.ingestion.chunking.units import Units
 
 _WORD_REACH: Final = 128
@@ -28,15 +29,23 @@ Range = tuple[int, int]
 class Cutter:
     """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
 
-    def __init__(self, text: str, tokens: Units, size: int, overlap: int, marks: Boundaries | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        tokens: Units,
+        size: int,
+        overlap: int,
+        headers: Headers,
+        marks: Boundaries | None = None,
+    ) -> None:
         self.text, self.size, self.overlap = text, size, overlap
-        self.units = tokens
+        self.units, self.headers = tokens, headers
         small = len(self.units.starts) <= size
-        self.marks = marks or (Boundaries() if small else boundaries.find(text))
+        self.marks = marks or (Boundaries() if small else boundaries.find(text, headers.structure.records.ranges))
 
     def sized(self, size: int, overlap: int) -> Cutter:
         """The same text, cut by another size and overlap; neither is larger than here."""
-        return Cutter(self.text, self.units, size, overlap, self.marks)
+        return Cutter(self.text, self.units, size, overlap, self.headers, self.marks)
 
     def ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
         """Each chunk of what lies between `cut` and `stop`, blank margins left out; the first begins at `start`."""
@@ -72,8 +81,12 @@ class Cutter:
 
     def _limit(self, start: int) -> int:
         """The furthest place at which a chunk may end that begins at `start`."""
-        beyond = self.units.first(start) + self.size
+        beyond = self.units.first(start) + self.room(start)
         return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
+
+    def room(self, start: int) -> int:
+        """Tokens that a chunk may have that begins at `start`: within a table its header takes some of the size."""
+        return max(self.size - self.headers.cost(start), self.size // 2)
 
     def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
         """A place between words, or before the heading or table row that would be torn apart; else after a token."""
@@ -87,7 +100,12 @@ class Cutter:
         return word
 
     def next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word."""
+        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word.
+
+        Rows and records are not repeated: chunks of a table begin with its header instead.
+        """
+        if self.headers.structure.is_tabular(cut):
+            return cut
         last = self.units.last(cut)
         first = max(last - self.overlap, self.units.last(previous + 1))
         if first >= last or cut >= len(self.text):

@@ -179,4 +179,4 @@ def _fits(cutter: Cutter, start: int, end: int) -> bool:
     text = cutter.text
     at_start = start == 0 or (between_words(text, start) and is_cut(text, start, max(0, start - LONGEST)))
     at_end = end == len(text) or (between_words(text, end) and is_cut(text, end, max(start, end - LONGEST)))
-    return at_start and at_end and cutter.units.count(start, end) <= cutter.size
+    return at_start and at_end and cutter.units.count(start, end) <= cutter.room(start)

@@ -10,6 +10,7 @@ from typing import Final
 from retrieval.ingestion.chunking import split as cutting
 from retrieval.ingestion.chunking import units
 from retrieval.ingestion.chunking.former import Piece
+from retrieval.ingestion.chunking.headers import Headers
 from retrieval.ports import Chunk, Parsed, Tokenizer
 
 MOST_TOKENS: Final = 32
@@ -54,23 +55,34 @@ def split(
     title = of(parsed.title, tokenizer, max_tokens)
     line = cost(title, tokenizer)
     tokens = units.read(parsed.text, tokenizer)
+    headers = Headers.of(parsed, tokenizer, cutting.effective_size(requested, overlap, max_tokens - line)[0])
     for room in (max_tokens, max_tokens - line):
         size, shared = cutting.effective_size(requested, overlap, room)
         before = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
-        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens, before=before)
+        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens, before=before, headers=headers)
         if size + line <= max_tokens or not any(
-            chunk.tokens + line > max_tokens and titled(title, chunk.text) != chunk.text for chunk in chunks
+            headers.cost(chunk.start) + chunk.tokens + line > max_tokens and _has_title(title, chunk)
+            for chunk in chunks
         ):
             break
     return Cut(title, chunks, size, shared)
 
 
-def titled(title: str, text: str) -> str:
-    """What is embedded for this chunk: the title on a line of its own, unless the chunk begins with it."""
+def embedded_text(title: str, header: str, text: str) -> str:
+    """The text that is embedded for a chunk: the document's title and the table's header before it.
+
+    The title is left out where the chunk begins with it, the header where the chunk holds it.
+    """
+    names = header.rpartition("\n")[2]
+    body = f"{header}\n{text}" if header and f"| {names}" not in " ".join(text.split()) else text
     if not title:
-        return text
+        return body
     opening = " ".join(text[: 2 * len(title) + 32].split()).lstrip("#*_= ").casefold()
-    return text if opening.startswith(title.casefold()) else f"{title}\n{text}"
+    return body if opening.startswith(title.casefold()) else f"{title}\n{body}"
+
+
+def _has_title(title: str, chunk: Chunk) -> bool:
+    return embedded_text(title, "", chunk.text) != chunk.text
 
 
 def of(title: str, tokenizer: Tokenizer, max_tokens: int) -> str:

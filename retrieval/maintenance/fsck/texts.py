@@ -11,7 +11,7 @@ from retrieval.database.database import Row
 from retrieval.errors import Skippable
 from retrieval.ingestion import parse
 from retrieval.ingestion.chunk import key_of
-from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.maintenance.fsck import tables
 from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, finding
 from retrieval.ports import FileStore
@@ -19,8 +19,8 @@ from retrieval.ports import FileStore
 PAGE = 1000
 """Chunks in memory at once."""
 _CHUNKS: LiteralString = """
-    select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.embedding_key,
-           d.parsed_key, d.embedding, m.title, n.id as namespace_id
+    select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.header,
+           c.embedding_key, d.parsed_key, d.embedding, m.title, n.id as namespace_id
     from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
     left join run_documents m on m.document_id = d.id and m.generation = c.generation and m.status = 'SUCCESS'
@@ -83,7 +83,7 @@ def _as_embedded(row: Row, text: str) -> bool:
     used = row["embedding"]
     if row["title"] is None or "dimensions" not in used:
         return True
-    whole = used.get("passagePrefix", "") + titled(row["title"], text)
+    whole = used.get("passagePrefix", "") + embedded_text(row["title"], row["header"], text)
     return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row["embedding_key"])
 
 

@@ -144,11 +144,17 @@ def test_json_that_is_not_to_the_letter_is_read_as_text(read: Read, text: str) -
     assert read("a.json", text.encode()).text == text
 
 
-def test_json_without_text_or_without_end_of_levels_is_refused(read: Read) -> None:
+@pytest.mark.parametrize("data", [b"{}", b"[" * 100_000 + b"]" * 100_000])
+def test_json_without_text_is_refused(read: Read, data: bytes) -> None:
     with pytest.raises(Skippable, match="holds no text"):
-        read("a.json", b"{}")
-    with pytest.raises(Skippable, match="nested too deeply"):
-        read("a.json", b"[" * 100_000 + b"]" * 100_000)
+        read("a.json", data)
+
+
+def test_json_in_one_long_line_is_indented_and_loses_nothing(read: Read) -> None:
+    record = '{"id":1.10,"name":"a, {b}: \\"c\\"","tags":["x",[]],"empty":{}}'
+    text = read("a.json", f"[{','.join([record] * 50)}]".encode()).text
+    assert "".join(text.split()) == "".join(f"[{','.join([record] * 50)}]".split())
+    assert text.splitlines()[:3] == ["[", "  {", '    "id": 1.10,']
 
 
 def test_the_line_that_tells_excel_the_separator_is_no_row(read: Read) -> None:

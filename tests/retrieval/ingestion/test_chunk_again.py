@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from retrieval.ingestion.chunking import former
 from retrieval.ingestion.chunking.cutter import Cutter
 from retrieval.ingestion.chunking.former import Piece
+from retrieval.ingestion.chunking.headers import Headers
 from retrieval.ingestion.chunking.split import split
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
 from retrieval.ingestion.chunking.units import Units
@@ -117,7 +118,13 @@ def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
     def cpu(words: int) -> float:
         text = " ".join(f"漢{number:06d}" for number in range(words))
         starts = array("q", range(0, 8 * words, 8))
-        cutter = Cutter(text, Units(starts, array("q", (start + 7 for start in starts))), 20, 4)
+        cutter = Cutter(
+            text,
+            Units(starts, array("q", (start + 7 for start in starts))),
+            20,
+            4,
+            Headers.of(Parsed(""), tokenizer_for("LOCAL", MINILM), 20),
+        )
         ranges = list(cutter.ranges())
         before = [Piece(text[start:end], 0) for start, end in ranges]
         started = time.process_time()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.split import split
-from retrieval.ingestion.chunking.titles import titled, usable
+from retrieval.ingestion.chunking.titles import embedded_text, usable
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Parsed
 
@@ -41,9 +41,9 @@ def test_a_long_title_is_cut_between_words() -> None:
 
 
 def test_the_title_stands_on_a_line_before_the_chunk_unless_it_is_there() -> None:
-    assert titled("Harbour rules", "Ships wait.") == "Harbour rules\nShips wait."
-    assert titled("Harbour rules", "# Harbour\n rules\n\nShips wait.") == "# Harbour\n rules\n\nShips wait."
-    assert titled("", "Ships wait.") == "Ships wait."
+    assert embedded_text("Harbour rules", "", "Ships wait.") == "Harbour rules\nShips wait."
+    assert embedded_text("Harbour rules", "", "# Harbour\n rules\n\nShips wait.") == "# Harbour\n rules\n\nShips wait."
+    assert embedded_text("", "", "Ships wait.") == "Ships wait."
 
 
 def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
@@ -54,7 +54,9 @@ def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
     assert (whole.size, len(whole.chunks)) == (254, 1)
     long = titles.split(Parsed("ship " * 600, "Harbour rules"), TOKENIZER, 1000, 200, 254)
     assert long.size < 254
-    assert all(len(TOKENIZER.spans([titled(long.title, chunk.text)])[0]) <= 254 for chunk in long.chunks)
+    assert all(
+        len(TOKENIZER.spans([embedded_text(long.title, chunk.header, chunk.text)])[0]) <= 254 for chunk in long.chunks
+    )
 
 
 @given(st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM, WORDLLAMA]))

@@ -1,0 +1,109 @@
+"""Rows of tables and records are searched with their header and filtered by their fields."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connectors import registry
+from retrieval.database.database import Database
+from retrieval.documents import documents, facets
+from retrieval.errors import ErrorCode
+from retrieval.filters import parse
+from retrieval.search import search
+from retrieval.search.search import Query
+from tests.flows.configured import Configured
+
+INVALID = ErrorCode.INVALID_FILTER_CONFIG
+STATES = ("open", "shipped", "returned")
+ORDERS = [(f"Kunde {n}", f"{n:06d}", STATES[n % 3], f"{n},{n % 100:02d}") for n in range(1, 401)]
+CSV = "customer;order_no;status;amount_eur\n" + "\n".join(";".join(order) for order in ORDERS)
+JSONL = "\n".join(json.dumps({"sku": f"A-{n}", "stock": n, "status": "open"}) for n in range(50))
+
+
+@pytest.fixture(scope="module")
+def db(database_url):
+    opened = Database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def house(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    house = Configured(db)
+    for name, data in {"orders.csv": CSV, "stock.jsonl": JSONL, "notes.txt": "Nothing is open on Sundays."}.items():
+        house.file(name, data.encode())
+    house.work()
+    return house
+
+
+def find(house, query, where=None, *, semantic=0.5, top_k=10):
+    filtered = None if where is None else parse({"where": where}, INVALID)
+    config = house.config
+    asked = Query(query, top_k, where=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
+    vectors = registry.vector_store(config, house.db)
+    return search.run(house.db, house.scope, asked, embedder=registry.embedder(config), vectors=vectors).hits
+
+
+@pytest.mark.parametrize("number", [17, 217, 399])
+def test_a_row_of_a_long_table_is_found_by_its_number_and_shows_the_header(house, number):
+    hits = find(house, f"status of order {number:06d}", top_k=3)
+    hit = next(hit for hit in hits if f"{number:06d}" in hit.content)
+    assert hit.header == "customer | order_no | status | amount_eur"
+
+
+@pytest.mark.parametrize("semantic", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"row.order_no": "000217"}, {"Kunde 217"}),
+        ({"row.order_no": ["000217", "000003"]}, {"Kunde 217", "Kunde 3"}),
+        ({"row.amount_eur": {"gte": 398, "lt": 400}}, {"Kunde 398", "Kunde 399"}),
+        ({"row.status": "open", "row.amount_eur": {"gt": 390, "lt": 397}}, {"Kunde 393", "Kunde 396"}),
+        ({"field": "row.order_no", "op": "eq", "value": "000005"}, {"Kunde 5"}),
+        ({"all": [{"row.status": "open"}, {"row.order_no": {"startsWith": "00039"}}]}, {"Kunde 390", "Kunde 399"}),
+        ({"row.order_no": "000217", "document.name": "stock.jsonl"}, set()),
+        ({"row.customer": "Kunde 1", "row.order_no": "000002"}, set()),
+    ],
+)
+def test_a_search_is_narrowed_to_chunks_with_a_row_that_matches(house, where, expected, semantic):
+    hits = find(house, "order status open Kunde", where, semantic=semantic)
+    lines = [line for hit in hits for line in hit.content.splitlines()]
+    assert {name for name in expected if not any(f"| {name} |" in line for line in lines)} == set()
+    assert bool(hits) is bool(expected)
+    assert len(hits) <= len(expected), "a chunk without such a row is shown"
+
+
+def test_a_record_is_found_by_its_fields(house):
+    (hit,) = find(house, "stock", {"row.sku": "A-7", "row.stock": {"lte": 7}})
+    assert '"A-7"' in hit.content
+    assert find(house, "stock", {"row.sku": "A-7", "row.stock": {"gt": 7}}) == []
+
+
+def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
+    where = parse({"where": {"row.status": "open"}}, INVALID)
+    listed = house.call(documents.list_page(house.db, house.scope, where))
+    assert {row.name for row in listed.items} == {"orders.csv", "stock.jsonl"}
+    fields = facets.fields(["row.status", "document.name"], INVALID, where="facets")
+    everything = parse({}, INVALID)
+    counts = house.call(facets.count(house.db, house.scope, everything, fields))
+    assert [(count.value, count.documents) for count in counts["row.status"]] == [
+        ("open", 133 + 50),
+        ("shipped", 134),
+        ("returned", 133),
+    ]
+    few = parse({"where": {"row.amount_eur": {"lte": 10}}}, INVALID)
+    counts = house.call(facets.count(house.db, house.scope, few, fields))
+    assert sum(count.documents for count in counts["row.status"]) == 9
+
+
+def test_a_file_sent_again_is_not_embedded_again(house):
+    before = house.db.row("select count(*) as n from embeddings")
+    house.file("orders.csv", (CSV + "\nKunde 401;000401;open;1,00").encode())
+    house.work()
+    after = house.db.row("select count(*) as n from embeddings")
+    assert after["n"] - before["n"] <= 1
+    assert find(house, "Kunde 401", {"row.order_no": "000401"})

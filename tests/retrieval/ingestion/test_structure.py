@@ -1,0 +1,107 @@
+"""Tables and records of a text: whole rows in chunks, headers before them, fields typed by column."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retrieval.ingestion.chunking import row_values, structure, titles
+from retrieval.ingestion.chunking.titles import embedded_text
+from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ports import Parsed
+
+TOKENIZER = tokenizer_for("LOCAL", MINILM)
+NAMES = ("customer", "order_no", "status", "amount_eur")
+
+
+def orders(count: int) -> list[tuple[str, ...]]:
+    states = ("open", "shipped", "returned")
+    return [(f"Kunde {n}", f"{n:06d}", states[n % 3], f"{n},{n % 100:02d}") for n in range(1, count + 1)]
+
+
+def table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(cells) + " |" for cells in (names, ("---",) * len(names), *rows)]
+    return "\n".join(lines)
+
+
+def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -> titles.Cut:
+    parsed = Parsed(text, "Orders of this year", (), {"mimeType": media_type})
+    return titles.split(parsed, TOKENIZER, size, overlap, 254)
+
+
+def test_each_chunk_of_a_long_table_embeds_the_header_before_whole_rows() -> None:
+    text = f"Some words before.\n\n{table(NAMES, orders(400))}\n\nSome words after."
+    made = cut(text)
+    rows = set(text.splitlines())
+    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in made.chunks)
+    assert all(line in rows for chunk in made.chunks for line in chunk.text.splitlines())
+    assert {chunk.header for chunk in made.chunks if chunk.rows} == {"customer | order_no | status | amount_eur"}
+    assert embedded_text("", made.chunks[0].header, made.chunks[0].text) == made.chunks[0].text, "it has the header"
+    embedded = [embedded_text(made.title, chunk.header, chunk.text) for chunk in made.chunks]
+    assert max(len(spans) for spans in TOKENIZER.spans(embedded)) <= 254
+    assert sum(len(chunk.rows) for chunk in made.chunks) == 400, "a row is torn, lost or repeated"
+
+
+RECORDS = [{"id": n, "name": f"Item {n}", "note": "word " * (n % 20), "at": {"city": "Bergen"}} for n in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type"),
+    [
+        (json.dumps(RECORDS), "application/json"),
+        (json.dumps(RECORDS, indent=2), "application/json"),
+        (json.dumps({"title": "All", "data": {"items": RECORDS}}, indent=1), "application/json"),
+        ("\n".join(map(json.dumps, RECORDS)), "application/x-ndjson"),
+    ],
+    ids=["one line", "indented", "within objects", "lines"],
+)
+@pytest.mark.parametrize(("size", "overlap"), [(1000, 200), (100, 20)])
+def test_no_record_that_fits_a_chunk_is_torn(text: str, media_type: str, size: int, overlap: int) -> None:
+    ids = [row["id"] for chunk in cut(text, media_type, size, overlap).chunks for row in chunk.rows]
+    assert ids == list(range(100)), "a record stands in two chunks, or in none"
+
+
+def test_a_row_longer_than_a_chunk_is_cut_and_found_in_each_of_its_parts() -> None:
+    text = table(("id", "story"), [("1", "once upon a time " * 200), ("2", "short")])
+    chunks = cut(text).chunks
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+    assert all(any(row["id"] == 1 for row in chunk.rows) for chunk in chunks[1:-1])
+
+
+def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
+    (found,) = structure.find("| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |").tables
+    assert found.header == "Cups\nTeam | Wins"
+    assert found.values == [{"team": "Blues", "wins": 1}, {"team": "Flyers", "wins": 2}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["3,01", "1.234,50", ""], [3.01, 1234.5, None]),
+        (["3.01", "1,234.50", "-2"], [3.01, 1234.5, -2]),
+        (["1,234", "12,345"], [1234, 12345]),
+        (["€ 1.000,00", "€ 2,50"], [1000.0, 2.5]),
+        (["12.5%", "7%"], [12.5, 7]),
+        (["(1,200.50)", "3"], [-1200.5, 3]),
+        (["000217", "000218"], ["000217", "000218"]),
+        (["12", "n/a"], ["12", "n/a"]),
+        (["2026-01-02", "2026-01-03"], ["2026-01-02", "2026-01-03"]),
+        (["+1-539-402-0259"], ["+1-539-402-0259"]),
+        (["10", "0"], [10, 0]),
+        (["9" * 400, "1"], ["9" * 400, "1"]),
+        (["9" * 25], [1e25]),
+    ],
+)
+def test_a_column_is_typed_by_all_of_its_cells(cells: list[str], values: list[object]) -> None:
+    rows = row_values.typed(["Amount (EUR)"], [[cell] for cell in cells])
+    assert [row.get("amount_eur") for row in rows] == values
+
+
+def test_columns_without_a_name_or_with_the_same_one_keep_apart() -> None:
+    assert row_values.typed(["A", "", "a"], [["x", "y", "z"]]) == [{"a": "x", "column_2": "y", "a_2": "z"}]
+
+
+def test_fields_within_a_record_are_named_by_their_path() -> None:
+    record = {"Id": 7, "at": {"City": "Bergen", "pos": {"x": 1.5}}, "tags": ["a", "b"], "none": None, "rows": [{}]}
+    assert row_values.flattened(record) == {"id": 7, "at.city": "Bergen", "at.pos.x": 1.5, "tags": ["a", "b"]}
