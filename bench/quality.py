@@ -2,7 +2,8 @@
 
     .venv/bin/python bench/quality.py [--model all-MiniLM-L6-v2] [--only cranfield]
 
-A collection is a folder in ../shared/data with `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text) and
+A collection is a folder in ../shared/data: `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
+precision among the best five chunks, by the rule of its README), or one with `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text) and
 `qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl` (text, doc, spans). Texts are cut,
 embedded and indexed as the service does it, in an embedded PostgreSQL of this run; vectors are kept in bench/results.
 Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans: the share of the answers' characters
@@ -28,6 +29,7 @@ sys.path.insert(0, str(PROJECT))
 
 from bench.cranfield import _ndcg  # noqa: E402
 from bench.longdocs import ports  # noqa: E402
+from connectors.parsers.detect import plain  # noqa: E402
 from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
 from local import postgres  # noqa: E402
 from retrieval import ids  # noqa: E402
@@ -79,6 +81,10 @@ class Collection:
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
         judged = (folder / "qrels.tsv").exists()
+        self.cited = (folder / "corpus").is_dir()
+        if self.cited:
+            self._read_cited(folder)
+            return
         self.documents = _lines(folder / ("corpus.jsonl" if judged else "documents.jsonl"))
         self.questions = _lines(folder / ("queries.jsonl" if judged else "questions.jsonl"))
         self.grades: dict[str, dict[str, int]] = {}
@@ -88,7 +94,26 @@ class Collection:
                     self.grades.setdefault(row[0], {})[row[1]] = int(row[-1])
             self.questions = [question for question in self.questions if question["id"] in self.grades]
 
+    def _read_cited(self, folder: Path) -> None:
+        files = sorted((folder / "corpus").iterdir())
+        texts = [file.read_text() for file in files]
+        rows = zip(files, texts, strict=True)
+        self.documents = [
+            {"id": file.name, "text": text, "title": "", "heading": plain.first_heading(text)} for file, text in rows
+        ]
+        self.questions = [{**row, "text": row["question"]} for row in _lines(folder / "questions.jsonl")]
+        self.grades = {}
+
+    def _cited_value(self, question: dict[str, Any], hits: list[Any]) -> float:
+        cited = {name.rpartition("/")[2] for name in question["ground_truth_citations"]}
+        names = {hit.external_id for hit in hits[:TOP]}
+        answerable = sum(bool(row["ground_truth_citations"]) for row in self.questions)
+        recall = len(names & cited) / len(cited) * len(self.questions) / answerable if cited else 0.0
+        return 0.7 * recall + 0.3 * len(names & cited) / max(len(names), 1)
+
     def value(self, question: dict[str, Any], hits: list[Any]) -> float:
+        if self.cited:
+            return self._cited_value(question, hits)
         if self.grades:
             grades = self.grades[question["id"]]
             names = dict.fromkeys(hit.external_id for hit in hits)
@@ -122,7 +147,7 @@ class Shelf:
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
-                made = titles.split(Parsed(text), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens)
+                made = titles.split(Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens)
                 cut += [
                     (row["id"], chunk, embedded_text(made.title, chunk.header, chunk.text)) for chunk in made.chunks
                 ]

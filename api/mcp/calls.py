@@ -166,7 +166,8 @@ def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
     page = "" if chunk["page"] is None else f"page {chunk['page']}, "
     span = f"{page}characters {chunk['start']} to {chunk['end']}"
     heading = f"{number}. {single_line(document['name'])} ({document['id']}, {span}, score {hit['score']:.3f})"
-    content = fence.around(hit.get("context", hit)["content"])
+    context = hit.get("context", hit)
+    content = fence.around(with_header(context.get("header", ""), context["content"]))
     return "\n".join([heading, content, hit["url"]] if "url" in hit else [heading, content])
 
 

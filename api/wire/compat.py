@@ -195,7 +195,7 @@ class DifyRecord(Struct):
 
     @classmethod
     def of(cls, found: SearchResult) -> DifyRecord:
-        return cls(found.content, found.score, found.document.name, {**found.metadata})
+        return cls(found.passage, found.score, found.document.name, {**found.metadata})
 
 
 class DifyAnswer(Answer, kw_only=True):
@@ -307,7 +307,7 @@ class VectorStoreResult(Struct):
             filename=best.document.name,
             score=best.score,
             attributes={name: value for name, value in own.items() if isinstance(value, str | int | float)},
-            content=[VectorStoreContent(one.content) for one in chunks],
+            content=[VectorStoreContent(chunk.passage) for chunk in chunks],
         )
 
 

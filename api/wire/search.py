@@ -14,6 +14,7 @@ from api.wire.ingest import NamespaceId
 from retrieval import filters
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
+from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.search.contexts import Unit
 from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
 from retrieval.search.search import Hit, Query
@@ -225,6 +226,11 @@ class ResultContext(Struct):
         return cls(context.content, context.start, context.end, header)
 
 
+def with_header(header: str, rows: str) -> str:
+    """Rows of a table below its column names, unless these are among them."""
+    return embedded_text("", header, rows)
+
+
 class SearchResult(Struct, rename="camel"):
     """A piece of a document that matches."""
 
@@ -246,6 +252,12 @@ class SearchResult(Struct, rename="camel"):
     context: ResultContext | UnsetType = UNSET
     namespace_id: Annotated[str, Meta(description="Where it lies, if `namespaceIds` were sent.")] | UnsetType = UNSET
     more: list[SearchResult] | UnsetType = UNSET
+
+    @property
+    def passage(self) -> str:
+        """The content as shapes without a context show it: a table's column names before its rows."""
+        header = UNSET if self.context is UNSET else self.context.header
+        return self.content if header is UNSET else with_header(header, self.content)
 
     @classmethod
     def of(cls, hit: Hit, *, explain: bool = False) -> SearchResult:

@@ -162,8 +162,11 @@ def _card(who: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, 
         st.page_link("views/documents.py", label=label, query_params=place)
     else:
         st.markdown(label)
+    context = hit.get("context", {})
+    if header := context.get("header"):
+        st.caption(plain(header))
     st.html(f'<div class="hit">{excerpt(hit["content"], words)}</div>')
     st.caption(parts(hit))
-    if context := hit.get("context"):
+    if context and context["content"] != hit["content"]:
         with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
             st.text(context["content"])

@@ -672,12 +672,16 @@ class Explanation(Record):
 
 
 class ResultContext(Record):
-    """What surrounds a result: `parsed[start:end] == content`."""
+    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong
+    to. Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without
+    `expand`.
+    """
 
     content: str
     start: int
     end: int
-    _fields = frozenset(["content", "end", "start"])
+    header: str | None
+    _fields = frozenset(["content", "end", "header", "start"])
 
 
 class SearchTimings(Record):
@@ -1407,7 +1411,7 @@ class SiteCount(Record):
 
 
 class FacetCount(Record):
-    """A value of a field, and how many documents have it."""
+    """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
 
     value: str | float | bool
     count: int
