@@ -3,11 +3,11 @@
     .venv/bin/python bench/quality.py [--model all-MiniLM-L6-v2] [--only cranfield]
 
 A collection is a folder in ../shared/data: `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
-precision among the best five chunks, by the rule of its README), or one with `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text) and
-`qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl` (text, doc, spans). Texts are cut,
-embedded and indexed as the service does it, in an embedded PostgreSQL of this run; vectors are kept in bench/results.
-Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans: the share of the answers' characters
-in the best five chunks.
+precision among the best five chunks, by the rule of its README), or one with `corpus.jsonl` (id, title, text),
+`queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl`
+(text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded PostgreSQL of this run;
+vectors are kept in bench/results. Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans: the
+share of the answers' characters in the best five chunks.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ class Shelf:
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
-                made = titles.split(Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens)
+                made = titles.split(
+                    Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens
+                )
                 cut += [
                     (row["id"], chunk, embedded_text(made.title, chunk.header, chunk.text)) for chunk in made.chunks
                 ]

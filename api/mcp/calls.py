@@ -7,6 +7,7 @@ from typing import Any
 
 from api.mcp.inner import Inner
 from api.mcp.text_results import Fence, single_line, single_line_json
+from api.wire.search import with_header
 from connectors import registry
 from retrieval.documents import stored_files
 from retrieval.errors import StepError

@@ -49,8 +49,8 @@ def _indented(text: str) -> str:
         empty = token in ("{", "[")
         depth += empty
         parts.append(token)
-        if token == ",":
+        if token == ",":  # noqa: S105 - punctuation
             parts.append("\n" + "  " * depth)
-        elif token == ":":
+        elif token == ":":  # noqa: S105 - punctuation
             parts.append(" ")
     return "".join(parts)
