@@ -189,7 +189,7 @@ class Call(Generic[B, Q]):
         place = Cursors(await self.services.cursor_secret.read()).read(self._listing(namespace_id), cursor)
         if place is None:
             about = cast("Operation", self.request.route_handler.opt["operation"])
-            message = "The cursor is not one that this listing gave; start again without it."
+            message = "The cursor has expired, or is not one that this listing gave; start again without it."
             raise ServiceError(about.invalid, message, field=field, reason="bad_cursor")
         return place
 
@@ -204,7 +204,8 @@ class Call(Generic[B, Q]):
         return part and replace(part, cursor=await self.place(part.cursor, namespace_id))
 
     def _listing(self, namespace_id: str) -> tuple[str, ...]:
-        return self.caller.organization, namespace_id, self.tenant, self.request.scope["path"]
+        viewer = "" if self.principal is None else f"u:{self.principal}"
+        return self.caller.organization, namespace_id, self.tenant, self.request.scope["path"], viewer
 
     async def make_tenant_known(self) -> None:
         """What the first ingestion of a tenant does."""

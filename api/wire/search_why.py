@@ -79,7 +79,10 @@ class WhyDocument(Struct, rename="camel"):
     name: str
     status: str
     visible_generation: (
-        Annotated[int, Meta(description="The version that searches see; null before there is one.")] | None
+        Annotated[
+            int, Meta(description="Which version of the document searches see, from 1; null before there is one.")
+        ]
+        | None
     )
 
 

@@ -31,7 +31,10 @@ WORDS = 64
 _DOCUMENT: LiteralString = """
     select d.id, d.name, d.status, d.error, d.active_generation, d.partition_id, (
         select count(*) from chunks c where c.document_id = d.id and c.generation = d.active_generation
-    ) as chunks
+    ) as chunks, (
+        select greatest(1, count(distinct m.generation)) from run_documents m
+        where m.document_id = d.id and m.generation <= d.active_generation
+    ) as version
     from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
@@ -143,7 +146,7 @@ def explain(
         document_id=row["id"],
         name=row["name"],
         status=row["status"],
-        generation=row["active_generation"] or None,
+        generation=row["version"] if row["active_generation"] else None,
         shown=shown,
         rank=place,
         score=hits[place - 1].score if shown and place else best.score if best else None,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 from typing import Any
 
 import pytest
 
 from api.app import HANDLERS
 from api.openapi.document import document
+from retrieval.security import server_secrets
 from tests.api.support import assert_error
 
 DOCUMENT = document(HANDLERS)
@@ -101,6 +103,18 @@ def old_form(org, space: str, place: str) -> str:
     return base64.urlsafe_b64encode(mark + place.encode()).decode().rstrip("=")
 
 
+def former(org, place, space: str, doc: str) -> str:
+    """The cursor that the version before gave for a place: signed, and not encrypted."""
+    path = place[0].replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
+    named = "" if path in {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/webhooks", "/v1/namespaces"} else space
+    data = b"2026-11-25T00:00:00+00:00/doc_1"
+    parts = [org.id.encode(), named.encode(), b"", path.encode(), data]
+    what = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    secret = server_secrets.server_secret(org.db, org.ring, "cursors")
+    mark = hmac.digest(secret, what, hashlib.sha256)[:16]
+    return base64.urlsafe_b64encode(mark + data).decode().rstrip("=")
+
+
 @pytest.mark.parametrize(("path", "method"), LISTINGS)
 def test_what_no_listing_gave_is_refused(path, method, org, filled):
     space, doc = filled
@@ -110,6 +124,7 @@ def test_what_no_listing_gave_is_refused(path, method, org, filled):
     mine = real.pop(path)
     forged = [
         *filter(None, real.values()),
+        former(org, (path, method), space, doc),
         *(old_form(org, space, place) for place in ("5", "9" * 400, "999999999999999999999:x", "x/y", "a:b:c", "\x00")),
         "x",
         "A" * 40,
@@ -140,3 +155,30 @@ def test_a_cursor_of_another_tenant_organization_and_namespace_is_refused(org, o
     for client, where, tenant in ((other, theirs, None), (org, elsewhere, None), (org, space, "t1")):
         answer = listing_of(client, ("/v1/documents", "post"), where, doc, cursor, tenant)
         assert_error(answer, 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.parametrize(("path", "method"), LISTINGS)
+def test_a_cursor_tells_nothing_of_its_place(path, method, org, filled):
+    """Places of runs and chunks are numbers that the whole installation shares."""
+    space, doc = filled
+    cursor = listing_of(org, (path, method), space, doc, None).json()["data"].get("nextCursor")
+    if cursor is not None:
+        content = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        assert len(content) % 32 == 16, "neither does its length"
+        assert not any(part in content for part in (b"2026", b"doc_", b"ijr_", b"ns_", b"key_"))
+
+
+def test_a_cursor_is_of_who_was_given_it(org, filled):
+    space, _ = filled
+    body = {"namespaceId": space, "filterConfig": {}, "pagination": {"pageSize": 1}}
+    users = ("", "ada", "bob")
+    headers = {user: {"X-On-Behalf-Of": user} if user else {} for user in users}
+    given = {
+        user: org.client.post("/v1/documents", json=body, headers=headers[user]).json()["data"]["nextCursor"]
+        for user in users
+    }
+    for user in users:
+        for whose, cursor in given.items():
+            page = {**body, "pagination": {"pageSize": 1, "cursor": cursor}}
+            answer = org.client.post("/v1/documents", json=page, headers=headers[user])
+            assert answer.status_code == (200 if user == whose else 400), (user, whose)
