@@ -351,12 +351,20 @@ def _refuse_undiscovered(connection: Connection[Row], batch_id: str, error: str)
         refuse(connection, row["id"], error)
 
 
+_DELETED: LiteralString = "not exists (select from documents k where k.id = d.document_id and k.deleted_at is null)"
+
+
 def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, str | None]], *, status: str) -> None:
-    """End these (job run, document, error) without success. Garbage collection deletes their output; raw files stay."""
+    """End these (job run, document, error) without success. Garbage collection deletes their output; raw files stay.
+
+    A document that was deleted meanwhile is cancelled, whatever its work failed of.
+    """
     connection.execute(
         """
         with closed as (
-            update run_documents d set status = %(status)s, error = w.error
+            update run_documents d
+            set status = case when DELETED then 'CANCELLED' else %(status)s end,
+                error = case when DELETED then null else w.error end
             from unnest(%(runs)s::text[], %(documents)s::text[], %(errors)s::text[]) as w (run, document, error)
             where d.job_run_id = w.run and d.document_id = w.document and d.status in ('QUEUED', 'PROCESSING')
             returning d.job_run_id, d.document_id, d.error, d.generation, d.partition_id
@@ -369,7 +377,7 @@ def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, 
         )
         update documents d set status = %(status)s, error = closed.error, updated_at = now()
         from closed where d.id = closed.document_id and d.job_run_id = closed.job_run_id
-        """,
+        """.replace("DELETED", _DELETED),
         {
             "status": status,
             "runs": [run for run, _, _ in ends],

@@ -1,0 +1,39 @@
+"""A document that is deleted while its run is at work ends as cancelled, with no advice to bring it back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.flows.configured import STEPS, Configured
+
+
+@pytest.fixture
+def house(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    return Configured(db)
+
+
+@pytest.mark.parametrize("step", [step.__name__ for step in STEPS])
+@pytest.mark.parametrize("kind", ["text", "file"])
+def test_a_document_that_is_deleted_and_cleared_before_a_step_is_cancelled(house, step, kind):
+    runs = []
+    for name in ("gone", "stays"):
+        content = f"The {name} one speaks of seals and of tides, at some length."
+        accepted = house.text(content, name) if kind == "text" else house.file(f"{name}.txt", content.encode())
+        runs.append(accepted.job_run_id)
+    (gone,) = house.db.rows("select document_id as id from run_documents where job_run_id = %(run)s", {"run": runs[0]})
+
+    def before(name):
+        if name == step:
+            house.delete(gone["id"])
+            house.sweep()
+
+    house.work(before=before)
+    entries = house.db.rows(
+        "select d.status, d.error from run_documents d join job_runs r on r.id = d.job_run_id"
+        " where d.job_run_id = any(%(runs)s) order by r.number",
+        {"runs": runs},
+    )
+    assert [tuple(entry.values()) for entry in entries] == [("CANCELLED", None), ("SUCCESS", None)]
+    assert [house.run(run).outcome for run in runs] == ["CANCELLED", "SUCCEEDED"]
