@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from api.wire.common import Timestamp
 from retrieval.documents.documents import DocumentRow
@@ -30,6 +31,9 @@ class DocumentProperties(Struct, rename="camel"):
     url: str | None = None
     path: str | None = None
     owner: str | None = None
+    notice: Annotated[
+        str | None, Meta(description="What else the file holds that was not read, such as pictures; null if nothing.")
+    ] = None
 
     @classmethod
     def of(cls, row: DocumentRow) -> DocumentProperties:

@@ -4916,6 +4916,11 @@ export interface components {
              * @default null
              */
             owner?: string | null;
+            /**
+             * @description What else the file holds that was not read, such as pictures; null if nothing.
+             * @default null
+             */
+            notice?: string | null;
         };
         /**
          * EmbeddingConfig

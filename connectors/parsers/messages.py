@@ -92,7 +92,7 @@ class Reply(msgspec.Struct, frozen=True):
     `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
     whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
     next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
-    `picture`: a page that was drawn, as PNG.
+    `picture`: a page that was drawn, as PNG. `listing`: the text is no more than the list of the members.
     """
 
     refusal: str = ""
@@ -110,6 +110,7 @@ class Reply(msgspec.Struct, frozen=True):
     following: int = 0
     landlock: int = 0
     picture: bytes = b""
+    listing: bool = False
 
 
 def frame(message: Task | Reply) -> bytes:

@@ -130,4 +130,4 @@ def _with_local_file(
         raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
         parsed = parser.parse(raw, item.ocr)
         unpack.refuse_too_many(db, item, parsed.members)
-        return parsed, unpack.store(item, parsed.members, lease.scope, files)
+        return parsed, unpack.store(item, parsed, lease.scope, files)

@@ -18,7 +18,7 @@ from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
-from retrieval.ports import FileStore, Member, Scope
+from retrieval.ports import FileStore, Member, Parsed, Scope
 from retrieval.principals import Viewer
 
 DEPTH = 3
@@ -42,13 +42,17 @@ class Stored:
     digest: bytes = b""
 
 
-def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore) -> list[Stored]:
-    """Put the members beside the file that held them. Skippable if they are nested too deeply."""
-    if not members:
-        return []
-    if int(item.properties.get(LEVEL, 0)) >= DEPTH:
-        raise Skippable(f"Archives are opened up to {DEPTH} levels deep; this one is deeper. Upload it separately.")
-    return [_stored(number, member, item, scope, files) for number, member in enumerate(members)]
+def store(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[Stored]:
+    """Put the members beside the file that held them.
+
+    Of a file that is nested too deeply they are left out, each with the reason. Skippable if it has no text besides.
+    """
+    if parsed.members and int(item.properties.get(LEVEL, 0)) >= DEPTH:
+        reason = f"Archives are opened up to {DEPTH} levels deep; this one is deeper. Upload it separately."
+        if parsed.is_listing:
+            raise Skippable(reason)
+        return [Stored(replace(member, reason=member.reason or reason)) for member in parsed.members]
+    return [_stored(number, member, item, scope, files) for number, member in enumerate(parsed.members)]
 
 
 def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:

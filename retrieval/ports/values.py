@@ -98,6 +98,8 @@ class Parsed:
     properties: Mapping[str, str | int] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
     """Files that were packed into this one: to become documents of their own."""
+    is_listing: bool = False
+    """`text` is no more than the list of the members, as of an archive."""
 
 
 @dataclass(frozen=True, slots=True)

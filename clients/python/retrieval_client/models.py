@@ -1337,6 +1337,7 @@ class DocumentProperties(Record):
     url: str | None
     path: str | None
     owner: str | None
+    notice: str | None
     _fields = frozenset(
         [
             "author",
@@ -1347,6 +1348,7 @@ class DocumentProperties(Record):
             "language",
             "mimeType",
             "modifiedAt",
+            "notice",
             "owner",
             "pageCount",
             "path",

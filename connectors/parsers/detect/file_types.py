@@ -51,6 +51,10 @@ DOC = Kind("DOC", "application/msword", ("doc",))
 PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
 XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
 MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
+ICS = Kind("iCalendar", "text/calendar", ("ics",), text=True)
+VCF = Kind("vCard", "text/vcard", ("vcf",), text=True)
+TNEF = Kind("winmail.dat", "application/ms-tnef", ("tnef",))
+SIGNED = Kind("P7M", "application/pkcs7-mime", ("p7m",))
 IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
 ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
@@ -77,6 +81,10 @@ KINDS = (
     PLAIN,
     EML,
     MSG,
+    TNEF,
+    SIGNED,
+    ICS,
+    VCF,
     EPUB,
     IMAGE,
     ZIP,
@@ -91,6 +99,7 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PK\x03\x04", ZIP),
     (b"PK\x05\x06", ZIP),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", COMPOUND),
+    (b"\x78\x9f\x3e\x22", TNEF),
     (b"\x89PNG\r\n\x1a\n", IMAGE),
     (b"\xff\xd8\xff", IMAGE),
     (b"II*\x00", IMAGE),
@@ -101,7 +110,17 @@ _OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
 _HTML_START = re.compile(
     r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
-_MAIL_START = re.compile(rb"(?:Received|Return-Path|Delivered-To|MIME-Version): ")
+_SIGNED_START = re.compile(
+    rb"\x30.{1,12}?\x06[\x09\x0b]\x2a\x86\x48\x86\xf7\x0d\x01(?:\x07[\x01-\x06]|\x09\x10\x01)"
+    rb"|-----BEGIN (?:PKCS7|CMS)-----",
+    re.DOTALL,
+)
+"""The first bytes of a CMS message (RFC 5652): its type, after a length or two."""
+_PGP_START = b"-----BEGIN PGP MESSAGE-----"
+_MAIL_START = re.compile(
+    rb"(?:Received|Return-Path|Delivered-To|MIME-Version): |Content-Type: multipart/"
+    rb"|(?:[A-Za-z][A-Za-z0-9-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){1,60}?MIME-Version: 1\.0\b"
+)
 
 
 def told(head: bytes, name: str, media_type: str) -> Kind:
@@ -110,6 +129,10 @@ def told(head: bytes, name: str, media_type: str) -> Kind:
     for magic, kind in _MAGIC:
         if head.startswith(magic) or (kind in (PDF, RTF) and start.startswith(magic)):
             return kind
+    if _SIGNED_START.match(head):
+        return SIGNED
+    if start.startswith(_PGP_START):
+        raise Skippable("The file is encrypted (PGP). Decrypt it and upload that.")
     if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
         return IMAGE
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":

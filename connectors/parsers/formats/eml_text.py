@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import email
 import re
 from collections.abc import Callable, Iterator
 from email.message import Message
 
-from connectors.parsers.formats import eml, eml_repair
+from connectors.parsers.formats import calendars, eml_repair
+from connectors.parsers.formats.containers import mail
+from connectors.parsers.formats.containers.mail import Mail, Role
 
 _SHOWN = {"subject": "Subject", "from": "From", "to": "To", "cc": "CC", "date": "Date"}
 _EXCUSE = 300
@@ -15,39 +16,52 @@ _EXCUSE = 300
 _LONGER = 4
 
 
-def of(data: bytes, page: Callable[[str], str], *, whole: bool) -> str:
+def of(opened: Mail, page: Callable[[str], str], *, whole: bool) -> str:
     """As Markdown. `page`: of HTML. `whole`: with the messages that are attached to it."""
-    return _message(email.message_from_bytes(data), page, whole=whole, depth=0)
+    return _message(opened, opened.message, page, whole=whole, depth=0)
 
 
-def _message(message: Message, page: Callable[[str], str], *, whole: bool, depth: int) -> str:
+def _message(opened: Mail, message: Message, page: Callable[[str], str], *, whole: bool, depth: int) -> str:
     headers = {name.lower(): eml_repair.header(value) for name, value in reversed(list(message.raw_items()))}
     lines = [f"**{label}**: {headers[name]}" for name, label in _SHOWN.items() if headers.get(name)]
-    bodies = [part.strip("\n") for part in _bodies(message, page, whole, depth) if part.strip()]
+    found = _bodies(opened, message, page, whole=whole, within="", depth=depth)
+    bodies = [part.strip("\n") for part in found if part.strip()]
     return "\n\n".join(["\n".join(lines), *bodies]) + "\n"
 
 
-def _bodies(part: Message, page: Callable[[str], str], whole: bool, depth: int) -> Iterator[str]:  # noqa: FBT001
+def _bodies(
+    opened: Mail, part: Message, page: Callable[[str], str], *, whole: bool, within: str, depth: int
+) -> Iterator[str]:
     kind, payload = part.get_content_type(), part.get_payload()
-    if depth > eml.DEEPEST:
+    if depth > mail.DEEPEST or part in opened.errors:
         return
     if kind == "message/rfc822" and depth:
         if whole and isinstance(payload, list) and payload and isinstance(payload[0], Message):
-            yield _message(payload[0], page, whole=whole, depth=depth + 1)
-    elif isinstance(payload, list):
+            yield _message(opened, payload[0], page, whole=whole, depth=depth + 1)
+    elif kind.startswith("multipart/") and isinstance(payload, list):
         inner = [one for one in payload if isinstance(one, Message)]
-        found = ["\n\n".join(_bodies(one, page, whole, depth + 1)) for one in inner]
-        yield from [_chosen(inner, found)] if kind == "multipart/alternative" else found
-    elif kind.startswith("text/") and not (depth and eml.attached(part)):
-        text = eml_repair.text(part)
-        yield from [page(text)] if kind == "text/html" else [text] if kind in ("text/plain", "text/markdown") else []
+        texts = ["\n\n".join(_bodies(opened, one, page, whole=whole, within=kind, depth=depth + 1)) for one in inner]
+        yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
+    elif mail.role(part, within, depth) is Role.TEXT:
+        yield _rendered(kind, mail.text_of(part), page)
 
 
-def _chosen(parts: list[Message], texts: list[str]) -> str:
-    """Of versions of one text the plain one, unless it says next to nothing beside the others."""
-    plain = next((text for part, text in zip(parts, texts, strict=True) if _is_plain(part) and text.strip()), "")
-    longest = max(texts, key=len, default="")
-    return longest if not plain or (len(plain) < _EXCUSE and len(longest) > _LONGER * len(plain)) else plain
+def _rendered(kind: str, text: str, page: Callable[[str], str]) -> str:
+    if kind == "text/html":
+        return page(text)
+    if kind == "text/calendar":
+        return calendars.read(text)
+    return re.sub(r"<[^>\n]{1,60}>", "", text) if kind in ("text/enriched", "text/richtext") else text
+
+
+def _chosen(parts: list[Message], texts: list[str]) -> list[str]:
+    """Of versions of one text the plain one, unless it says next to nothing beside the others; and the invitations."""
+    invitations = [text for part, text in zip(parts, texts, strict=True) if part.get_content_type() == "text/calendar"]
+    versions = [one for one in zip(parts, texts, strict=True) if one[0].get_content_type() != "text/calendar"]
+    plain = next((text for part, text in versions if _is_plain(part) and text.strip()), "")
+    longest = max((text for _, text in versions), key=len, default="")
+    excuse = not plain or (len(plain) < _EXCUSE and len(longest) > _LONGER * len(plain))
+    return [longest if excuse else plain, *invitations]
 
 
 def _is_plain(part: Message) -> bool:

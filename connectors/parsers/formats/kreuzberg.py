@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import tempfile
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import kreuzberg
+import msgspec
 
 from connectors.parsers.detect import file_types, ole, plain
 from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.formats import archives as members
 from connectors.parsers.formats import (
+    calendars,
     docx_repair,
-    eml,
     eml_repair,
     eml_text,
     epub_repair,
     html_repair,
-    msg,
     office_notes,
     opendocument,
     pptx_repair,
     rtf_repair,
 )
-from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
+from connectors.parsers.formats.containers import ledger, mail, unpack
+from connectors.parsers.messages import ONLY_PICTURES, Reply, Task
 from connectors.parsers.pdf import images, page_ranges, pages, text_layer
 from connectors.parsers.text import json_text, properties, references, verbatim, xml
 from connectors.parsers.text.cleanup import headless, plain_cells, tidied, titled, without_prompts
@@ -37,6 +39,8 @@ _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
 _PICTURE = re.compile(rb"<p:pic[ >].*?</p:pic>", re.DOTALL)
 _TEXT_ONLY = "-text"
+_LISTED = (file_types.ZIP, file_types.SIGNED)
+"""Containers without a text of their own."""
 _SEPARATOR = re.compile(r'\A\s*"?sep=.?"?\n')
 """What Excel is told by a line of its own."""
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
@@ -60,12 +64,26 @@ def read(task: Task) -> Reply:
     with path.open("rb") as file:
         kind = file_types.told(file.read(file_types.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
+    if kind is file_types.TNEF:
+        return _winmail(path, task)
+    try:
+        reply = _text(kind, path, task)
+    except NoText:
+        if kind is file_types.PDF and (reply := _members(kind, path, task)) and reply.members:
+            return reply
+        raise
+    return reply if kind in _LISTED else _with_members(kind, path, task, reply)
+
+
+def _text(kind: Kind, path: Path, task: Task) -> Reply:
+    if kind in _LISTED:
+        return _members(kind, path, task)
     return _without_library(kind, path, task) or _with_library(kind, path, task)
 
 
 def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
-    if kind is file_types.ZIP:
-        return _archive(path, task)
+    if kind in (file_types.ICS, file_types.VCF):
+        return _calendar(kind, path)
     if kind is file_types.IMAGE:
         return _image(path, ocr=task.ocr)
     if kind in (file_types.ODP, file_types.ODT):
@@ -91,11 +109,10 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
 
 def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
     """`window`: of a longer file, and so without text, perhaps."""
+    message = mail.opened(path.read_bytes()) if kind is file_types.EML else None
     result, letters = _mended(kind, path, task.media_type)
-    if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
-        raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
-    if kind is file_types.EML:
-        text = plain.storable(eml_text.of(path.read_bytes(), _of_html, whole=task.unpack is None))
+    if message is not None:
+        text = plain.storable(eml_text.of(message, _of_html, whole=task.unpack is None))
     else:
         text = tidied(references.restored(result.content + _furniture(result, kind)).translate(letters))
     if kind in (file_types.XLSX, file_types.XLS, file_types.ODS):
@@ -123,27 +140,51 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
         pictured=pictured,
         count=properties.page_count(result),
         pdf=kind is file_types.PDF,
-        members=_attachments(kind, path, task),
     )
 
 
-def _archive(path: Path, task: Task) -> Reply:
-    """An archive's own text is the list of what it holds."""
+def _members(kind: Kind, path: Path, task: Task) -> Reply:
+    """A container whose own text is the list of what it holds."""
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
-    folder = members.Folder(task.unpack)
-    members.unzip(path, folder)
-    known: dict[str, str | int] = {"mimeType": file_types.ZIP.media_type, "fileSize": path.stat().st_size}
-    text = members.listing(task.name, folder.members)
-    return Reply(text=text, title=plain.one_line(task.name), properties=known, members=tuple(folder.members))
+    parts = unpack.account(kind, path, task.name, task.unpack)
+    known: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
+    known |= {"notice": parts.notice()} if parts.notices else {}
+    text = ledger.listing(task.name, parts.members)
+    return Reply(
+        text=text, title=plain.one_line(task.name), properties=known, members=tuple(parts.members), listing=True
+    )
 
 
-def _attachments(kind: Kind, path: Path, task: Task) -> tuple[Packed, ...]:
-    if kind not in (file_types.EML, file_types.MSG) or task.unpack is None:
-        return ()
-    folder = members.Folder(task.unpack)
-    (eml.eml if kind is file_types.EML else msg.unpack)(path, folder)
-    return tuple(folder.members)
+def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
+    """The reply with the files that are packed into this one; once for a long PDF."""
+    if task.unpack is None or task.first:
+        return reply
+    parts = unpack.account(kind, path, task.name, task.unpack)
+    known = {**reply.properties, "notice": parts.notice()} if parts.notices else reply.properties
+    return msgspec.structs.replace(reply, members=tuple(parts.members), properties=known)
+
+
+def _winmail(path: Path, task: Task) -> Reply:
+    """Outlook's winmail.dat, read as the mail that it is."""
+    data = path.read_bytes()
+    place = Path(tempfile.mkdtemp()) / "raw"
+    message = Message()
+    message["Content-Type"] = file_types.TNEF.media_type
+    message["Content-Transfer-Encoding"] = "base64"
+    message.set_payload(base64.encodebytes(data).decode("ascii"))
+    place.write_bytes(message.as_bytes())
+    reply = _with_members(file_types.EML, place, task, _text(file_types.EML, place, task))
+    known = {**reply.properties, "mimeType": file_types.TNEF.media_type, "fileSize": len(data)}
+    return msgspec.structs.replace(reply, properties=known)
+
+
+def _calendar(kind: Kind, path: Path) -> Reply:
+    data = path.read_bytes()
+    text = calendars.read(plain.text_of(data))
+    if not any(map(str.isalnum, text)):
+        return verbatim.read(data, kind)
+    return Reply(text=text, properties={"mimeType": kind.media_type, "fileSize": len(data)})
 
 
 def _image(path: Path, *, ocr: bool) -> Reply:
@@ -158,14 +199,18 @@ def _image(path: Path, *, ocr: bool) -> Reply:
     return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
 
 
-def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
+class NoText(Skippable):
+    """The file could be read and holds no text of its own."""
+
+
+def _no_text(kind: Kind, *, ocr: bool) -> NoText:
     if kind is not file_types.PDF:
-        return Skippable("The file holds no text. Upload a file with text in it.")
+        return NoText("The file holds no text. Upload a file with text in it.")
     if ocr:
-        return Skippable(
+        return NoText(
             "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
         )
-    return Skippable(ONLY_PICTURES)
+    return NoText(ONLY_PICTURES)
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:

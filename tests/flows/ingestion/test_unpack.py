@@ -276,7 +276,7 @@ def test_a_damaged_and_a_locked_member_fail_alone(house):
     data[locked + 8] |= 1
     ended = ingest(house, "boat.zip", bytes(data))
     assert {name for name, (status, _, _) in ended.items() if status == "SUCCESS"} == {"boat.zip", "a.txt"}
-    assert "damaged in the archive" in ended["boat.zip/b.txt"][2]
+    assert "damaged in the file" in ended["boat.zip/b.txt"][2]
     assert "password" in ended["boat.zip/c.txt"][2]
 
 

@@ -1,0 +1,1 @@
+"""Files packed into files: one reader for each kind of container, one ledger for all."""

@@ -1,0 +1,182 @@
+"""The account of a container's parts: each becomes a file of its own, a reported failure or a line of the notice."""
+
+from __future__ import annotations
+
+import re
+import struct
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from connectors.parsers.detect import plain
+from connectors.parsers.messages import Packed, Unpack
+from retrieval.errors import Retryable, Skippable
+
+_PIECE = 1 << 20
+_LONGEST = 400
+_NAMED = 5
+"""Names in a notice; the others are counted."""
+_SPLIT = "Split it into smaller archives and upload those."
+DAMAGED = "It is damaged in the file that holds it, or packed in a way that cannot be read. Upload the file itself."
+LOCKED = "It is protected by a password. Pack it without one and upload that."
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+)
+"""Errors of reading a damaged part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a container.
+
+    Exactly one is set: `content`, which returns its bytes in pieces; `error`, why it cannot be had; or `notice`, the
+    kind of thing it is, in the plural, where it is no document: "pictures within the text".
+    """
+
+    name: str
+    media_type: str = ""
+    content: Callable[[], Iterable[bytes]] | None = None
+    error: str = ""
+    notice: str = ""
+
+
+class Ledger:
+    """Parts of one container, counted as they are found and as they are accounted for.
+
+    Files are written to the folder that `bounds` names, within its limits.
+    """
+
+    def __init__(self, bounds: Unpack) -> None:
+        self._bounds = bounds
+        self._paths: set[str] = set()
+        self._bytes = 0
+        self.found = 0
+        self.members: list[Packed] = []
+        self.notices: dict[str, list[str]] = {}
+
+    def take(self, parts: Iterable[Part]) -> None:
+        """Account for every part. Skippable if the container unfolds to too much.
+
+        A container that turns out to be damaged while it is listed keeps what was found until then, and reports that.
+        """
+        listed = iter(parts)
+        while True:
+            try:
+                part = next(listed, None)
+            except BROKEN:
+                part = Part("other parts", error=f"Not all parts of the file could be listed. {DAMAGED}")
+                listed = iter(())
+            if part is None:
+                break
+            self.found += 1
+            self._account(part)
+        self._check()
+
+    def notice(self) -> str:
+        """What is no document of its own and was not read, in sentences; "" if there is nothing of the kind."""
+        return " ".join(_counted(kind, names) for kind, names in self.notices.items())
+
+    def _account(self, part: Part) -> None:
+        if part.notice:
+            self.notices.setdefault(part.notice, []).append(plain.one_line(readable(part.name)))
+            return
+        if len(self.members) >= self._bounds.members:
+            raise Skippable(f"The file holds more than {self._bounds.members:,} files. {_SPLIT}")
+        path = self._unique(readable(part.name))
+        if part.content is None or part.error:
+            self.members.append(Packed(path, "", "", 0, part.error or DAMAGED))
+            return
+        try:
+            self.members.append(self._written(path, part.media_type, part.content()))
+        except BROKEN:
+            self.members.append(Packed(path, "", "", 0, DAMAGED))
+
+    def _written(self, path: str, media_type: str, pieces: Iterable[bytes]) -> Packed:
+        place = Path(self._bounds.folder) / str(len(self.members))
+        size = 0
+        with _disk(), place.open("wb") as file:
+            for piece in _readable_only(pieces):
+                size += len(piece)
+                self._bytes += len(piece)
+                if self._bytes > self._bounds.bytes:
+                    most = self._bounds.bytes // 2**20
+                    raise Skippable(f"The file unfolds to more than {most:,} MB, which is not read. {_SPLIT}")
+                if size > self._bounds.member_bytes:
+                    reason = f"The file is larger than {self._bounds.member_bytes // 2**20:,} MB; split it."
+                    return Packed(path, str(place), media_type, size, reason)
+                file.write(piece)
+        return Packed(path, str(place), media_type, size)
+
+    def _check(self) -> None:
+        """Every part that was found is taken, reported or noted: none is lost on the way."""
+        noted = sum(map(len, self.notices.values()))
+        if self.found != len(self.members) + noted:
+            raise RuntimeError(f"{self.found} parts found, {len(self.members)} taken or reported, {noted} noted")
+
+    def _unique(self, path: str) -> str:
+        stem, ending = str(PurePosixPath(path).with_suffix("")), PurePosixPath(path).suffix
+        number, chosen = 1, path
+        while chosen in self._paths:
+            number += 1
+            chosen = f"{stem} ({number}){ending}"
+        self._paths.add(chosen)
+        return chosen
+
+
+class _Unreadable(ValueError):
+    """The container failed while one of its parts was read: no trouble of the disk."""
+
+
+def _readable_only(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except BROKEN as error:
+        raise _Unreadable from error
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """That a part cannot be written is the machine's trouble, never the container's."""
+    try:
+        yield
+    except OSError as error:
+        raise Retryable("What is packed into the file could not be written to the worker's disk.") from error
+
+
+def readable(path: str) -> str:
+    """A path that can be shown and stored: no controls, no way out, of bounded length."""
+    clean = unicodedata.normalize("NFC", plain.storable(path)).replace("\\", "/")
+    parts = [re.sub("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "", part).strip() for part in clean.split("/")]
+    joined = "/".join(part for part in parts if part not in ("", ".", ".."))
+    return joined[-_LONGEST:] or "unnamed"
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """The rest of an open file, piece by piece."""
+    while piece := file.read(_PIECE):
+        yield piece
+
+
+def listing(name: str, members: Iterable[Packed]) -> str:
+    """The files that a container holds, as the text of a container that has none of its own."""
+    lines = [f"- {member.path}" for member in members if not member.reason]
+    return "\n".join([f"# Files in {plain.one_line(name)}", "", *lines, ""])
+
+
+def _counted(kind: str, names: list[str]) -> str:
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    return f"Not read: {kind} ({len(names):,}): {shown}."

@@ -1,0 +1,262 @@
+"""The parts of an e-mail: its text, the files that are attached to it, and what cannot be read."""
+
+from __future__ import annotations
+
+import email
+import mimetypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from email.message import EmailMessage, Message
+from enum import Enum, auto
+
+from connectors.parsers.formats import eml_repair
+from connectors.parsers.formats.containers import cms, tnef
+from connectors.parsers.formats.containers.ledger import Part
+from retrieval.errors import Skippable
+
+DEEPEST = 50
+_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
+_WITHOUT_WORDS = frozenset({"text/css", "text/javascript", "application/javascript", "application/applefile"})
+_CMS = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+_TNEF = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
+_SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/enriched", "text/richtext", "text/calendar"})
+_MESSAGES = frozenset({"message/rfc822", "message/global"})
+_REPORTS = frozenset(
+    {"message/delivery-status", "message/disposition-notification", "message/feedback-report", "text/rfc822-headers"}
+)
+_REFERENCE = "The mail holds only a reference to it, no content. Upload the file itself."
+_FRAGMENT = "It is a fragment of a message that was sent in several mails. Save the whole message and upload that."
+_TOO_DEEP = f"The mail is nested more than {DEEPEST} levels deep; what lies deeper was not read. Upload it separately."
+_PGP = (
+    "It is encrypted (PGP), and the service has no key to it. Decrypt it in the mail program, save it and upload that."
+)
+_BROKEN_OFF = "The file winmail.dat is damaged: what follows in it could not be read. Ask for the files themselves."
+_DECORATION_BYTES = 10_000
+"""A picture up to this size that is not marked as an attachment is taken for a logo or a tracking pixel."""
+_PICTURES = "pictures within the text"
+_EMPTY = "empty attachments"
+_PGP_BLOCK = re.compile(r"^-----BEGIN PGP MESSAGE-----$.*?(?:^-----END PGP MESSAGE-----$|\Z)", re.DOTALL | re.MULTILINE)
+_UU_BLOCK = re.compile(r"^begin [0-7]{3,4} (\S[^\n]*)\n((?:[ -`]{1,62}\n)+)end$", re.MULTILINE)
+_FIELD = re.compile(rb"^[A-Za-z][A-Za-z0-9-]{0,60}:[ \t]")
+
+
+def is_message(content: bytes) -> bool:
+    """Tell if signed content is a part of a mail, with headers, rather than a file."""
+    return bool(_FIELD.match(content))
+
+
+class Role(Enum):
+    """The use of a part within its message."""
+
+    TEXT = auto()
+    """Words that a reader sees in the message itself."""
+    FILE = auto()
+    MESSAGE = auto()
+    """Another message, attached whole."""
+    PICTURE = auto()
+    """One that decorates the text."""
+    MACHINE = auto()
+    """Read by programs only: signatures, styles, other versions of the text."""
+
+
+@dataclass(slots=True)
+class Mail:
+    """A message whose wrappers are opened: signed content and winmail.dat stand in the tree as what they hold.
+
+    `errors`: reasons of the parts that cannot be read.
+    """
+
+    message: Message
+    errors: dict[Message, str] = field(default_factory=dict)
+
+
+def opened(data: bytes) -> Mail:
+    """The message with its wrappers opened. Skippable if all of it is encrypted."""
+    mail = Mail(email.message_from_bytes(data))
+    _open(mail, mail.message, 0)
+    if reason := mail.errors.get(mail.message):
+        raise Skippable(reason.replace("It is", "The message is", 1))
+    return mail
+
+
+def _open(mail: Mail, part: Message, depth: int) -> None:
+    kind = part.get_content_type()
+    if depth > DEEPEST:
+        return
+    if kind == "multipart/encrypted":
+        mail.errors[part] = _PGP
+    elif kind == "message/rfc822" and depth:
+        return  # a file of its own, which is opened when that is read
+    elif part.is_multipart():
+        for inner in _inner(part):
+            _open(mail, inner, depth + 1)
+    elif kind in _CMS:
+        _open_signed(mail, part, depth)
+    elif kind in _TNEF or name_of(part).lower() == "winmail.dat":
+        _open_tnef(mail, part, depth)
+
+
+def _open_signed(mail: Mail, part: Message, depth: int) -> None:
+    try:
+        content = cms.content(_data(part))
+    except Skippable as error:
+        mail.errors[part] = str(error)
+        return
+    if is_message(content):
+        _replace(part, email.message_from_bytes(content))
+        _open(mail, part, depth + 1)
+
+
+def _open_tnef(mail: Mail, part: Message, depth: int) -> None:
+    data = _data(part)
+    if not data.startswith(tnef.MARK):
+        return
+    try:
+        inner = tnef.mail(data)
+    except tnef.Damaged as error:
+        inner = error.mail
+        missing = EmailMessage()
+        missing["Content-Type"] = "application/ms-tnef"
+        missing["Content-Disposition"] = 'attachment; filename="winmail.dat"'
+        missing.set_payload("")
+        inner.attach(missing)
+        mail.errors[missing] = _BROKEN_OFF
+    text, *files = _inner(inner)
+    said = depth and (not _data(text).strip() or _said_already(mail.message, text))
+    kept: list[Message | str] = [*files] if said else [text, *files]
+    inner.set_payload(kept)
+    _replace(part, inner)
+    for one in _inner(part):
+        _open(mail, one, depth + 1)
+
+
+def _said_already(message: Message, text: Message) -> bool:
+    """Tell if the mail has a text of its own, of which the one in winmail.dat is another version."""
+    own = [part for part in message.walk() if part.get_content_type() in ("text/plain", "text/html")]
+    words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", eml_repair.text(text)))
+    told = {word for part in own for word in re.findall(r"\w+", eml_repair.text(part))}
+    return told.issuperset(words)
+
+
+def _replace(part: Message, inner: Message) -> None:
+    """Put the content of `inner` in the place of that of `part`, whose own headers stay."""
+    for name in [name for name in part if name.lower().startswith("content-")]:
+        del part[name]
+    for name, value in inner.raw_items():
+        if name.lower().startswith("content-"):
+            part[name] = str(value)
+    part.set_payload(inner.get_payload())
+
+
+def role(part: Message, within: str, depth: int) -> Role:
+    """The use of a part that holds no others, `depth` levels deep in a part of the type `within`."""
+    kind, main = part.get_content_type(), part.get_content_maintype()
+    attachment = part.get_content_disposition() == "attachment"
+    if kind in _SIGNATURES or kind in _WITHOUT_WORDS or main == "font":
+        return Role.MACHINE
+    if kind in _REPORTS or main == "multipart" or (kind in _MESSAGES and depth):
+        return Role.MESSAGE if kind in _MESSAGES else Role.TEXT
+    if main == "image" and not attachment:
+        shown = within == "multipart/related" and ("content-id" in part or "content-location" in part)
+        return Role.PICTURE if depth and (shown or len(_data(part)) <= _DECORATION_BYTES) else Role.FILE
+    is_version = within == "multipart/alternative" and main == "text" and not attachment
+    if kind in _SHOWN and not attachment and (is_version or not depth or not name_of(part)):
+        return Role.TEXT
+    return Role.MACHINE if is_version else Role.FILE
+
+
+def text_of(part: Message) -> str:
+    """The words of a text part, without what is encrypted or packed in it as a file."""
+    payload = part.get_payload()
+    if isinstance(payload, list):  # a report, whose blocks of headers the parser made messages of
+        return "\n".join(str(block) for block in payload)
+    return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", eml_repair.text(part)))
+
+
+def parts(mail: Mail) -> Iterator[Part]:
+    """The parts that are no text of the message itself."""
+    yield from _parts(mail, mail.message, within="", depth=0)
+
+
+def _parts(mail: Mail, part: Message, *, within: str, depth: int) -> Iterator[Part]:
+    kind = part.get_content_type()
+    if reason := mail.errors.get(part):
+        yield Part(name_of(part) or f"encrypted part{_ending(kind)}", error=reason)
+        return
+    if kind.startswith("multipart/") and part.is_multipart():
+        if depth >= DEEPEST:
+            yield Part(f"parts below level {DEEPEST}", error=_TOO_DEEP)
+            return
+        for inner in _inner(part):
+            yield from _parts(mail, inner, within=kind, depth=depth + 1)
+        return
+    match role(part, within, depth):
+        case Role.TEXT:
+            yield from _within_text(part)
+        case Role.PICTURE:
+            yield Part(
+                name_of(part) or str(part.get("content-location") or f"picture{_ending(kind)}"), notice=_PICTURES
+            )
+        case Role.MESSAGE:
+            yield _message(part)
+        case Role.FILE:
+            yield _file(part, kind)
+
+
+def _within_text(part: Message) -> Iterator[Part]:
+    """What is written into a text as letters: encrypted blocks and files (uuencode)."""
+    if part.is_multipart():
+        return
+    text = eml_repair.text(part)
+    for _ in _PGP_BLOCK.findall(text):
+        yield Part("encrypted text.asc", error=_PGP)
+    for found in _UU_BLOCK.finditer(text):
+        yield Part(found[1], content=lambda lines=found[2]: [_uudecoded(lines)])  # type: ignore[misc]
+
+
+def _uudecoded(lines: str) -> bytes:
+    import binascii
+
+    return b"".join(binascii.a2b_uu(line) for line in lines.splitlines())
+
+
+def _file(part: Message, kind: str) -> Part:
+    name = name_of(part) or f"attachment{_ending(kind)}"
+    if kind == "message/external-body":
+        return Part(name, error=_REFERENCE)
+    if kind == "message/partial":
+        return Part(name, error=_FRAGMENT)
+    data = _data(part)
+    return Part(name, kind, content=lambda: [data]) if data else Part(name, notice=_EMPTY)
+
+
+def _message(part: Message) -> Part:
+    """A message that was attached whole."""
+    payload = part.get_payload()
+    inner = payload[0] if isinstance(payload, list) and payload else None
+    if not isinstance(inner, Message):
+        return _file(part, part.get_content_type())
+    subject = eml_repair.decoded(str(inner.get("subject") or "")).strip() or "message"
+    name = name_of(part) or subject.replace("/", "-")
+    name = name if name.lower().endswith(".eml") else f"{name}.eml"
+    return Part(name, "message/rfc822", content=lambda: [inner.as_bytes()])
+
+
+def _inner(part: Message) -> list[Message]:
+    payload = part.get_payload()
+    return [inner for inner in payload if isinstance(inner, Message)] if isinstance(payload, list) else []
+
+
+def _data(part: Message) -> bytes:
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
+
+
+def name_of(part: Message) -> str:
+    """The file name of a part, "" if it has none."""
+    return eml_repair.decoded(part.get_filename() or "").strip()
+
+
+def _ending(kind: str) -> str:
+    return mimetypes.guess_extension(kind) or ""

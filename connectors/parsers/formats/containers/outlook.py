@@ -1,0 +1,112 @@
+"""The attachments of an Outlook message (MSG), as files ([MS-OXMSG]); a message among them as an e-mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.parsers.formats.containers import ole_objects
+from connectors.parsers.formats.containers.ledger import Part
+
+if TYPE_CHECKING:
+    import olefile
+
+_ATTACHMENT = "__attach_version1.0_"
+_WITHIN = "__substg1.0_3701000D"
+"""The storage of a message or another object within a message."""
+_DATA = "__substg1.0_37010102"
+_PROPERTIES = "__properties_version1.0"
+_DEEPEST = 8
+_TOO_DEEP = f"It lies more than {_DEEPEST} messages deep. Save the inner message by itself and upload that."
+_REFERENCE = "The message holds only a link to it, no content. Upload the file itself."
+_SIGNED = "multipart/signed"
+
+
+def parts(path: Path) -> Iterator[Part]:
+    """The files that are attached to the message; a storage each (2.2.2)."""
+    import olefile
+
+    with olefile.OleFileIO(str(path)) as file:
+        for storage in _attachments(file, ""):
+            yield from _parts(file, storage)
+
+
+def _attachments(file: olefile.OleFileIO, within: str) -> list[str]:
+    """The attachments' storages of the message that lies in the storage `within`, in their order."""
+    depth = len(within.split("/")) if within else 0
+    paths = ("/".join(entry[: depth + 1]) for entry in file.listdir() if len(entry) > depth + 1)
+    return sorted({path for path in paths if path.startswith(f"{within}/{_ATTACHMENT}" if within else _ATTACHMENT)})
+
+
+def _parts(file: olefile.OleFileIO, storage: str) -> Iterator[Part]:
+    inner = f"{storage}/{_WITHIN}"
+    if file.exists(f"{inner}/{_PROPERTIES}"):
+        subject = _text(file, inner, "0037") or _name(file, storage)
+        name = f"{subject.replace('/', '-')}.eml"
+        too_deep: list[Part] = []
+        whole = _message(file, inner, depth=1, too_deep=too_deep)
+        yield Part(name, "message/rfc822", content=lambda: [whole.as_bytes()])
+        yield from too_deep
+    else:
+        yield _file(file, storage)
+
+
+def _file(file: olefile.OleFileIO, storage: str) -> Part:
+    """An attachment that is no message: a file, an object of another program, or a link to a file."""
+    name, kind = _name(file, storage), _text(file, storage, "370E")
+    if file.exists(f"{storage}/{_WITHIN}"):
+        return ole_objects.within(file, f"{storage}/{_WITHIN}/", name)
+    if not file.exists(f"{storage}/{_DATA}"):
+        linked = _text(file, storage, "370D") or _text(file, storage, "3708")
+        return Part(name, error=_REFERENCE) if linked else Part(name, notice="empty attachments")
+    data = _stream(file, f"{storage}/{_DATA}")
+    if kind.lower().startswith(_SIGNED) or data[:200].lower().startswith(b"content-type: multipart/signed"):
+        name, kind = f"{name}.eml", "message/rfc822"
+    return Part(name, kind, content=lambda: [data]) if data else Part(name, notice="empty attachments")
+
+
+def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: list[Part]) -> EmailMessage:
+    """The message in `storage` as an e-mail, with its own attachments; `too_deep` gets those that lie too deep."""
+    mail = EmailMessage()
+    sender, address = _text(file, storage, "0C1A"), _text(file, storage, "0C1F")
+    said = {"Subject": _text(file, storage, "0037"), "From": f"{sender} <{address}>" if "@" in address else sender}
+    for name, value in {**said, "To": _text(file, storage, "0E04")}.items():
+        if line := " ".join(value.split()):
+            mail[name] = line
+    page = _stream(file, f"{storage}/__substg1.0_10130102").decode("utf-8", "replace") or _text(file, storage, "1013")
+    text = _text(file, storage, "1000")
+    mail.set_content(text or page, subtype="plain" if text or not page else "html")
+    for attachment in _attachments(file, storage):
+        inner = f"{attachment}/{_WITHIN}"
+        if not file.exists(f"{inner}/{_PROPERTIES}"):
+            _attach(mail, _file(file, attachment), too_deep)
+        elif depth >= _DEEPEST:
+            too_deep.append(Part(_text(file, inner, "0037") or _name(file, attachment), error=_TOO_DEEP))
+        else:
+            mail.add_attachment(_message(file, inner, depth=depth + 1, too_deep=too_deep))
+    return mail
+
+
+def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:
+    """Attach a file; what cannot be read is reported beside the mail."""
+    if part.content is None:
+        reported.append(part)
+        return
+    name = " ".join(part.name.split())
+    mail.add_attachment(b"".join(part.content()), "application", "octet-stream", filename=name)
+
+
+def _name(file: olefile.OleFileIO, storage: str) -> str:
+    return _text(file, storage, "3707") or _text(file, storage, "3704") or _text(file, storage, "3001") or "attachment"
+
+
+def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
+    wide = _stream(file, f"{storage}/__substg1.0_{tag}001F")
+    narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E")
+    return (wide.decode("utf-16-le", "replace") or narrow.decode("cp1252", "replace")).strip("\0 ")
+
+
+def _stream(file: Any, path: str) -> bytes:
+    return bytes(file.openstream(path).read()) if file.exists(path) else b""
