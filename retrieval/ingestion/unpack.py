@@ -72,7 +72,7 @@ def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
 
 _RECORD: LiteralString = (
     """
-    with listed as (
+    with packed as (
         select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
                              %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
                       as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
@@ -82,6 +82,24 @@ _RECORD: LiteralString = (
         join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
         where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
         for no key update of d
+    ),
+    deleted as (
+        select distinct m.properties ->> %(path_name)s as path
+        from archive a
+        join run_documents v on v.document_id = a.id and encode(v.raw_hash, 'hex') = a.hash and v.job_run_id <> %(run)s
+        join run_documents m on m.job_run_id = v.job_run_id and m.properties ->> %(hash_name)s = a.hash
+        where not exists (select from documents d where d.id = m.document_id and d.deleted_at is null)
+          and not exists (
+              select from run_documents o where o.document_id = a.id and o.generation > v.generation
+                 and o.raw_hash <> v.raw_hash and o.status = 'SUCCESS'
+          )
+    ),
+    listed as (
+        select p.* from packed p join archive a on true
+        where p.path not in (select path from deleted) or exists (
+            select from documents d where d.partition_id = a.partition_id and d.source = a.source
+               and d.external_id = a.external_id || '/' || p.path and d.deleted_at is null
+        )
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
@@ -110,6 +128,8 @@ _RECORD: LiteralString = (
     on conflict do nothing
 """
 )
+"""A member that was deleted comes back only with another version of its archive: it is left out while the archive's
+content is the one that it was deleted from."""
 _IN_PART: LiteralString = """
     update run_documents set fingerprint = null where job_run_id = %(run)s and document_id = %(archive)s
 """

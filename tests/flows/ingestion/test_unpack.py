@@ -427,3 +427,32 @@ def test_a_member_of_a_fetched_archive_is_resynced_with_it_only(house):
     assert status == "NOT_ELIGIBLE_FOR_RESYNC"
     assert "packed into another file: resync that one" in reason
     assert {one[0] for one in resynced(house, "boat.zip", "boat.zip/a.txt").values()} == {"QUEUED_FOR_RESYNC"}
+
+
+def mail_with(*attachments):
+    mail = EmailMessage()
+    mail["Subject"] = "Minutes"
+    mail.set_content("Please read the minutes.")
+    for name, data in attachments:
+        mail.add_attachment(data, "application", "octet-stream", filename=name)
+    return mail.as_bytes()
+
+
+@pytest.mark.parametrize(("name", "made"), [("boat.zip", lambda *files: packed(files)), ("boat.eml", mail_with)])
+def test_a_deleted_member_comes_back_only_with_another_version_of_its_archive(house, name, made):
+    inner = packed([("deep.txt", b"The deep text."), ("hold.txt", b"The hold is dry.")])
+    files = [("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner), ("out.zip", packed([("c", TIDES)]))]
+    ingest(house, name, made(*files))
+    gone = {f"{name}/a.txt", f"{name}/in.zip/deep.txt", f"{name}/out.zip"}
+    house.delete(*(ids_of(house)[member] for member in gone))
+    left = {name, f"{name}/b.txt", f"{name}/in.zip", f"{name}/in.zip/hold.txt"}
+    for _ in range(2):
+        resynced(house, name)
+        assert {status for status, _, _ in work(house).values()} == {"SUCCESS"}
+        house.sweep()
+        assert set(rows(house)) == left
+    ingest(house, name, made(*files, ("new.txt", b"The mast is new.")))
+    assert set(rows(house)) == {name, f"{name}/a.txt", f"{name}/b.txt", f"{name}/new.txt", f"{name}/in.zip",
+                                f"{name}/in.zip/hold.txt", f"{name}/out.zip", f"{name}/out.zip/c"}  # fmt: skip
+    ingest(house, name, made(*files))
+    assert f"{name}/a.txt" in rows(house), "a version that has changed, though it is one that there was"
