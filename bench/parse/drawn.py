@@ -287,11 +287,11 @@ def _identity(lines: Sequence[str], to_unicode: Callable[[int], int] | None) -> 
     objects = {
         1: b"<</Type/Catalog/Pages 2 0 R>>",
         2: b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        3: b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>",
+        3: b"<</Type/Page/Parent 2 0 R/Media#42ox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>",
         5: f"<</Type/Font/Subtype/Type0/BaseFont/Own/Encoding/Identity-H/DescendantFonts[6 0 R]{link}>>".encode(),
         6: b"<</Type/Font/Subtype/CIDFontType2/BaseFont/Own/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)"
         b"/Supplement 0>>/FontDescriptor 7 0 R/CIDToGIDMap/Identity/W[" + widths.encode() + b"]>>",
-        7: b"<</Type/FontDescriptor/FontName/Own/Flags 4/FontBBox[0 0 1000 1000]/Ascent 900/Descent -200/StemV 80"
+        7: b"<</Type/FontDescriptor/FontName/Own/Flags 4/FontB#42ox[0 0 1000 1000]/Ascent 900/Descent -200/StemV 80"
         b"/ItalicAngle 0/CapHeight 700/FontFile2 9 0 R>>",
         9: b"<</Filter/FlateDecode/Length %d>>stream\n" % len(file) + file + b"\nendstream",
         **{n: b"<</Length %d>>stream\n" % len(data) + data + b"\nendstream" for n, data in streams.items()},

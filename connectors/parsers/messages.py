@@ -6,6 +6,8 @@ import struct
 
 import msgspec
 
+from retrieval.ports import PageQuality
+
 LENGTH = struct.Struct(">I")
 OUT_OF_MEMORY = 77
 """Exit status of a child that met its memory limit in Python code."""
@@ -93,6 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
     whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
     next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
     `picture`: a page that was drawn, as PNG. `listing`: the text is no more than the list of the members.
+    `qualities`: of each page.
     """
 
     refusal: str = ""
@@ -111,6 +114,7 @@ class Reply(msgspec.Struct, frozen=True):
     landlock: int = 0
     picture: bytes = b""
     listing: bool = False
+    qualities: tuple[PageQuality, ...] = ()
 
 
 def frame(message: Task | Reply) -> bytes:

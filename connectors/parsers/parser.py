@@ -107,7 +107,7 @@ class DocumentParser:
 
 def _parsed(reply: Reply) -> Parsed:
     members = tuple(Member(one.path, Path(one.place), one.media_type, one.size, one.reason) for one in reply.members)
-    return Parsed(reply.text, reply.title, reply.pages, reply.properties, members, reply.listing)
+    return Parsed(reply.text, reply.title, reply.pages, reply.properties, members, reply.listing, reply.qualities)
 
 
 @lru_cache(maxsize=1)

@@ -89,6 +89,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class PageQuality:
+    """How far the text of a page can be trusted: 0 is unreadable, and is left out of the text; 1 is sound.
+
+    `page` counts from 1. `reasons`: why it is less than 1, in sentences for the user.
+    """
+
+    page: int
+    quality: float
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A document as Markdown. `pages`: the offset in `text` at which each page starts, empty if there are no pages."""
 
@@ -100,6 +112,8 @@ class Parsed:
     """Files that were packed into this one: to become documents of their own."""
     is_listing: bool = False
     """`text` is no more than the list of the members, as of an archive."""
+    qualities: tuple[PageQuality, ...] = ()
+    """Of each page of a PDF or picture; empty for files without pages."""
 
 
 @dataclass(frozen=True, slots=True)

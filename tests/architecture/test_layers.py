@@ -24,6 +24,7 @@ HEAVY = (
     "pinecone",
     "openai",
     "kreuzberg",
+    "liteparse",
     "googleapiclient",
 )
 
@@ -36,7 +37,17 @@ def test_the_api_starts_without_prefect_models_or_vendors():
 
 def test_flows_start_without_vendors_or_models():
     code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
-    heavy = ("onnxruntime", "onnx", "wordllama", "boto3", "pinecone", "openai", "kreuzberg", "googleapiclient")
+    heavy = (
+        "onnxruntime",
+        "onnx",
+        "wordllama",
+        "boto3",
+        "pinecone",
+        "openai",
+        "kreuzberg",
+        "liteparse",
+        "googleapiclient",
+    )
     done = subprocess.run([sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import tempfile
 import zipfile
 from email.message import Message
@@ -24,12 +23,14 @@ from connectors.parsers.formats import (
     html_repair,
     office_notes,
     opendocument,
+    pdf,
     pptx_repair,
     rtf_repair,
 )
 from connectors.parsers.formats.containers import ledger, mail, unpack
-from connectors.parsers.messages import ONLY_PICTURES, Reply, Task
-from connectors.parsers.pdf import images, page_ranges, pages, text_layer
+from connectors.parsers.messages import Reply, Task
+from connectors.parsers.pdf import images
+from connectors.parsers.pdf.page_ranges import NoText
 from connectors.parsers.text import json_text, properties, references, verbatim, xml
 from connectors.parsers.text.cleanup import headless, plain_cells, tidied, titled, without_prompts
 from retrieval.errors import Skippable
@@ -78,7 +79,7 @@ def read(task: Task) -> Reply:
 def _text(kind: Kind, path: Path, task: Task) -> Reply:
     if kind in _LISTED:
         return _members(kind, path, task)
-    return _without_library(kind, path, task) or _with_library(kind, path, task)
+    return _without_library(kind, path, task) or _whole(kind, path, task)
 
 
 def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
@@ -86,29 +87,14 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
         return _calendar(kind, path)
     if kind is file_types.IMAGE:
         return _image(path, ocr=task.ocr)
-    if kind in (file_types.ODP, file_types.ODT):
-        return opendocument.read(kind, path)
+    if kind in (file_types.PDF, file_types.ODP, file_types.ODT):
+        return pdf.read(path, task) if kind is file_types.PDF else opendocument.read(kind, path)
     if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
         return verbatim.read(path.read_bytes(), kind, task.media_type)
-    if kind is file_types.JSON:
-        return json_text.read(path, task.media_type)
-    return None
+    return json_text.read(path, task.media_type) if kind is file_types.JSON else None
 
 
-def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
-    if kind is not file_types.PDF:
-        return _whole(kind, path, task)
-    place, known = page_ranges.cut(path, task.first)
-    if not known.count:
-        return _whole(kind, path, task)
-    try:
-        return page_ranges.placed(_whole(kind, place, task, window=True), known, task.first)
-    finally:
-        shutil.rmtree(place.parent, ignore_errors=True)
-
-
-def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
-    """`window`: of a longer file, and so without text, perhaps."""
+def _whole(kind: Kind, path: Path, task: Task) -> Reply:
     message = mail.opened(path.read_bytes()) if kind is file_types.EML else None
     result, letters = _mended(kind, path, task.media_type)
     if message is not None:
@@ -123,23 +109,16 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
         text = titled(text, plain.one_line(str(result.metadata.get("title") or "")))
     if kind is file_types.PPT:
         text = without_prompts(text)
-    starts = _pages(result, kind, text)
-    if kind is file_types.PDF:
-        text, starts = text_layer.completed(path, text, starts)
-    pictured = images.without_text(path) if kind is file_types.PDF and task.ocr else ()
     if kind is file_types.EPUB:
         text = headless(text)
-    if not any(map(str.isalnum, text)) and not pictured and not window:
-        raise _no_text(kind, ocr=task.ocr)
+    if not any(map(str.isalnum, text)):
+        raise Skippable("The file holds no text. Upload a file with text in it.")
     known = properties.of(result, kind, path.stat().st_size)
     return Reply(
         text=text,
         title=properties.title(result, text),
-        pages=starts,
         properties=known,
-        pictured=pictured,
         count=properties.page_count(result),
-        pdf=kind is file_types.PDF,
     )
 
 
@@ -197,20 +176,6 @@ def _image(path: Path, *, ocr: bool) -> Reply:
     count, media_type = images.frames(path), images.media_type(path)
     known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
     return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
-
-
-class NoText(Skippable):
-    """The file could be read and holds no text of its own."""
-
-
-def _no_text(kind: Kind, *, ocr: bool) -> NoText:
-    if kind is not file_types.PDF:
-        return NoText("The file holds no text. Upload a file with text in it.")
-    if ocr:
-        return NoText(
-            "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
-        )
-    return NoText(ONLY_PICTURES)
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
@@ -287,7 +252,7 @@ def _mended(kind: Kind, path: Path, media_type: str) -> tuple[kreuzberg.Extracti
 
 
 def _extracted(kind: Kind, path: Path, media_type: str) -> kreuzberg.ExtractionResult:
-    config = _config(structured=kind in (file_types.PDF, file_types.DOCX))
+    config = _config(structured=kind is file_types.DOCX)
     try:
         if kind is file_types.EML:
             return kreuzberg.extract_bytes_sync(eml_repair.readable(path.read_bytes()), kind.media_type, config=config)
@@ -354,15 +319,6 @@ def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
     return "".join(
         f"\n\n{block}" for block in dict.fromkeys(_block(node.get("content")) for node in nodes) if block.strip()
     )
-
-
-def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:
-    count = properties.page_count(result)
-    if kind is not file_types.PDF or not result.document or not count:
-        return ()
-    nodes = result.document["nodes"]
-    blocks = ((node.get("page") or 0, _block(node.get("content"))) for node in nodes)
-    return pages.starts(text, ((page, block) for page, block in blocks if page and block), count)
 
 
 def _block(content: object) -> str:

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, cast
 from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
-    import pypdfium2
     from PIL.Image import Image
 
 MOST_PIXELS = 100_000_000
 """Of an image as it lies in the file: about A0 at 250 dots an inch."""
 _LONGEST_SIDE = 4000
 _POINTS = 72
-_WORDS = 100
-"""Letters and digits that make a page's text layer one to be relied on."""
-_COVERED = 0.3
-_IMAGE = 3
 _CONTRAST = 8
 """Of 256 shades."""
 _BROKEN = (OSError, SyntaxError, EOFError, struct.error, ArithmeticError, LookupError, TypeError, ValueError)
@@ -77,42 +72,6 @@ def rendered(path: Path, number: int, dots: int) -> Image:
             return image
     except pypdfium2.PdfiumError as error:
         raise Skippable(f"Page {number} of the PDF is damaged. Save it again from its program.") from error
-
-
-def without_text(path: Path) -> tuple[int, ...]:
-    """The pages of a PDF, counted from 1, that show something and have no text layer to be relied on."""
-    import pypdfium2
-
-    try:
-        with pypdfium2.PdfDocument(path) as document:
-            return tuple(number for number in range(1, len(document) + 1) if _is_picture(document, number))
-    except pypdfium2.PdfiumError:
-        return ()
-
-
-def _is_picture(document: pypdfium2.PdfDocument, number: int) -> bool:
-    import pypdfium2
-
-    try:
-        page = document[number - 1]
-    except pypdfium2.PdfiumError:
-        return False
-    try:
-        textpage = page.get_textpage()
-        text = textpage.get_text_range()
-        textpage.close()
-        legible = sum(character.isalnum() for character in text)
-        garbled = sum(character == "\ufffd" or "\ue000" <= character <= "\uf8ff" for character in text)
-        if legible >= _WORDS and garbled * 3 < legible:
-            return False
-        kinds = [(kind.type, kind.get_bounds() if kind.type == _IMAGE else None) for kind in page.get_objects()]
-        if not legible or garbled * 3 >= legible:
-            return bool(kinds)
-        width, height = page.get_size()
-        covered = sum((b[2] - b[0]) * (b[3] - b[1]) for _, b in kinds if b)
-        return bool(covered > _COVERED * width * height)
-    finally:
-        page.close()
 
 
 def _opened(path: Path) -> Image:

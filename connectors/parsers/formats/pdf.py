@@ -1,0 +1,114 @@
+"""PDFs, a window of pages at a time: Markdown by geometry, beside PDFium's text, with a verdict for each page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from connectors.parsers.detect import file_types, plain
+from connectors.parsers.messages import Reply, Task
+from connectors.parsers.pdf import layer, markdown, page_ranges, verified
+from connectors.parsers.pdf.layer import Layer
+from connectors.parsers.text import letters, properties, trust
+from retrieval.errors import Skippable
+from retrieval.ports import PageQuality
+
+_DAMAGED = (
+    "The PDF file is damaged or incomplete and cannot be read. Save it again from the program that made it and "
+    "upload that."
+)
+
+_IN_FILE_ORDER = 0.7
+"""The quality at most of a page whose columns and tables are not known."""
+
+
+def read(path: Path, task: Task) -> Reply:
+    """The pages from `task.first` on. Skippable for a file that cannot be read, or a short one without any text."""
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            count = page_ranges.checked(len(document))
+            first, last = task.first + 1, min(task.first + page_ranges.PAGES, count)
+            if document.get_formtype():
+                document.init_forms()
+            layers = [_layer(document, number) for number in range(first, last + 1)]
+            named = document.get_metadata_dict()
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise Skippable("The PDF is protected by a password. Remove the password and upload it again.") from error
+        raise Skippable(_DAMAGED) from error
+    written = markdown.of_pages(path, first, last)
+    texts = [_text(written.get(page.quality.page, ""), page) for page in layers]
+    text, starts = "".join(texts), _starts(texts)
+    reply = Reply(
+        text=text,
+        title=properties.name(named.get("Title", "")) or plain.first_heading(text),
+        pages=starts,
+        properties=_properties(path, count, named, text),
+        pictured=tuple(page.quality.page for page in layers if page.pictured) if task.ocr else (),
+        count=count,
+        pdf=True,
+        qualities=tuple(_quality(page, laid_out=page.quality.page in written) for page in layers),
+        following=last if last < count else 0,
+    )
+    if count <= page_ranges.PAGES:
+        page_ranges.refuse_without_text(reply, ocr=task.ocr)
+    return reply
+
+
+def _layer(document: Any, number: int) -> Layer:
+    import pypdfium2
+
+    try:
+        return layer.of_page(document, number)
+    except pypdfium2.PdfiumError:
+        return Layer("", (), PageQuality(number, 0.0, ("The page is damaged.",)), pictured=False)
+
+
+def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
+    quality = page.quality
+    if laid_out or not page.text or quality.quality < trust.LIMIT:
+        return quality
+    return PageQuality(quality.page, min(quality.quality, _IN_FILE_ORDER), (*quality.reasons, trust.NOT_LAID_OUT))
+
+
+def _text(written: str, page: Layer) -> str:
+    """Of a page, with the space after it. Nothing is kept of one whose letters cannot be trusted."""
+    text = verified.page(written, page) if page.quality.quality >= trust.LIMIT else ""
+    return f"{text}\n\n" if text.strip() else ""
+
+
+def _starts(texts: Iterable[str]) -> tuple[int, ...]:
+    starts, length = [], 0
+    for text in texts:
+        starts.append(length)
+        length += len(text)
+    return tuple(starts)
+
+
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?:\d\d)?)?")
+
+
+def _properties(path: Path, count: int, named: dict[str, str], text: str) -> dict[str, str | int]:
+    known: dict[str, str | int] = {"mimeType": file_types.PDF.media_type, "fileSize": path.stat().st_size}
+    texts = {
+        "language": letters.language(text),
+        "author": properties.name(named.get("Author", "")),
+        "createdAt": _moment(named.get("CreationDate", "")),
+        "modifiedAt": _moment(named.get("ModDate", "")),
+    }
+    return known | {"pageCount": count} | {name: value for name, value in texts.items() if value}
+
+
+def _moment(stamp: str) -> str:
+    """A date of a PDF, such as D:20240131120000+01'00' (ISO 32000-1, 7.9.4), as ISO 8601 in UTC; "" if it is none."""
+    found = _DATE.match(stamp)
+    if not found:
+        return ""
+    year, month, day, hour, minute, second, zone = found.groups()
+    offset = "+00:00" if zone in (None, "Z") else f"{zone[:3]}:{zone[4:6] or '00'}"
+    clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
+    return properties.instant(f"{year}-{month or '01'}-{day or '01'}T{clock}{offset}")

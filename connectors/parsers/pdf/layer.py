@@ -1,0 +1,146 @@
+"""The text layer of PDF pages as PDFium reads it, form fields and notes, and how far each page can be trusted."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.parsers.detect import plain
+from connectors.parsers.text import trust
+from retrieval.ports import PageQuality
+
+_HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
+_SPACES = re.compile(r"[ \t]+\n")
+_LIGATURE = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
+"""An alef and a lam, in this order: two letters, or the two of a lam-alef that PDFium turned around."""
+_FORMS = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")
+"""Hebrew and Arabic letters as they are shown, by their place in a word."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_NOTES = (1, 3)
+"""Subtypes of annotations that hold words: notes, and text that was typed onto the page."""
+_WIDGET = 20
+_FIELDS = frozenset({2, 3, 4, 5, 6})
+"""Types of fields that people fill in: check box, radio button, combo box, list, text."""
+_NOT_CHOSEN = frozenset({"", "Off"})
+_WORDS = 100
+"""Letters and digits that make a page's text layer one to be relied on."""
+_COVERED = 0.3
+_IMAGE = 3
+_SAMPLED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The text of a page in the order of the file, and text that was added to the page later, such as annotations.
+
+    `pictured`: the page shows something that its text does not say, so that recognition may find more.
+    """
+
+    text: str
+    added: tuple[str, ...]
+    quality: PageQuality
+    pictured: bool
+
+    @property
+    def right_to_left(self) -> float:
+        """The share of letters that are read from the right."""
+        return len(_RIGHT_TO_LEFT.findall(self.text)) / max(sum(map(str.isalpha, self.text)), 1)
+
+
+def of_page(document: Any, number: int) -> Layer:
+    """The layer of a page, counted from 1, of a pypdfium2 document. PdfiumError for a damaged page."""
+    page = document[number - 1]
+    words = page.get_textpage()
+    try:
+        text = _text(words)
+        quality = trust.judge(number, text, unmapped=_unmapped(words))
+        legible = sum(map(str.isalnum, text))
+        pictured = legible < _WORDS and _shows_more(page, legible)
+        added = tuple(dict.fromkeys(filter(None, _added(document.formenv, page))))
+    finally:
+        words.close()
+        page.close()
+    if not text.strip() and pictured:
+        quality = PageQuality(number, 0.0, (trust.PICTURE,))
+    return Layer(plain.storable(text).strip(), added, quality, pictured or quality.quality < trust.LIMIT)
+
+
+def _text(words: Any) -> str:
+    text = str(words.get_text_bounded())
+    if _LIGATURE.search(text):
+        text = _with_ligatures(words)
+    text = _SPACES.sub("\n", _HYPHEN.sub("", text).replace("\r\n", "\n"))
+    return _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+
+
+def _with_ligatures(words: Any) -> str:
+    """The whole text with each lam-alef in reading order: PDFium turns its two letters, which share a box, around."""
+    text = str(words.get_text_range())
+    if len(text) != words.count_chars():
+        return text
+    letters = list(text)
+    for found in _LIGATURE.finditer(text):
+        at = found.start()
+        if words.get_charbox(at) == words.get_charbox(at + 1):
+            letters[at : at + 2] = reversed(letters[at : at + 2])
+    return "".join(letters)
+
+
+def _unmapped(words: Any) -> float:
+    """The share of characters whose font leads to no letter, of a sample."""
+    import pypdfium2.raw as pdfium
+
+    count = words.count_chars()
+    places = range(0, count, count // _SAMPLED + 1)
+    unmapped = [place for place in places if pdfium.FPDFText_HasUnicodeMapError(words, place) == 1]
+    return len(unmapped) / max(len(places), 1)
+
+
+def _shows_more(page: Any, legible: int) -> bool:
+    kinds = [(kind.type, kind.get_bounds() if kind.type == _IMAGE else None) for kind in page.get_objects()]
+    if not legible:
+        return bool(kinds)
+    width, height = page.get_size()
+    covered = sum((b[2] - b[0]) * (b[3] - b[1]) for _, b in kinds if b)
+    return bool(covered > _COVERED * width * height)
+
+
+def _added(form: Any, page: Any) -> Iterator[str]:
+    """Notes, and each field that is filled in as `name: value`."""
+    import pypdfium2.raw as pdfium
+
+    for number in range(pdfium.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium.FPDFPage_GetAnnot(page, number)
+        kind = pdfium.FPDFAnnot_GetSubtype(annotation)
+        if kind in _NOTES:
+            yield _line(_string(lambda *to, of=annotation: pdfium.FPDFAnnot_GetStringValue(of, b"Contents", *to)))
+        elif kind == _WIDGET and form and pdfium.FPDFAnnot_GetFormFieldType(form, annotation) in _FIELDS:
+            yield _field(form, annotation)
+        pdfium.FPDFPage_CloseAnnot(annotation)
+
+
+def _field(form: Any, annotation: Any) -> str:
+    import pypdfium2.raw as pdfium
+
+    value = _line(_string(lambda *to: pdfium.FPDFAnnot_GetFormFieldValue(form, annotation, *to)))
+    label = _string(lambda *to: pdfium.FPDFAnnot_GetFormFieldAlternateName(form, annotation, *to))
+    label = label or _string(lambda *to: pdfium.FPDFAnnot_GetFormFieldName(form, annotation, *to))
+    return "" if value in _NOT_CHOSEN else f"{_line(label)}: {value}"
+
+
+def _line(text: str) -> str:
+    return " ".join(plain.storable(text).split())
+
+
+def _string(ask: Callable[[Any, int], int]) -> str:
+    """A text of pdfium, which tells its length in bytes first."""
+    size = ask(None, 0)
+    if size <= 2:
+        return ""
+    buffer = (ctypes.c_ushort * (size // 2))()
+    ask(buffer, size)
+    return bytes(buffer).decode("utf-16-le", "replace").rstrip("\0")

@@ -1,0 +1,91 @@
+"""Markdown of PDF pages by liteparse (https://github.com/run-llama/liteparse), which reads their geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connectors.parsers.text.cleanup import tidied
+
+if TYPE_CHECKING:
+    from liteparse import LiteParse
+    from liteparse.types import LayoutBlock, ParsedPage
+
+_PROSE = 120
+"""Words of a cell from which on a table of few rows is a page in columns with a picture or frame in it."""
+_FEW_ROWS = 5
+
+
+def of_pages(path: Path, first: int, last: int) -> dict[int, str]:
+    """The Markdown of each page from `first` to `last`, counted from 1. A page that cannot be read has none."""
+    from liteparse import ParseError
+
+    try:
+        pages = _parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
+    except ParseError:
+        return {}
+    return {page.page_num: tidied(_markdown(page)) for page in pages}
+
+
+@lru_cache(maxsize=1)
+def _parser(pages: str) -> LiteParse:
+    from liteparse import LiteParse
+
+    return LiteParse(
+        ocr_enabled=False,
+        output_format="markdown",
+        quiet=True,
+        target_pages=pages,
+        continue_on_page_error=True,
+        keep_headers_footers=True,
+        extract_links=False,
+        extract_blocks=True,
+        num_workers=1,
+    )
+
+
+def _markdown(page: ParsedPage) -> str:
+    parts: list[str] = []
+    listed = False
+    for block in page.blocks or ():
+        text = "\n".join(_lines(block)).strip("\n")
+        if text:
+            if parts:
+                parts.append("\n" if listed and block.kind == "list_item" else "\n\n")
+            parts.append(text)
+            listed = block.kind == "list_item"
+    return "".join(parts)
+
+
+def _lines(block: LayoutBlock) -> Iterator[str]:
+    text = " ".join((block.text or "").split())
+    if block.kind == "heading" and text:
+        yield f"{'#' * min(block.level or 1, 6)} {text}"
+    elif block.kind == "list_item" and text:
+        marker = block.marker if block.ordered and block.marker else "-"
+        yield f"{'  ' * (block.level or 0)}{marker} {text}"
+    elif block.kind == "table":
+        yield from _table(
+            [[cell.text for cell in row] for row in [*([block.header] if block.header else []), *(block.rows or [])]]
+        )
+    elif block.kind == "code":
+        yield from (f"```{block.lang or ''}", *(block.lines or ()), "```")
+    elif block.kind == "grid_fallback":
+        yield from (" ".join(line.split()) for line in block.lines or ())
+    elif text:
+        yield text
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
+    longest = max((len(cell.split()) for row in cells for cell in row), default=0)
+    if longest > _PROSE and len(rows) <= _FEW_ROWS:
+        yield from (f"{cell}\n" for row in cells for cell in row if cell)
+        return
+    width = max(map(len, cells), default=0)
+    for number, row in enumerate(cells):
+        yield f"| {' | '.join([*row, *[''] * (width - len(row))])} |"
+        if number == 0:
+            yield f"|{'---|' * width}"

@@ -1,0 +1,179 @@
+"""PDFs as people read them: columns, direction, tables, filled-in fields; and pages whose letters cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from random import Random
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from bench.parse import drawn
+from connectors.parsers.detect import file_types
+from connectors.parsers.parser import parser
+from connectors.parsers.pdf import markdown, verified
+from connectors.parsers.pdf.layer import Layer
+from connectors.parsers.text import letters, trust
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, PageQuality, Parsed, RawContent
+from retrieval.settings import PROJECT
+
+CASES = PROJECT.parent / "shared" / "data" / "cases-3"
+LANGUAGES: dict[str, str] = json.loads((PROJECT / "bench" / "parse" / "languages.json").read_text())
+OWL = "The owl hunts mice at night and hears them under the snow."
+WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel", "hull", "deck", "bow")
+
+
+def read(path: Path, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
+    return parser().parse(RawContent(path=path, name=path.name, media_type="", size=path.stat().st_size), ocr)
+
+
+def shared(name: str) -> Path:
+    if not (CASES / name).exists():
+        pytest.skip(f"the shared test data is not beside the project: no {CASES / name}")
+    return CASES / name
+
+
+@pytest.mark.shared
+def test_columns_that_are_drawn_row_by_row_are_read_one_after_the_other() -> None:
+    text = " ".join(read(shared("P1a-two-columns-rows.pdf")).text.split())
+    assert "line number 1 of L02 the left story" in text
+    assert "row number 1 of R02 the right tale" in text
+
+
+@pytest.mark.shared
+def test_hebrew_in_visual_order_is_read_from_the_right() -> None:
+    assert "ההכנסות עלו ל 1250 אלף שקל" in read(shared("P2a-hebrew-visual.pdf")).text
+
+
+@pytest.mark.shared
+def test_a_blank_cell_of_an_invoice_stays_blank() -> None:
+    parsed = read(shared("P17e-invoice-grid.pdf"))
+    assert "| 3 | Article 03 |  | 9,50 | 21,00 |" in parsed.text
+    assert [(q.page, q.quality) for q in parsed.qualities] == [(1, 1.0)]
+
+
+@pytest.mark.shared
+def test_letters_that_lead_nowhere_are_refused_with_the_reason_and_read_by_recognition() -> None:
+    path = shared("P3d-identityH-no-tounicode.pdf")
+    with pytest.raises(Skippable, match=r"fonts do not say which letters.*STANDARD_OCR"):
+        read(path)
+
+
+@pytest.mark.parametrize("maker", ["columns", "right_to_left"])
+def test_drawn_pages_are_read_in_order(tmp_path: Path, maker: str) -> None:
+    for path, drawing in list(getattr(drawn, maker)(tmp_path, Random(f"order {maker}")))[::3]:
+        assert drawing.words.split() == [word.lstrip("#") for word in read(path).text.split() if word != "#"], path.name
+
+
+def test_ciphers_are_refused_and_odd_pages_are_not(tmp_path: Path) -> None:
+    for path, drawing in drawn.ciphers(tmp_path, Random(5)):
+        with pytest.raises(Skippable, match="cannot be read"):
+            read(path)
+        assert drawing.readable is False
+    for path, _ in drawn.odd_pages(tmp_path, Random(5)):
+        parsed = read(path)
+        assert parsed.qualities[0].quality > trust.LIMIT, path.name
+
+
+def test_a_page_of_wrong_letters_among_good_ones_is_left_out_and_named(tmp_path: Path) -> None:
+    from pypdfium2 import PdfDocument
+
+    good, bad, whole = tmp_path / "good.pdf", tmp_path / "bad.pdf", tmp_path / "whole.pdf"
+    page(good, LANGUAGES["en"])
+    wrong = next(path for path, drawing in drawn.ciphers(tmp_path, Random(5)) if "shifted" in drawing.name)
+    bad.write_bytes(wrong.read_bytes())
+    with PdfDocument.new() as joined:
+        for path in (good, bad, good):
+            joined.import_pages(PdfDocument(path))
+        joined.save(whole)
+    parsed = read(whole)
+    assert parsed.text.count("quarterly revenue") == 2
+    assert parsed.pages[1] == parsed.pages[2]
+    assert [q.quality > trust.LIMIT for q in parsed.qualities] == [True, False, True]
+    assert parsed.qualities[1].reasons == (trust.WRONG_LETTERS,)
+
+
+def page(path: Path, text: str) -> None:
+    canvas = Canvas(str(path))
+    for number in range(0, len(text), 90):
+        canvas.drawString(40, 780 - number // 6, text[number : number + 90])
+    canvas.save()
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_the_letters_of_languages_are_expected_and_their_ciphers_are_not(code: str) -> None:
+    text = unicodedata.normalize("NFKD", LANGUAGES[code])
+    alphabet = sorted({letter for letter in text.lower() if letter.isalpha()})
+    turned = str.maketrans("".join(alphabet), "".join(alphabet[7:] + alphabet[:7]))
+    assert (letters.plausibility(text) or 0) > 0.8
+    if code != "mi":  # 14 letters, which in the other order are a language again
+        assert (letters.plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
+
+
+def test_languages_are_named() -> None:
+    assert {code: letters.language(text) for code, text in LANGUAGES.items() if code != "mi"} == {
+        code: code for code in LANGUAGES if code != "mi"
+    }
+    assert letters.language("潮汐は月の引力によっておこる。港の水位は一日に二回上下する。") == "ja"
+    assert letters.language("AB-12 / 33 x 44") == ""
+
+
+def layer(text: str, *added: str) -> Layer:
+    return Layer(text, added, PageQuality(1, 1.0), pictured=False)
+
+
+def test_a_line_that_was_lost_is_put_after_its_page() -> None:
+    lines = [f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(WORDS)]
+    kept = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
+    text = verified.page(kept, layer("\n".join(["Harbour", *lines])))
+    assert text.startswith(kept)
+    assert text.rstrip().endswith(lines[3])
+    assert text.count(lines[4]) == 1
+
+
+def test_pages_that_were_lost_or_scrambled_are_read_by_pdfium() -> None:
+    assert verified.page("", layer(OWL)) == OWL
+    assert verified.page(" ".join(sorted(OWL.split())), layer(OWL)) == OWL
+    assert verified.page(f"# {OWL}", layer(OWL)) == f"# {OWL}"
+
+
+def test_words_that_pdfium_joins_are_not_lost() -> None:
+    table = "| Germany | 91 |\n|---|---|\n| Spain | 268 |"
+    assert verified.page(table, layer("Germany 91Spain 268")) == table
+
+
+def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from connectors.parsers.formats import pdf
+    from connectors.parsers.messages import Task
+
+    page(tmp_path / "a.pdf", LANGUAGES["de"])
+    monkeypatch.setattr(markdown, "of_pages", lambda *_: {})
+    task = Task(str(tmp_path / "a.pdf"), "a.pdf", file_types.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
+    reply = pdf.read(tmp_path / "a.pdf", task)
+    assert "Hafenbehörde steigerte" in reply.text
+    assert reply.qualities[0].reasons == (trust.NOT_LAID_OUT,)
+
+
+@pytest.mark.decision("H65")
+def test_a_filled_form_is_found_by_what_was_filled_in(tmp_path: Path) -> None:
+    canvas = Canvas(str(tmp_path / "form.pdf"))
+    canvas.drawString(40, 760, "Application for a berth")
+    form = canvas.acroForm
+    form.textfield(name="owner", tooltip="Name of the owner", value="Ragnhild Solberg", x=40, y=700)
+    form.textfield(name="ship", tooltip="Name of the ship", value="", x=40, y=640)
+    form.checkbox(name="winter", tooltip="Stays over winter", checked=True, x=40, y=580)
+    form.checkbox(name="summer", tooltip="Stays over summer", checked=False, x=40, y=540)
+    note = "Send the letter to her daughter. " * 20
+    canvas.textAnnotation(note, Rect=[40, 400, 60, 420])
+    canvas.save()
+    path = tmp_path / "form.pdf"
+    raw = RawContent(path=path, name="form.pdf", media_type="", size=path.stat().st_size)
+    text = parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+    assert "Name of the owner: Ragnhild Solberg" in text
+    assert "Stays over winter: Yes" in text
+    assert text.count("Send the letter to her daughter.") == 20
+    assert "Name of the ship" not in text
+    assert "summer" not in text
