@@ -39,6 +39,8 @@ WINDOW_KNOWN = 1024
 WINDOW_BYTES = 16 * 1024 * 1024
 WINDOWS_AT_ONCE = 2
 """While one window embeds, the next is fetched and parsed."""
+PATIENCE_SECONDS = 3.0
+"""After which what is done, or was found meanwhile, goes on without the files of a window that take longer."""
 
 
 @flow(name="ingest-text", persist_result=False)
@@ -154,24 +156,42 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
 
 async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake) -> None:
     """Everything that is open, then what was found packed into it or was sent meanwhile, until nothing new is left or
-    the turn is over.
+    the turn is over. Neither waits for windows whose files take long.
 
     What a process may have died of comes last, one by one.
     """
     db = context.database()
     seen: set[Key] = set()
-    while not turn.is_over():
-        if not circuits.left_out:
-            await intake.look()
-        if windows := _windows(lease, seen):
-            seen.update(*windows)
-            await _side_by_side(lease, windows, turn, circuits)
-        elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
-            seen.add(suspect)
-            with losses.alone(db, lease, suspect.document_id):
-                await _through(lease, [suspect], turn, circuits)
-        else:
-            return
+    places = asyncio.Semaphore(WINDOWS_AT_ONCE)
+    running: set[asyncio.Task[None]] = set()
+    try:
+        while True:
+            if not (is_over := turn.is_over()):
+                if not circuits.left_out:
+                    await intake.look()
+                if windows := _windows(lease, seen):
+                    seen.update(*windows)
+                    running.add(asyncio.create_task(_side_by_side(lease, windows, places, turn, circuits)))
+            if running:
+                done, running = await asyncio.wait(
+                    running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for ended in done:
+                    ended.result()
+            elif is_over:
+                return
+            elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
+                seen.add(suspect)
+                with losses.alone(db, lease, suspect.document_id):
+                    await _through(lease, [suspect], turn, circuits)
+            else:
+                return
+    except asyncio.CancelledError:
+        for window in running:
+            window.cancel()
+        raise
+    finally:
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
@@ -181,9 +201,10 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
     return [window for window in new if window]
 
 
-async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Turn, circuits: Circuits) -> None:
+async def _side_by_side(
+    lease: Lease, windows: Sequence[Sequence[Key]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
+) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
-    places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 
     async def one(number: int, window: Sequence[Key]) -> None:
         async with places:
@@ -242,13 +263,34 @@ async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
     try:
         for step in tasks.PIPELINE:
-            await run_step(step, work)
+            await (_parse(step, work) if step.name == "parse" else run_step(step, work))
             results.settle(db, lease)
             if not items.open_of(db, window):
                 break
     except ConfigChanged:
         return False
     return True
+
+
+async def _parse(parse: tasks.Pipeline, work: Work) -> None:
+    """Parse the window. While some files take long, those that are parsed go through the later steps."""
+    parsing = asyncio.create_task(run_step(parse, work))
+    later = tasks.PIPELINE[tasks.PIPELINE.index(parse) + 1 :]
+    try:
+        while not (await asyncio.wait([parsing], timeout=PATIENCE_SECONDS))[0]:
+            results.settle(work.db, work.lease)
+            if parsed := items.parsed(work.db, work.lease, work.window):
+                part = work.part(parsed)
+                for step in later:
+                    await run_step(step, part)
+                    results.settle(work.db, work.lease)
+    except asyncio.CancelledError:
+        parsing.cancel()
+        raise
+    except Exception:
+        await asyncio.wait([parsing])
+        raise
+    await parsing
 
 
 async def run_step(step: tasks.Pipeline, work: Work) -> None:

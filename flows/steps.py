@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,12 @@ class Work:
 
     def __repr__(self) -> str:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
+
+    def part(self, window: Sequence[Key]) -> Work:
+        """Some documents of this window, with the same ports."""
+        part = copy.copy(self)
+        part.window = window
+        return part
 
     def waits(self, key: Key) -> bool:
         """Whether the document needs somebody who is not asked for now."""

@@ -156,6 +156,12 @@ def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> li
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
+def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Key]:
+    """Those of the window that are parsed and not at their end."""
+    stages = (Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED)
+    return [item.key for stage in stages for item in at_stage(db, lease, window, stage)]
+
+
 def open_of(db: Database, window: Sequence[Key]) -> list[Key]:
     """Those of the window's documents that are not at their end, in its order."""
     rows = db.rows(

@@ -1,0 +1,103 @@
+"""A file that takes long holds nobody else of its batch: no neighbour, nothing packed into others, no newcomer."""
+
+import asyncio
+import threading
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from connectors import registry
+from flows import context, ingest, report
+from flows.intake import Intake
+from flows.turns import Turn
+from retrieval.jobs import batches
+from retrieval.jobs.circuits import Circuits
+from tests.flows.configured import Configured
+
+SECONDS = 60
+
+
+class Held:
+    """The real parser; files named `slow` wait until they are released."""
+
+    def __init__(self):
+        self.released = threading.Event()
+        self._parser = registry.parser()
+
+    def parse(self, raw, ocr):
+        if raw.name.startswith("slow"):
+            assert self.released.wait(SECONDS * 2)
+        return self._parser.parse(raw, ocr)
+
+
+async def _run_step(step, work):
+    await asyncio.to_thread(step.fn, work)
+
+
+class _NoBar:
+    async def add(self, documents):
+        pass
+
+
+async def _no_bar(_total):
+    return _NoBar()
+
+
+@pytest.fixture
+def space(db, monkeypatch):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    space = Configured(db)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(ingest, "run_step", _run_step)
+    monkeypatch.setattr(ingest, "PATIENCE_SECONDS", 0.2)
+    return space
+
+
+def packed(name, content):
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_read(db, space, monkeypatch):
+    held = Held()
+    monkeypatch.setattr(registry, "parser", lambda: held)
+    slow = space.file("slow.txt", b"The slow one speaks of glaciers.").job_run_id
+    quick = [
+        space.file("quick.txt", b"The quick one speaks of rivers.").job_run_id,
+        space.file("all.zip", packed("member.txt", "The member speaks of lakes.")).job_run_id,
+        space.file("broken.pdf", b"no PDF at all").job_run_id,
+    ]
+    lease = space.lease()
+
+    def work():
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        until(lambda: {space.run(run).outcome for run in quick} == {"SUCCEEDED", "FAILED"})
+        assert {"quick.txt", "member.txt", "all.zip"} <= set(space.search("rivers and lakes", top_k=10))
+        quick.append(space.file("late.txt", b"The late one speaks of springs.").job_run_id)
+        if lease.grows:
+            until(lambda: space.run(quick[-1]).outcome == "SUCCEEDED")
+        assert space.run(slow).outcome is None
+    finally:
+        held.released.set()
+        worker.join(SECONDS)
+    assert space.run(slow).outcome == "SUCCEEDED"
+    batches.finish(db, lease)
+
+
+def until(condition):
+    event = threading.Event()
+    for _ in range(SECONDS * 5):
+        if condition():
+            return
+        event.wait(0.2)
+    raise AssertionError("It did not come about.")
