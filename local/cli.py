@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         for sentence in unknown_settings.warnings(os.environ, PROJECT / ".env"):
             print(f"retrieval: {sentence}", file=sys.stderr)
     match options.command:
-        case "up" | "down" | "status":
+        case "up" | "down" | "status" | "env":
             return _control(options, settings)
         case "demo":
             from local import demo
@@ -128,6 +128,8 @@ def _control(options: argparse.Namespace, settings: Settings) -> int:
         return control.down(settings)
     if options.command == "status":
         return control.status(settings, as_json=options.json)
+    if options.command == "env":
+        return control.env(settings)
     return control.up_detached(settings) if options.detach else control.up(settings, show_key=not options.for_a_log)
 
 
@@ -143,6 +145,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop what `up` started")
     status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
     status.add_argument("--json", action="store_true", help="print JSON")
+    commands.add_parser(
+        "env",
+        help="print lines that set up a shell for the running instance (API, API_KEY, NAMESPACE, Prefect's variables, "
+        'PATH), for eval "$(retrieval env)"',
+    )
     ready = commands.add_parser(
         "ready",
         help="probe a role, by default the one started last by its own command in this home: exit code 0 if it is "

@@ -1,4 +1,4 @@
-"""`up`, `down` and `status`, as a person or a script calls them."""
+"""`up`, `down`, `status` and `env`, as a person or a script calls them."""
 
 from __future__ import annotations
 
@@ -117,6 +117,15 @@ def _warnings() -> list[str]:
     from connectors import registry
 
     return registry.parser_warnings()
+
+
+def env(settings: Settings) -> int:
+    """Print lines that set up a shell for the running instance. LocalError: nothing runs in this home."""
+    home = settings.home.resolve()
+    if instance.running(home) is None or not (home / "service.json").exists():
+        raise LocalError(f"Nothing runs in {home}: start it with `retrieval up`.", exit_code=3)
+    say(banner.variables(instance.service(home)))
+    return 0
 
 
 def _dispatches(role: dict[str, str | int | float | None]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from local import client_commands
 from local.errors import LocalError
+from retrieval.accounts import api_keys
 from retrieval.settings import Settings
 
 
@@ -95,3 +96,22 @@ def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
     here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
     assert client_commands.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
     assert "nothing was ingested" in capsys.readouterr().err
+
+
+def search(base, key, home, namespace=None):
+    given = {"command": "search", "query": "owls", "top_k": 5, "semantic": False, "where": None, "json": False}
+    here = {"namespace": namespace, "url": base, "key": key, "tenant": None, "cwd": home}
+    return client_commands.run(argparse.Namespace(**given, **here), Settings(home=home))
+
+
+def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_its_id(base, org, tmp_path, capsys):
+    space = org.namespace()
+    key = api_keys.create(org.db, org.ring, org.id, "search alone", scopes=["search"]).api_key
+    assert search(base, key, tmp_path, space) == 0
+    assert "Nothing was found" in capsys.readouterr().out
+    with pytest.raises(LocalError, match="give --namespace by its id"):
+        search(base, key, tmp_path)
+    with pytest.raises(LocalError, match="give --namespace by its id"):
+        search(base, key, tmp_path, "space")
+    (tmp_path / "service.json").write_text(json.dumps({"api": base, "apiKey": "another", "namespaceId": space}))
+    assert search(base, key, tmp_path) == 0, "that of this home's instance"

@@ -27,7 +27,7 @@ def requests():
     """Path and JSON body of each request with curl."""
     for page, block in blocks():
         for path, body in re.findall(
-            r"curl [^\n]*?(/v1/[\w/-]+)[^{`]*?-d '(\{.*?\})'$", block, re.DOTALL | re.MULTILINE
+            r"curl [^\n]*?(/v1/[\w/-]+)(?:(?!curl)[^{`])*?-d '(\{.*?\})'(?: \|)?$", block, re.DOTALL | re.MULTILINE
         ):
             yield pytest.param(path, body.replace("'$NAMESPACE'", NAMESPACE), id=f"{page}: {path}")
 
@@ -38,7 +38,8 @@ def commands():
         for line in re.findall(
             r"^(?:\.venv/bin/|[\w/=$.-]+ /opt/retrieval/\.venv/bin/)?retrieval (.+)$", block, re.MULTILINE
         ):
-            yield pytest.param(shlex.split(line, comments=True), id=f"{page}: {line[:40]}")
+            command = line.partition(" | ")[0]
+            yield pytest.param(shlex.split(command, comments=True), id=f"{page}: {line[:40]}")
 
 
 @pytest.mark.parametrize(("path", "body"), list(requests()))

@@ -483,7 +483,7 @@ def test_the_banner_holds_what_a_person_pastes() -> None:
     )
     assert "http://127.0.0.1:8000/docs" in text
     assert "export API=http://127.0.0.1:8000 API_KEY=rtr_k NAMESPACE=ns_1" in text
-    assert 'curl "$API/v1/ingest/text"' in text
+    assert 'curl -sS "$API/v1/ingest/text"' in text
     assert "Admin app" not in text
     assert "sign in" not in text
 
@@ -492,7 +492,7 @@ def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> N
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
     shown = banner.text(known)
     readme = (roles.PROJECT / "README.md").read_text()
-    for request in (banner.INGEST, banner.SEARCH):
+    for request in (banner.INGEST, banner.WAIT, banner.SEARCH):
         assert request in shown
         assert request in readme
     line = next(one for one in shown.splitlines() if one.startswith("export "))

@@ -1,0 +1,247 @@
+"""Every block of README, the quickstart and the guides, pasted in its order into a fresh shell, an instance running.
+
+The shell stands in a folder that holds what a checkout does. A block must succeed, and print what the page shows after
+it, where `…` stands for anything. What cannot run here is named in `NOT_RUN`, with the reason.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from retrieval_client import RetrievalClient
+from tests.e2e.conftest import COMMAND
+
+PROJECT = Path(__file__).resolve().parents[2]
+GUIDES = sorted(path.relative_to(PROJECT).as_posix() for path in (PROJECT / "docs" / "guides").glob("*.md"))
+PAGES = ["README.md", "docs/quickstart.md", *GUIDES, "docs/access.md", "docs/search.md", "clients/python/README.md"]
+"""In the order of reading: README first, as long as the instance has one namespace."""
+PAGES_NOT_RUN = {
+    "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
+    "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
+    "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
+    "docs/contract.md": "requests and answers over HTTP; tests/architecture/test_contract.py checks them",
+    "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
+    "docs/reliability.md": "runs tests of an hour",
+}
+NOT_RUN = {
+    ("README.md", "make demo"): "starts an instance of its own; CI runs the demo",
+    ("README.md", "RetrievalServiceRetriever"): "needs packages of PyPI; tests/e2e/integrations runs it",
+    ("README.md", "python ask.py"): "needs packages of PyPI; tests/e2e/integrations runs it",
+    ("README.md", '"mcpServers"'): "settings of an agent; the test of keys starts that program",
+    ("docs/quickstart.md", "up --detach"): "an instance runs already, started by that command",
+    ("docs/quickstart.md", "retrieval down"): "the other pages need the instance; the fixture ends it by that command",
+    (
+        "docs/guides/backup.md",
+        "retrieval restore",
+    ): "needs a home in which nothing runs; tests/e2e/test_operations.py does",
+    ("docs/guides/backup.md", "# back up a running"): "tests/e2e/test_operations.py carries it out",
+    ("docs/guides/backup.md", "# restore into a fresh"): "tests/e2e/test_operations.py carries it out",
+    ("docs/guides/clients.md", "RetrievalServiceRetriever"): "needs packages of PyPI; tests/e2e/integrations runs it",
+    ("docs/guides/clients.md", "https://docs.example.com"): "the site is an example; test_client.py ingests one",
+    (
+        "docs/guides/events.md",
+        "https://example.com/hooks",
+    ): "an address that a closed network cannot resolve; test_webhooks.py",
+    ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
+    ("docs/access.md", "RETRIEVAL_OIDC_ISSUER"): "settings that need an identity provider; tests/api/test_oidc.py",
+    ("docs/access.md", "RETRIEVAL_OIDC_CLIENT_ID"): "settings that need an identity provider; tests/e2e/browser",
+    ("docs/access.md", "[auth]"): "a file for Streamlit that needs an identity provider",
+    ("docs/search.md", "cranfield"): "needs judged questions; tests/e2e/test_evaluations.py has some",
+}
+SHELLS = ("bash", "sh", "console")
+MARK = "--- end of command {}"
+
+
+@dataclass
+class Block:
+    """A block of a page: its language, its text, and what the page shows of its output."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    shown: str = ""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not run."""
+        return next((why for (page, part), why in NOT_RUN.items() if page == self.page and part in self.text), None)
+
+
+def blocks(page: str) -> list[Block]:
+    """The blocks of a page in their order; output that stands in a block of its own belongs to the one before."""
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    found: list[Block] = []
+    for match in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        line = text.count("\n", 0, match.start()) + 1
+        block = Block(page, line, match[1], match[2])
+        if is_output(block) and found and found[-1].language in ("bash", "python"):
+            found[-1].shown = block.text
+            continue
+        found.append(block)
+    return found
+
+
+def is_output(block: Block) -> bool:
+    return block.language == "text" or (block.language == "json" and '"success"' in block.text)
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """Each command of a console with the output shown below it; a script is one command."""
+    if block.language != "console":
+        return [(block.text, block.shown)]
+    commands: list[list[str]] = []
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            commands.append([line[2:], ""])
+        elif commands[-1][0].endswith("\\"):
+            commands[-1][0] += "\n" + line
+        else:
+            commands[-1][1] += line + "\n"
+    return [(command, shown) for command, shown in commands]
+
+
+def python_of(block: Block) -> tuple[str, str]:
+    """A program for the shell, with the output that comments or the block after it show."""
+    comments = re.findall(r"^\s+(?:print\(.*  )?# (.+)$", block.text, re.MULTILINE)
+    return f".venv/bin/python - <<'PROGRAM'\n{block.text}PROGRAM", block.shown or "\n".join(comments)
+
+
+def is_as_shown(output: str, shown: str) -> bool:
+    """Compare without white space, which differs between JSON for people and for programs; `…` stands for anything."""
+    parts = ["".join(part.split()) for part in shown.split("…")]
+    return re.search(".*?".join(map(re.escape, parts)), "".join(output.split()), re.DOTALL) is not None
+
+
+@pytest.fixture(scope="module")
+def instance(service_of_module):
+    return service_of_module(fetch_allow="127.0.0.0/8", prefect_events="true")
+
+
+@pytest.fixture(scope="module")
+def checkout(instance, tmp_path_factory):
+    """A folder with what a checkout holds, and the home of the running instance as its own."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for path in (".venv", ".uv", "README.md", "clients", "docs", "examples", "local"):
+        (folder / path).symlink_to(PROJECT / path)
+    (folder / ".retrieval").symlink_to(instance.home)
+    (folder / "manuals").mkdir()
+    (folder / "manuals" / "cover.md").write_text("# Cover\n\nTurn the key to the left to open the cover.\n")
+    shutil.copy(PROJECT / "local" / "corpus" / "evaluation-handbook.pdf", folder / "manual.pdf")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def paste(instance, checkout, commands: list[str]) -> list[str]:
+    """The output of each command, all in one new shell that ends at the first of them that fails."""
+    marked = [f"{command}\necho '{MARK.format(number)}'" for number, command in enumerate(commands)]
+    script = "\n".join(["set -e", *marked])
+    environment = {
+        "HOME": str(checkout),
+        "PATH": os.defpath,
+        "LANG": "C.UTF-8",
+        "RETRIEVAL_HOME": str(instance.home),
+        "NO_PROXY": "*",
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    results, rest = [], done.stdout
+    for number in range(len(commands)):
+        output, mark, rest = rest.partition(MARK.format(number))
+        assert mark, f"failed: {commands[number]}\nprinted: {output}"
+        results.append(output)
+    return results
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", PAGES)
+def test_each_block_of_a_page_runs_and_prints_what_the_page_shows(instance, checkout, page):
+    run: list[tuple[Block, str, str]] = []
+    for block in blocks(page):
+        if block.reason is not None:
+            continue
+        if block.language == "json":
+            json.loads(block.text.replace("…", ""))
+        elif block.language == "python":
+            run.append((block, *python_of(block)))
+        elif block.language in SHELLS:
+            run += [(block, command, shown) for command, shown in commands_of(block)]
+        else:
+            pytest.fail(f"{page}:{block.line}: nobody runs a block of {block.language}; add a way, or a reason")
+    setup = 'eval "$(.venv/bin/retrieval env)"'
+    for output, (block, command, shown) in zip(
+        paste(instance, checkout, [setup, *(command for _, command, _ in run)])[1:], run, strict=True
+    ):
+        where = f"{page}:{block.line}: {command}\nprinted: {output}"
+        assert '"success":false' not in output, where
+        assert is_as_shown(output, shown), f"{where}\nshown: {shown}"
+
+
+def test_each_page_with_something_to_run_is_run_or_says_why_not():
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=PROJECT, capture_output=True, text=True, check=True)
+    runnable = re.compile(r"^```(bash|sh|console|python|ts)\b", re.MULTILINE)
+    pages = {page for page in listed.stdout.split() if runnable.search((PROJECT / page).read_text(encoding="utf-8"))}
+    assert pages - {*PAGES} == PAGES_NOT_RUN.keys()
+
+
+def test_each_reason_names_a_block_that_is_there():
+    for page, part in NOT_RUN:
+        assert [block for block in blocks(page) if part in block.text], (page, part)
+
+
+DOCUMENTED_KEYS = sorted(
+    {
+        (page, command)
+        for page in [*PAGES, "docs/operations.md", "docs/reference/cli.md"]
+        for command in re.findall(
+            r"^retrieval (key create [^\n|#\[]+)", (PROJECT / page).read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if "NAME" not in command
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "command"), DOCUMENTED_KEYS, ids=lambda value: value)
+def test_each_documented_key_searches_by_curl_command_client_and_mcp(instance, checkout, page, command):
+    instance.wait(instance.text("The harbour seal dives for up to thirty minutes.", name="seals")["ingestJobRunId"])
+    (output,) = paste(instance, checkout, [f".venv/bin/retrieval {command}"])
+    key, query = output.splitlines()[1], "how long does a seal dive"
+    body = {"namespaceId": instance.namespace, "query": query}
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = httpx.post(f"{instance.info['api']}/v1/search", json=body, headers=headers, timeout=30)
+    assert "harbour seal" in answer.json()["data"]["results"][0]["content"]
+    searched = f".venv/bin/retrieval search '{query}' --namespace default --key {key}"
+    assert "harbour seal" in paste(instance, checkout, [searched])[0]
+    with RetrievalClient(instance.info["api"], key) as client:
+        (space,) = [space.id for space in client.namespaces.list() if space.name == "default"]
+        assert "harbour seal" in client.search(space, query)[0].content
+    assert "harbour seal" in asyncio.run(searched_by_mcp(instance, key, query))
+
+
+async def searched_by_mcp(instance, key, query):
+    """The passages that an agent finds, which asks for the namespaces first."""
+    environment = instance.environment | {"RETRIEVAL_API_KEY": key}
+    server = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
+    async with Client(server) as client:
+        listed = (await client.call_tool("list_namespaces", {})).structured_content["namespaces"]
+        (space,) = [space["id"] for space in listed if space["name"] == "default"]
+        found = await client.call_tool("search", {"namespaceId": space, "query": query})
+        return str(found.structured_content["results"])
