@@ -17,7 +17,7 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, prefect_client, prefect_events, prefect_login, reconcile, schedules
+from flows import context, levers, prefect_client, prefect_events, prefect_login, reconcile, schedules
 from flows.lanes import Lane
 from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
@@ -27,6 +27,7 @@ from retrieval.database import listening
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
 from retrieval.jobs import batches, breakers, notifications, patience, shares
+from retrieval.jobs import levers as recorded_levers
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import clock, garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -67,6 +68,9 @@ RESTORE_SECONDS = 60.0
 REPORT = "report"
 EVENTS = "events"
 REGISTER = "register"
+LEVERS = "levers"
+LEVERS_SECONDS, LEVERS_BUSY_SECONDS = 5.0, 2.0
+"""Between two looks at Prefect's levers, and while work waits or a lever holds it."""
 Loop = Callable[[Lane], Awaitable[None]]
 
 
@@ -78,7 +82,8 @@ async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None]
     """
     room = 2 * limit - await lane.run(batches.in_flight)
     await lane.run(batches.form, size=size, batches=room, places=limit)
-    waiting = await lane.run(batches.undispatched)
+    held = await lane.run(recorded_levers.held_sources)
+    waiting = [batch for batch in await lane.run(batches.undispatched) if batch.source not in held]
     started = 0
     for batch in waiting:
         try:
@@ -125,7 +130,7 @@ class Dispatcher:
             "webhooks": self.tell,
         }
         self.pulse = Pulse(*self.loops)
-        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER)}
+        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
         self.sender = Sender(
@@ -136,7 +141,13 @@ class Dispatcher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
-        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit, REGISTER: self.register_again}
+        loops = {
+            **self.loops,
+            REPORT: self.report,
+            EVENTS: self.emit,
+            REGISTER: self.register_again,
+            LEVERS: self.read_levers,
+        }
         tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
         await stop.wait()
@@ -218,6 +229,19 @@ class Dispatcher:
         if restored:
             log.warning("dispatcher.registered", deployments=restored, reason="Prefect did not know them any more")
             self.wake.set()
+
+    async def read_levers(self, lane: Lane) -> None:
+        """Record what holds ingestion back in Prefect, more often while work waits."""
+        async with get_client() as client:
+            while True:
+                try:
+                    read = await levers.read(client, self.config.work_pool)
+                except (*prefect_client.AWAY, TimeoutError):
+                    await lane.run(recorded_levers.record, [levers.AWAY])
+                    raise
+                await lane.run(recorded_levers.record, read)
+                busy = await lane.run(shares.is_any_unfinished)
+                await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)
 
     async def clean(self, lane: Lane) -> None:
         goes_on = await lane.run(lambda _: self.sweeper.begin())

@@ -117,20 +117,22 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
         except Superseded:
             return endings.unclaimed(lease.batch_id)
     notifications.tell(db)
-    await report.results(
-        lease.scope.namespace, results.table(db, lease), results.skipped(db, lease), results.left(db, lease)
-    )
-    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease), later, circuits))
+    rows = results.table(db, lease)
+    await report.results(lease.scope.namespace, rows, results.skipped(db, lease), results.left(db, lease))
+    message = _message(results.progress(db, lease), rows, later, circuits)
+    return endings.state(outcome.of_batch(db, lease.batch_id), message)
 
 
-def _told(counts: Progress, later: int, circuits: Circuits) -> str:
+def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circuits: Circuits) -> str:
+    """The message of the flow run's final state: counts, and up to three failed documents with their reasons."""
     total = names.counted(counts.documents, "document")
     if later and circuits.left_out:
         return f"{total} so far. {names.counted(later, 'job run')} wait for somebody who does not answer; see the logs."
     if later:
         return f"{total} so far. Others were waiting: {names.counted(later, 'job run')} went on in another flow run."
     if counts.failed or counts.cancelled:
-        return f"{total}: {counts.failed} failed, {counts.cancelled} cancelled. See the result table."
+        parts = {"failed": counts.failed, "cancelled": counts.cancelled}
+        return f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{report.failures(rows)}"
     return f"{total} ingested."
 
 
@@ -141,7 +143,7 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
         if turn.is_over():
             return
         try:
-            async with report.finding(partial(progress.read, db, wanted.job_run_id)):
+            async with report.finding(lease.scope.namespace, partial(progress.read, db, wanted.job_run_id)):
                 named = tasks.named(tasks.discover, names.host(wanted.request.config.get("url")) or wanted.job_run_id)
                 step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on, circuits))
                 with losses.alone(db, lease, wanted.job_run_id):
@@ -183,7 +185,7 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
             elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
                 seen.add(suspect)
                 with losses.alone(db, lease, suspect.document_id):
-                    await _through(lease, [suspect], turn, circuits)
+                    await _through(lease, [suspect], turn, circuits, items.label(db, [suspect]))
             else:
                 return
     except asyncio.CancelledError:
@@ -204,20 +206,20 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
 async def _side_by_side(
     lease: Lease, windows: Sequence[Sequence[Key]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
 ) -> None:
-    shown = await report.Shown.start(sum(map(len, windows)))
+    shown = await report.Shown.start(lease.scope.namespace, sum(map(len, windows)))
 
-    async def one(number: int, window: Sequence[Key]) -> None:
+    async def run_window(window: Sequence[Key]) -> None:
         async with places:
             if turn.is_over():
                 return
-            label = f"window {number} of {len(windows)}"
+            label = items.label(context.database(), window)
             for part in await _changed(lease, window, turn, circuits, label):
                 if part is not window and turn.is_over():
                     return
                 await _through(lease, part, turn, circuits, label)
             await shown.add(len(window))
 
-    ended = await asyncio.gather(*(one(*each) for each in enumerate(windows, 1)), return_exceptions=True)
+    ended = await asyncio.gather(*map(run_window, windows), return_exceptions=True)
     if trouble := [error for error in ended if error is not None]:
         raise trouble[0]
 
@@ -241,7 +243,7 @@ async def _changed(
     return [left[start : start + WINDOW_DOCUMENTS] for start in range(0, len(left), WINDOW_DOCUMENTS)]
 
 
-async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "alone") -> None:
+async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "") -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:

@@ -73,12 +73,12 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
         later, job_run = found
         await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
-        shown = await report.Shown.start(sum(len(window.keys) for window in windows))
-        for number, window in enumerate(windows, 1):
+        shown = await report.Shown.start(lease.scope.namespace, sum(len(window.keys) for window in windows))
+        for window in windows:
             if turn.is_over():
                 return None
             with losses.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext():
-                await _through(window, later, circuits, f"window {number} of {len(windows)}")
+                await _through(window, later, circuits, items.label(db, window.keys))
             if circuits.left_out:
                 return None
             await shown.add(len(window.keys))

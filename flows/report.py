@@ -14,6 +14,7 @@ from prefect.logging import get_run_logger
 
 from retrieval import settings
 from retrieval.ingestion import results as outcomes
+from retrieval.jobs import names
 from retrieval.redaction import without_query
 from retrieval.statuses import DocumentStatus
 
@@ -30,7 +31,8 @@ TELL_SECONDS = 1.0
 class Shown:
     """A progress bar that counts documents, of what is not over in a moment."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, namespace: str, total: int) -> None:
+        self._key = _key("progress", namespace)
         self._artifact: UUID | None = None
         self._total = total
         self._done = 0
@@ -38,8 +40,8 @@ class Shown:
         self._telling = asyncio.Lock()  # windows end together, and Prefect keeps what arrives last
 
     @classmethod
-    async def start(cls, total: int) -> Shown:
-        return cls(total)
+    async def start(cls, namespace: str, total: int) -> Shown:
+        return cls(namespace, total)
 
     async def add(self, documents: int) -> None:
         """So many more are through; told once a second, and when it is all."""
@@ -50,18 +52,23 @@ class Shown:
                 return
             self._told = time.monotonic()
             if self._artifact is None:
-                self._artifact = await _bar(f"Documents through the pipeline: {self._total}")
+                self._artifact = await _bar(self._key, f"Documents through the pipeline: {self._total}")
             await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
-async def _bar(description: str) -> UUID:
-    return await acreate_progress_artifact(progress=0.0, description=description)
+async def _bar(key: str, description: str) -> UUID:
+    return await acreate_progress_artifact(progress=0.0, key=key, description=description)
+
+
+def _key(kind: str, namespace: str) -> str:
+    """The key under which Prefect's Artifacts page shows the newest of this kind and namespace, with its history."""
+    return f"{kind}-{namespace.lower().replace('_', '-')}"
 
 
 @contextlib.asynccontextmanager
-async def finding(look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
+async def finding(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
     """Show what a listing finds while it goes on. `look`: the job run's progress, asked for in a thread."""
-    artifact = await acreate_progress_artifact(progress=0.0, description="Finding out what to ingest.")
+    artifact = await _bar(_key("listing", namespace), "Finding out what to ingest.")
     ended, bar = asyncio.Event(), 0.0
     watching = asyncio.create_task(_watch(artifact, look, ended))
     try:
@@ -143,4 +150,16 @@ async def results(
         gone += f" Gone at the source and kept until a person confirms it: {left.held}."
         get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
     link = in_the_app(namespace, rows)
-    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{out}{gone}{link}")
+    description = f"Documents of this run: {total}{more}{out}{gone}{link}"
+    await acreate_table_artifact(table=table, key=_key("results", namespace), description=description)
+
+
+def failures(rows: Sequence[Outcome], most: int = 3) -> str:
+    """The first failed documents, each with its reason, and how many more there are; "" without one."""
+    failed = [row for row in rows if row.status == DocumentStatus.FAILED]
+    parts = [
+        f" {names.plain(row.name)}: {without_query(row.error or 'no reason was recorded')}" for row in failed[:most]
+    ]
+    if len(failed) > most:
+        parts.append(f" {len(failed) - most:,} more are in the artifact of results.")
+    return "".join(parts)

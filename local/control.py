@@ -94,7 +94,7 @@ def status(settings: Settings, *, as_json: bool) -> int:
     storage = disk.look(settings) if alive else None
     full = storage.problem if storage else None
     healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
-    healthy = healthy and full is None
+    healthy = healthy and full is None and not (dispatch and dispatch.is_held)
     if as_json:
         phase = (NOT_WRITING if full else record.phase) if record and alive else "stopped"
         shown = dispatch_status.as_json(dispatch) if dispatch else None

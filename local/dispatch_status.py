@@ -29,6 +29,8 @@ def as_json(dispatch: Dispatch) -> dict[str, Any]:
     """Ages in seconds."""
     return {
         "stalled": dispatch.stalled,
+        "held": dispatch.is_held,
+        "levers": [lever.effect for lever in dispatch.levers],
         "reasons": list(dispatch.reasons),
         "oldestWaitingSeconds": _rounded(dispatch.waiting),
         "openBreakers": dispatch.breakers,
@@ -44,7 +46,9 @@ def lines(dispatch: Dispatch | None) -> Iterator[str]:
     if dispatch is None:
         yield "dispatch: the database does not tell"
         return
-    yield "dispatch: " + ("stalled" if dispatch.stalled else "goes on") + _waiting(dispatch)
+    state = "held in Prefect" if dispatch.is_held else "stalled" if dispatch.stalled else "goes on"
+    yield f"dispatch: {state}{_waiting(dispatch)}"
+    yield from (f"  {lever.effect}" for lever in dispatch.levers)
     yield from (f"  {reason}" for reason in dispatch.reasons)
     if dispatch.breakers:
         yield f"  Vendors and sites that do not answer, whose job runs wait for them: {dispatch.breakers}"

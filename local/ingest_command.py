@@ -67,7 +67,8 @@ class IngestCommand:
 
     def _show_progress(self, head: str, run: JobRunData) -> None:
         ready = len(run.documents.completed) + len(run.documents.failed)
-        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents")
+        held = "".join(f" {notice.reason}" for notice in run.notices)
+        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents.{held}")
 
     def _send(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the name and the job run of each request that the service accepted."""

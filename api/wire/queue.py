@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "QueueData.held": "Job runs that wait for a vendor or site that does not answer: more workers do not help them.",
     "workers": "Workers that are connected, of the whole installation.",
     "stalled": "Whether accepted work of the installation does not move.",
-    "reasons": "Why it does not move, or what comes late, in words.",
+    "reasons": "Why it does not move, in words: levers of Prefect, such as a paused pool, and what comes late.",
     "breakers": "Vendors and sites that are not asked for now, because they do not answer.",
     "Breaker.name": "The vendor or site.",
     "Breaker.reason": "How the last request failed.",
@@ -126,8 +126,16 @@ class QueueData(Struct, rename="camel", kw_only=True):
             oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
             held=found.held,
             workers=found.workers,
-            stalled=found.dispatch.stalled,
-            reasons=list(dict.fromkeys([*found.dispatch.reasons, *map(str, found.dispatch.late)])),
+            stalled=found.dispatch.stalled or found.dispatch.is_held,
+            reasons=list(
+                dict.fromkeys(
+                    [
+                        *(lever.effect for lever in found.dispatch.levers if lever.batch is None),
+                        *found.dispatch.reasons,
+                        *map(str, found.dispatch.late),
+                    ]
+                )
+            ),
             breakers=[Breaker.of(one) for one in found.breakers],
             working=[Work.of(one) for one in found.working],
             loops=[DispatcherLoop.of(one) for one in found.dispatch.loops],

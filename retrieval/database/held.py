@@ -8,5 +8,10 @@ NOT_HELD: LiteralString = """
     (r.waits_for is null or r.waits_for <> all(array(select key from breakers where open_until > now())))
     and (r.source = 'REEMBED' or r.partition_id <> all(
         array(select unnest(partitions) from breakers where open_until > now())))
+    and r.source <> all(array(
+        select unnest(sources) from prefect_levers where recorded_at > now() - interval '1 minute'))
 """
-"""That nobody whom job run `r` needs is known not to answer. A namespace may be led to another model at any time."""
+"""That the deployment of job run `r` is not paused in Prefect, and that nobody whom it needs is known not to answer.
+
+A namespace may be led to another model at any time.
+"""

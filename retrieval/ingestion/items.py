@@ -16,7 +16,7 @@ from retrieval.access import viewers
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
-from retrieval.jobs import batches
+from retrieval.jobs import batches, names
 from retrieval.jobs.batches import Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 from retrieval.principals import Viewer
@@ -162,6 +162,16 @@ def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Key]:
     return [item.key for stage in stages for item in at_stage(db, lease, window, stage)]
 
 
+def label(db: Database, window: Sequence[Key]) -> str:
+    """What people call a window: the name of its first document, and how many more there are."""
+    rows = db.rows(
+        "select name from run_documents where job_run_id = %(run)s and document_id = %(document)s",
+        {"run": window[0].job_run_id, "document": window[0].document_id},
+    )
+    name = names.plain(rows[0]["name"]) if rows else window[0].document_id
+    return name if len(window) == 1 else f"{name} and {len(window) - 1:,} more"
+
+
 def open_of(db: Database, window: Sequence[Key]) -> list[Key]:
     """Those of the window's documents that are not at their end, in its order."""
     rows = db.rows(
@@ -248,11 +258,11 @@ def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[
     alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
     for item, found in done:
         alike.setdefault(tuple(sorted(found)), []).append((item, found))
-    for names, some in alike.items():
+    for fields, some in alike.items():
         connection.execute(
-            _stage_statement(names),
+            _stage_statement(fields),
             {
-                **{name: [_value(found[name]) for _, found in some] for name in names},
+                **{name: [_value(found[name]) for _, found in some] for name in fields},
                 **_keys([item.key for item, _ in some]),
                 "stage": stage,
             },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString
@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 from retrieval import sources
 from retrieval.database.database import Database
 from retrieval.jobs import progress as run_progress
+from retrieval.jobs.levers import Lever
 from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """
@@ -52,10 +53,12 @@ def notices(
     outcome: str | None,
     progress: Mapping[str, Any],
     breaker: Mapping[str, Any] | None = None,
+    levers: Sequence[Lever] = (),
     *,
     is_whole: bool = True,
 ) -> list[Notice]:
-    """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`);
+    """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`), or
+    which `levers` of Prefect hold it back;
     removals that await confirmation; why it found nothing, by what it left out. `is_whole`: not where `progress` counts
     what one user may see."""
     told = []
@@ -63,6 +66,7 @@ def notices(
         told.append(Notice(verdict["told"], verdict["questions"]))
     if breaker:
         told.append(Notice(_unanswered(breaker), 0))
+    told += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
     if progress.get("report"):

@@ -16,7 +16,7 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
-from retrieval.jobs import acceptance, breakers, names
+from retrieval.jobs import acceptance, breakers, levers, names
 from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
@@ -235,6 +235,8 @@ _READ: LiteralString = (
     " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
     + breakers.OF_RUN
     + " as breaker, "
+    + levers.CURRENT
+    + " as levers, b.queue, r.batch_id, "
     + names.COLUMNS
     + ","
     + run_outcome.OUTCOME
@@ -266,7 +268,16 @@ _GROUPS: Mapping[str, str] = {
 def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
     """Prefect's page of a run tells of all its documents, so a user is not led there."""
     breaker = row["breaker"] if viewer is None else None
-    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], breaker, is_whole=viewer is None)
+    held: list[levers.Lever] = []
+    if row["outcome"] is None and viewer is None:
+        queue, batch = row["queue"] if row["waits"] else "", row["batch_id"]
+        known = levers.load(row["levers"])
+        held = [
+            lever
+            for lever in known
+            if (row["waits"] or lever.batch) and lever.holds(source=row["source"], queue=queue, batch=batch)
+        ]
+    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], breaker, held, is_whole=viewer is None)
     run = JobRun(
         row["id"],
         row["status"],

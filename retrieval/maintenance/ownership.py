@@ -77,6 +77,7 @@ OF_OTHERS: Mapping[str, str] = {
     "server_secrets": "of the installation",
     "files_folder": "of the installation",
     "dispatcher_loops": "of the installation",
+    "prefect_levers": "of the installation",
     "event_feeds": "of the installation",
     "prefect_events": "of the installation's Prefect, told within seconds",
 }

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.database import Database, Row
-from retrieval.jobs import breakers, outbox, shares
+from retrieval.jobs import breakers, levers, outbox, shares
+from retrieval.jobs.levers import Lever
 from retrieval.sources import APPS
 
 LATE: Mapping[str, float] = {
@@ -79,6 +80,13 @@ class Dispatch:
     loops: tuple[Loop, ...]
     reasons: tuple[str, ...]
     breakers: int = 0
+    levers: tuple[Lever, ...] = ()
+    """Levers of Prefect that hold something back, by people's choice."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a lever of Prefect lets nothing new begin."""
+        return any(lever.holds_all for lever in self.levers)
 
     @property
     def stalled(self) -> bool:
@@ -122,7 +130,9 @@ _LOOK: LiteralString = (
          ) youngest) as loops,
         ("""
     + breakers.OPEN
-    + """) as breakers
+    + """) as breakers, """
+    + levers.CURRENT
+    + """ as levers
 """
 )
 """A job run is due from when it was accepted, lost or handed back, or the one before it of its connection ended."""
@@ -180,7 +190,7 @@ def _read(row: Row | None) -> Dispatch:
         raise RuntimeError("a select without from gave no row")
     loops = tuple(Loop(*found) for found in row["loops"])
     reasons = _reasons(row["waiting"], row["unclaimed"], loops, under_way=row["under_way"])
-    return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"])
+    return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"], levers.load(row["levers"]))
 
 
 def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:

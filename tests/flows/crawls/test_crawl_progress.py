@@ -113,7 +113,7 @@ def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble)
     monkeypatch.setattr(report, "aupdate_progress_artifact", update)
 
     async def listing():
-        async with report.finding(lambda: {"found": 1}):
+        async with report.finding("ns_1", lambda: {"found": 1}):
             if trouble:
                 raise trouble
 
@@ -136,7 +136,7 @@ class SlowPrefect:
         monkeypatch.setattr(report, "acreate_progress_artifact", self.create)
         monkeypatch.setattr(report, "aupdate_progress_artifact", self.update)
 
-    async def create(self, progress, description):
+    async def create(self, progress, key, description):
         name = f"bar {len(self.bars)}"
         self.bars[name] = progress
         await self._later(lambda: None)
@@ -165,7 +165,7 @@ def test_what_was_told_amid_a_listing_does_not_arrive_after_its_end(monkeypatch)
     monkeypatch.setattr(report, "LOOK_SECONDS", 0.001)
 
     async def listing():
-        async with report.finding(lambda: {"found": 1}):
+        async with report.finding("ns_1", lambda: {"found": 1}):
             await asyncio.sleep(0.02)
         await prefect.settled()
 
@@ -179,7 +179,7 @@ def test_windows_that_end_together_fill_one_bar(monkeypatch):
     monkeypatch.setattr(report, "TELL_SECONDS", 0.0)
 
     async def windows():
-        shown = await report.Shown.start(100)
+        shown = await report.Shown.start("ns_1", 100)
         await asyncio.gather(*(shown.add(25) for _ in range(4)))
         await prefect.settled()
 

@@ -53,7 +53,7 @@ def space(db, monkeypatch, tmp_path):
     async def run(step, work):
         step.fn(work)
 
-    async def start(_total):
+    async def start(_namespace, _total):
         return NoBar()
 
     monkeypatch.setattr(reembed, "run_step", run)

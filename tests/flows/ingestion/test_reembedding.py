@@ -68,7 +68,7 @@ def by_hand(monkeypatch):
 
     hand = Hand()
 
-    async def start(_total):
+    async def start(_namespace, _total):
         return NoBar()
 
     monkeypatch.setattr(reembed, "run_step", hand.run)

@@ -256,7 +256,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
         async def add(self, _count):
             pass
 
-    async def start(_total):
+    async def start(_namespace, _total):
         return NoBar()
 
     async def through(lease, window, _turn, _circuits, _label="alone"):

@@ -14,7 +14,8 @@ def told(monkeypatch):
     """What Prefect is told, in order."""
     seen = []
 
-    async def create(progress, description):
+    async def create(progress, key, description):
+        assert key == "progress-ns-1"
         seen.append((progress, description))
         return "bar"
 
@@ -29,7 +30,7 @@ def told(monkeypatch):
 
 def add(*documents, total):
     async def through():
-        shown = await report.Shown.start(total)
+        shown = await report.Shown.start("ns_1", total)
         for some in documents:
             await shown.add(some)
 

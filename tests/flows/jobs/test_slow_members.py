@@ -40,7 +40,7 @@ class _NoBar:
         pass
 
 
-async def _no_bar(_total):
+async def _no_bar(_namespace, _total):
     return _NoBar()
 
 

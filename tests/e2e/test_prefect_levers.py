@@ -1,0 +1,145 @@
+"""Levers of Prefect: each holds back what it should, and every place that reports state says so and why."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from tests.e2e.conftest import COMMAND
+from tests.e2e.test_prefect_switches import POOL, deployment
+
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def prefect(service):
+    with service.prefect() as client:
+        yield client
+
+
+def change_pool(prefect, **values):
+    prefect.patch(POOL, json=values).raise_for_status()
+
+
+def change_queue(prefect, **values):
+    prefect.patch(f"{POOL}/queues/short", json=values).raise_for_status()
+
+
+def change_deployment(prefect, action):
+    prefect.post(f"/deployments/{deployment(prefect)['id']}/{action}").raise_for_status()
+
+
+LEVERS = {
+    "work pool `retrieval` is paused": (
+        lambda prefect: change_pool(prefect, is_paused=True),
+        lambda prefect: change_pool(prefect, is_paused=False),
+    ),
+    "work pool `retrieval` has a concurrency limit of 0": (
+        lambda prefect: change_pool(prefect, concurrency_limit=0),
+        lambda prefect: change_pool(prefect, concurrency_limit=None),
+    ),
+    "work queue `short` is paused": (
+        lambda prefect: change_queue(prefect, is_paused=True),
+        lambda prefect: change_queue(prefect, is_paused=False),
+    ),
+    "work queue `short` has a concurrency limit of 0": (
+        lambda prefect: change_queue(prefect, concurrency_limit=0),
+        lambda prefect: change_queue(prefect, concurrency_limit=None),
+    ),
+    "deployment `ingest-text` is paused": (
+        lambda prefect: change_deployment(prefect, "pause_deployment"),
+        lambda prefect: change_deployment(prefect, "resume_deployment"),
+    ),
+}
+
+
+def queue_of(service):
+    return service.ok(service.client.get("/v1/queue"))
+
+
+def status_of(service):
+    return json.loads(service.run("status", "--json").stdout)
+
+
+def run_of(service, run):
+    return service.job_run(run)
+
+
+@pytest.mark.parametrize("effect", LEVERS)
+def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect, effect):
+    pull, release = LEVERS[effect]
+    pull(prefect)
+    try:
+        service.until(lambda: any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+        run = service.text(f"Held by: {effect}.")["ingestJobRunId"]
+        held = service.until(
+            lambda: [n["reason"] for n in run_of(service, run)["notices"] if effect in n["reason"]], seconds=SECONDS
+        )
+        assert held, "the job run does not say what holds it back"
+        status = status_of(service)
+        assert any(effect in lever for lever in status["dispatch"]["levers"])
+        assert effect in service.run("status").stdout
+        time.sleep(3)
+        assert run_of(service, run)["status"] != "COMPLETED", "the lever holds nothing back"
+        if "pool" in effect:
+            assert queue_of(service)["stalled"] is True
+            assert status["healthy"] is False
+    finally:
+        release(prefect)
+    service.wait(run, seconds=SECONDS)
+    service.until(lambda: not any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+
+
+def test_a_paused_deployment_holds_its_own_source_alone(service, prefect):
+    pull, release = LEVERS["deployment `ingest-text` is paused"]
+    pull(prefect)
+    try:
+        service.until(lambda: any("ingest-text" in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+        text = service.text("Texts wait.")["ingestJobRunId"]
+        file = service.file("others.txt", b"Files do not wait.")["ingestJobRunId"]
+        service.wait(file, seconds=SECONDS)
+        assert run_of(service, text)["status"] != "COMPLETED"
+        assert run_of(service, file)["notices"] == []
+    finally:
+        release(prefect)
+    service.wait(text, seconds=SECONDS)
+
+
+def test_the_command_line_says_why_it_waits(service, prefect, tmp_path):
+    pull, release = LEVERS["work pool `retrieval` is paused"]
+    note = tmp_path / "note.txt"
+    note.write_text("A note that waits.")
+    pull(prefect)
+    try:
+        service.until(lambda: queue_of(service)["stalled"], seconds=SECONDS)
+        command = [COMMAND, "ingest", "--namespace", service.namespace, str(note)]
+        with subprocess.Popen(command, env=service.environment, stderr=subprocess.PIPE, text=True) as process:
+            lines = []
+            deadline = time.monotonic() + SECONDS
+            while "is paused" not in "".join(lines) and time.monotonic() < deadline:
+                lines.append(process.stderr.readline())
+            release(prefect)
+            assert process.wait(SECONDS) == 0
+    finally:
+        release(prefect)
+    assert "work pool `retrieval` is paused" in "".join(lines)
+
+
+def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, prefect):
+    sent = service.file("broken.pdf", b"%PDF-1.7\nnothing else")
+    run = service.wait(sent["ingestJobRunId"], seconds=60)[0]
+    filters = {"flow_runs": {"tags": {"all_": [sent["ingestJobRunId"]]}}}
+    (flow_run,) = prefect.post("/flow_runs/filter", json=filters).raise_for_status().json()
+    error = run["documents"]["failed"][0]["error"]
+    assert flow_run["state"]["type"] == "FAILED"
+    assert flow_run["state"]["message"] == f"1 document: 1 failed. broken.pdf: {error}"
+    of_run = {"flow_runs": {"id": {"any_": [flow_run["id"]]}}}
+    named = {"fetch broken.pdf", "parse broken.pdf"}
+    service.until(
+        lambda: named <= {task["name"] for task in prefect.post("/task_runs/filter", json=of_run).json()},
+        seconds=SECONDS,
+    )
+    key = f"results-{service.namespace.lower().replace('_', '-')}"
+    artifact = prefect.get(f"/artifacts/{key}/latest").raise_for_status().json()
+    assert "broken.pdf" in artifact["data"]
