@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from api import rates
 from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
-from api.links import Bearer
 from api.oidc.roles import BEYOND_ONE_PERSON, ROLE_SCOPES, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
-from api.permissions import PERMISSIONS, Permission, Reach
+from api.permissions import Permission, Reach
 from api.rates import RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database, Row
@@ -324,18 +322,6 @@ def allow(caller: Caller, permission: Permission) -> Reach | None:
     if reach is Reach.NOTHING:
         raise bound_key()
     return reach
-
-
-def bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
-    """The caller as links know it. A link reads a whole document, so it needs the permission of listing documents."""
-    try:
-        allow(caller, PERMISSIONS["POST /v1/documents"])
-        may_read = True
-    except ServiceError:
-        may_read = False
-    if caller.signed_in is not None:
-        return Bearer(may_read, None, caller.signed_in.person.expires, principal, groups)
-    return Bearer(may_read, caller.key_id, None, principal, groups)
 
 
 def bound_key() -> ServiceError:

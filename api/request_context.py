@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from litestar.types import Scope as AsgiScope
 
-from api.auth import Caller, Rate
-from api.permissions import Reach
+from api.auth import Caller, Rate, allow
+from api.links import Bearer
+from api.permissions import PERMISSIONS, Reach
+from retrieval.errors import ServiceError
 from retrieval.origin import Origin
 
 _KEY = "retrieval.request_context"
@@ -44,3 +47,15 @@ def attach(scope: AsgiScope, context: RequestContext) -> None:
 
 def of(scope: AsgiScope) -> RequestContext:
     return cast("RequestContext", cast("dict[str, object]", scope)[_KEY])
+
+
+def bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
+    """The caller as links know it. A link reads a whole document, so it needs the permission of listing documents."""
+    try:
+        allow(caller, PERMISSIONS["POST /v1/documents"])
+        may_read = True
+    except ServiceError:
+        may_read = False
+    if caller.signed_in is not None:
+        return Bearer(may_read, None, caller.signed_in.person.expires, principal, groups)
+    return Bearer(may_read, caller.key_id, None, principal, groups)

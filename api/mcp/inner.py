@@ -73,7 +73,9 @@ class Inner:
         """A link to the parsed text of a document that an operation has shown, for the user on whose behalf it was
         asked; None for a key that may not read documents."""
         signer, context = await self.services.links.signer(), self.context
-        return signer.link(document_id, Kind.PARSED, auth.bearer(self.caller, context.principal, context.groups))
+        return signer.link(
+            document_id, Kind.PARSED, request_context.bearer(self.caller, context.principal, context.groups)
+        )
 
     async def ask(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import UNSET
 
-from api import auth, costs
+from api import costs, request_context
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.documents import (
@@ -65,7 +65,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
             data.documents = [around.show(row) for row in found.items]
             if include.raw_file_url or include.parsed_text_file_url:
                 signer = await call.services.links.signer()
-                bearer = auth.bearer(call.caller, call.principal, call.groups)
+                bearer = request_context.bearer(call.caller, call.principal, call.groups)
                 for document, row in zip(data.documents, found.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:

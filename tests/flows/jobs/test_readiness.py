@@ -14,7 +14,7 @@ from local.processes import Process
 from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs
+from retrieval.jobs import levers, runs
 from retrieval.readiness import LATE, Beat
 from retrieval.settings import Settings
 
@@ -172,6 +172,7 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     me = Process.of(os.getpid())
     roles = [RoleRecord("dispatcher", "up", me.pid, me.started, 1.0)]
     instance.save(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
+    levers.record(db, [])
     readiness.record(db, "here:1", beats())
     assert control.status(settings, as_json=False) == 0
     assert "dispatch: goes on" in capsys.readouterr().out
