@@ -168,7 +168,7 @@ def test_who_may_see_a_document_is_said_and_changed(app, org, pages):
     assert kept == {
         "users": ["ada@example.com"],
         "groups": [],
-        "denied": {"users": ["bob", "eve"], "groups": []},
+        "denied": {"users": ["bob", "Eve"], "groups": []},
         "public": False,
     }
 

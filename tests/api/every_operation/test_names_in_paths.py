@@ -134,8 +134,9 @@ def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(
         refused.append(org.client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": config}))
     for answer in refused:
         assert answer.status_code == 400, answer.text
-        assert "dots" in answer.json()["message"]
-    org.text(space, "one", access={"users": [name]}, externalId="it")
+        assert "dots" in answer.json()["message"] or "NFKC" in answer.json()["message"]
+    if name in DOTS:
+        org.text(space, "one", access={"users": [name]}, externalId="it")
 
 
 def filled(path, method, name, value, space):

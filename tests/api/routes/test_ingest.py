@@ -38,7 +38,7 @@ def test_a_text_is_queued_and_its_run_can_be_read(org):
     assert run["id"] == answer["data"]["ingestJobRunId"]
     assert run["status"] == "QUEUED"
     assert set(run["documents"]) == GROUPS
-    assert run["documents"]["queued"] == [document]
+    assert run["documents"]["queued"] == [document | {"name": "manual"}]
     assert "isoString" in run["createdAt"]
     assert "isoString" in run["updatedAt"]
 

@@ -48,7 +48,8 @@ def test_a_list_of_urls_answers_its_documents_in_order(org, space):
     assert {(one["documentType"], one["ingestionSource"]) for one in by_id.values()} == {("URL", "URLS_LIST")}
     assert all(one["metadata"] == {"k": 1} for one in by_id.values())
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
-    assert run["documents"]["queued"] == data["documents"]
+    named = [document | {"name": url} for document, url in zip(data["documents"], urls, strict=True)]
+    assert run["documents"]["queued"] == named
     assert recorded(org, answer)["to_discover"] is False
     again = post(org, space, "urls", {"urls": [urls[2]]}).json()["data"]["documents"]
     assert [one["id"] for one in again] == [data["documents"][2]["id"]]

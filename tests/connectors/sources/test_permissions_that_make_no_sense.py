@@ -23,7 +23,7 @@ from connectors.sources.google_drive import sharing as google_sharing
 from connectors.sources.google_drive.client import Drive as GoogleDrive
 from connectors.sources.notion import sharing as notion_sharing
 from retrieval.connections import shares
-from retrieval.errors import Skippable
+from retrieval.errors import Retryable, Skippable
 from retrieval.ports import SourceAccess
 
 LATER = "2100-01-01T00:00:00Z"
@@ -337,7 +337,7 @@ def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
     sent = changed(told, data.draw(st.lists(one, min_size=1, max_size=4)))
     try:
         found = access(sent)
-    except Skippable as error:
+    except (Skippable, Retryable) as error:  # an empty object may be another server's answer, so it is asked again
         assert str(error)  # noqa: PT017 - the reason that stands on the document
         return
     assert names(found) <= names(access(told)) | SAME
