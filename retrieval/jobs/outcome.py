@@ -38,6 +38,11 @@ AWAITING = (
     "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
     " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
+SAME_CONTENT = (
+    "Pages have the same content as another page of this run: the site may answer what is missing with one page, or"
+    " build its pages by scripts, which are not run."
+)
+_LISTS = frozenset({"URLS_LIST", "SITEMAP"})
 NOTHING_SEEN = "None of this run's documents, if it has any, is shown to this user."
 """The same answer where all are hidden and where there are none."""
 _NOTHING: Mapping[str, str] = {
@@ -69,6 +74,8 @@ def notices(
     told += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
+    if source in _LISTS and (copies := progress.get("sameContent", 0)):
+        told.append(Notice(SAME_CONTENT, copies))
     if progress.get("report"):
         return told
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):

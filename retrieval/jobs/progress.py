@@ -39,6 +39,7 @@ COUNTED: LiteralString = (
     + sql(Stage.UPSERTED)
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
+                   'sameContent', count(raw_hash) - count(distinct raw_hash),
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),

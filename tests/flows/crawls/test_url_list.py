@@ -12,7 +12,7 @@ from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.job_config import Ingestion
-from retrieval.jobs import resync, url_lists
+from retrieval.jobs import outcome, resync, url_lists
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
 from tests.flows.jobs.test_breakers import Worker
@@ -120,6 +120,14 @@ def test_pages_and_files_of_a_list_are_found(space, site):
     said = {"language": "en", "description": "About the sea", "canonicalUrl": f"{site.url}/tides"}
     assert tides["properties"].items() >= {"mimeType": "text/html", **said}.items()
     assert documents(space)[urls[2]]["properties"]["mimeType"] == "application/pdf"
+
+
+def test_pages_of_one_content_are_reported(space, site):
+    missing = html("<html><title>Shop</title><body><main><p>Sorry, nothing is here.</p></main></body></html>")
+    site.pages = {"/tides": PAGE, **dict.fromkeys(("/a", "/b", "/c"), missing)}
+    run = ingest(space, *(f"{site.url}{path}" for path in site.pages))
+    assert [(notice.reason, notice.count) for notice in run.notices] == [(outcome.SAME_CONTENT, 2)]
+    assert ingest(space, f"{site.url}/tides").notices == []
 
 
 def text_of(space, external_id):
