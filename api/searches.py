@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import structlog
 
@@ -21,20 +21,27 @@ from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippabl
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces
-from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 from retrieval.search import notes, reranking, search, shaping
 from retrieval.search import why as reasons
 from retrieval.search.reranking import Rerank
-from retrieval.search.search import Hit, Query
+from retrieval.search.search import Clock, Hit, Query
 from retrieval.search.shaping import Texts
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 TOP = 10
 """Results, unless `topK` says another number."""
+ANSWERED = 0.8
+"""Share of a search's seconds after which it is given up, so that its error arrives within them."""
+LOOK_SECONDS = 0.2
+"""How often a search that is late is looked at: its next step may be to ask somebody who does not answer."""
+TURN = "turn"
+"""The step of a search that waits for a thread."""
 GROUP, GROUP_MOST = 3, 10
 """Results of one document in a group, unless `perDocument` says another number, and at most."""
 
@@ -106,12 +113,52 @@ async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
     return spaces
 
 
+async def in_time(services: Services, config: NamespaceConfig, clock: Clock, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for a part of a search; SERVICE_UNAVAILABLE, which names whoever does not answer, before its seconds are up.
+
+    Statements end by limits of their own, whose error says what to ask less of.
+    """
+    seconds = ANSWERED * services.settings.search_seconds
+    task, silent = asyncio.ensure_future(work), None
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        while not task.done() and (silent := _silent(config, clock.step)) is None:
+            await asyncio.wait({task}, timeout=LOOK_SECONDS)
+        if silent is None:
+            return await task
+    finally:
+        task.cancel()
+    log.warning("search.given_up", step=clock.step, seconds=seconds)
+    who, field = silent
+    message = f"{who} did not answer within {seconds:g} s. Try again in a moment."
+    raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=field, reason="took_too_long")
+
+
+def _silent(config: NamespaceConfig, step: str) -> tuple[str, str | None] | None:
+    """Who keeps a search waiting in this step, and the config that names it; None for our own database."""
+    provider = config.vector_storage["provider"]
+    if step == TURN:
+        return "A search before this one", None
+    if step == "embed_ms":
+        return f"The embedding model of {config.embedding_model['provider']}", EMBEDDING_MODEL
+    if step == "vector_ms" and provider != EMBEDDED[VECTOR_STORAGE]["provider"]:
+        return f"The vector store {provider}", VECTOR_STORAGE
+    return None
+
+
 async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
     """Search one namespace, again if another model took over meanwhile. `values`: the query's vector, where known."""
-    query = space.seen(query)
+    clock = Clock(step=TURN)
+    return await in_time(services, space.config, clock, _find(services, space, space.seen(query), values, clock))
+
+
+async def _find(
+    services: Services, space: Space, query: Query, values: Sequence[float] | None, clock: Clock
+) -> search.SearchResult:
 
     def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
+        clock.step = ""  # its turn has come; the SDK of a vendor may have to be imported first
         with costs.search(services, query.where):
             return search.run(
                 services.db,
@@ -122,6 +169,7 @@ async def find(services: Services, space: Space, query: Query, values: Sequence[
                 language=services.settings.keyword_language,
                 texts=None if query.shape.expansion is None else _texts(config),
                 values=values,
+                clock=clock,
             )
 
     found = await services.in_thread(run, space.config, values)
@@ -170,7 +218,8 @@ async def _answer(
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
         embedder = registry.embedder(first.config)
-        values = await services.in_thread(search.embed, embedder, first.scope, query.text)
+        embedding = services.in_thread(search.embed, embedder, first.scope, query.text)
+        values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
     placed = [Placed(hit, one.config.id) for one, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:

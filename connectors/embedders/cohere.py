@@ -13,7 +13,7 @@ from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
 from connectors.embedders.packing import Limits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
     from retrieval.settings import Settings
 
-SECONDS: Final = 60.0
 DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-v4.0": 1536,
     "embed-english-v3.0": 1024,
@@ -43,7 +42,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
+    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS["document"], most=MOST_BYTES)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
@@ -54,12 +53,12 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
                 input_type=KINDS[kind],
                 embedding_types=["float"],
                 truncate="END",
-                request_options={"max_retries": 0},
+                request_options={"max_retries": 0, "timeout_in_seconds": round(SECONDS[kind])},
             )
         except ApiError as error:
             raise _meaning(error, config["apiKey"]) from error
         except httpx.TimeoutException as error:
-            raise late(TITLE, SECONDS) from error
+            raise late(TITLE, SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
             raise unreached(TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PROVIDER: Final = "JINA"
 TITLE: Final = "Jina AI"
 BASE_URL: Final = "https://api.jina.ai/v1"
-SECONDS: Final = 60.0
 DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
 LIMITS: Final = Limits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
 """A paid key's requests a minute; the tokens keep a request well below what the smallest key may send in a minute."""
@@ -38,7 +37,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     base = sessions.base_url(endpoint, BASE_URL)
     headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
     verify = sessions.trust(endpoint, PROVIDER)
-    client = sessions.httpx_client(verify, seconds=SECONDS, most=MOST_BYTES, headers=headers)
+    client = sessions.httpx_client(verify, seconds=SECONDS["document"], most=MOST_BYTES, headers=headers)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
@@ -50,13 +49,13 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             "input": list(texts),
         }
         try:
-            answer = client.post(f"{base}/embeddings", json=body)
+            answer = client.post(f"{base}/embeddings", json=body, timeout=SECONDS[kind])
             if answer.status_code != 200:
                 raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"])
             found = answer.json()
             return _in_order(found), _counted(found)
         except httpx.TimeoutException as error:
-            raise late(TITLE, SECONDS) from error
+            raise late(TITLE, SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
             raise unreached(TITLE) from error
 

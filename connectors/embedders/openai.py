@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, Refused, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Refused, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 PROVIDER: Final = "OPENAI"
 TITLE: Final = "OpenAI"
 BASE_URL: Final = "https://api.openai.com/v1"
-SECONDS: Final = 60.0
 DIMENSIONS: Final[Mapping[str, int]] = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
@@ -54,7 +54,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         max_retries=0,
         http_client=httpx2.Client(
             trust_env=False,
-            timeout=SECONDS,
+            timeout=SECONDS["document"],
             transport=bounded_answers.transport(httpx2)(verify, most=MOST_BYTES),
             follow_redirects=False,
             event_hooks={"request": [_of_this_key_alone]},
@@ -63,29 +63,36 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     model = config["model"]
     server = ServerLimits(settings.home, PROVIDER, base, model)
 
-    def send(texts: Sequence[str], *, base64: bool) -> tuple[list[Any], int]:
+    def send(texts: Sequence[str], kind: TextKind, *, base64: bool) -> tuple[list[Any], int]:
         body = {"model": model, "input": list(texts), **({"encoding_format": "base64"} if base64 else {})}
         try:
-            answer = client.post("/embeddings", body=body, cast_to=openai.types.CreateEmbeddingResponse)
+            answer = client.post(
+                "/embeddings",
+                body=body,
+                options={"timeout": SECONDS[kind]},
+                cast_to=openai.types.CreateEmbeddingResponse,
+            )
         except openai.APIStatusError as error:
             raise understand(
                 TITLE, error.status_code, error.body, error.response.headers, key=config["apiKey"]
             ) from error
         except openai.APITimeoutError as error:
-            raise late(TITLE, SECONDS) from error
+            raise late(TITLE, SECONDS[kind]) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
             raise unreached(TITLE) from error
         return in_order(getattr(answer, "data", None)), getattr(getattr(answer, "usage", None), "total_tokens", 0) or 0
 
-    def ask(texts: Sequence[str], _kind: TextKind) -> tuple[list[Any], int]:
+    def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         if server.base64 is None:
-            return _choose_encoding(texts, send, server)
+            return _choose_encoding(texts, partial(send, kind=kind), server)
         try:
-            return send(texts, base64=server.base64)
+            return send(texts, kind, base64=server.base64)
         except Refused as refusal:
             if len(texts) > 1 or refusal.of_size:
                 raise
-        return _choose_encoding(texts, send, server)  # another server may answer at the address by now
+        return _choose_encoding(
+            texts, partial(send, kind=kind), server
+        )  # another server may answer at the address by now
 
     return VendorEmbedder(
         provider=PROVIDER,

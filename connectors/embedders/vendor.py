@@ -29,6 +29,8 @@ Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
 Raises Busy, Passing, Refused or Fatal.
 """
 
+SECONDS: Mapping[TextKind, float] = {"document": 60.0, "query": 7.0}
+"""How long a vendor may take to answer one request: both tries of a query end before the search is given up."""
 KEY_FIELD = "embeddingModelConfig.apiKey"
 MODEL_FIELD = "embeddingModelConfig.model"
 MOST_BYTES = 64 * 2**20

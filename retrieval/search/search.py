@@ -107,17 +107,20 @@ class SearchResult:
 
 
 @dataclass(slots=True)
-class _Clock:
-    """Milliseconds by the name of the step."""
+class Clock:
+    """Milliseconds by the name of the step. `step`: the one under way, for whoever gives up waiting for it."""
 
     spent: dict[str, float] = field(default_factory=dict)
+    step: str = ""
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
+        self.step = name
         try:
             yield
         finally:
+            self.step = ""
             self.spent[name] = self.spent.get(name, 0.0) + (time.perf_counter() - start) * 1000
 
 
@@ -131,15 +134,15 @@ def run(
     language: str = "english",
     texts: Texts | None = None,
     values: Sequence[float] | None = None,
+    clock: Clock | None = None,
 ) -> SearchResult:
     """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0.
 
     texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known; without
     semantic weight it counts for nothing.
     """
-    clock = _Clock()
-    if query.semantic_weight <= 0:
-        values = None
+    clock = clock or Clock()
+    values = values if query.semantic_weight > 0 else None
     if query.semantic_weight > 0 and (embedder is None or vectors is None):
         raise ValueError("A semantic search needs an embedder and a vector store.")
 
@@ -246,7 +249,7 @@ class _Search:
     query: Query
     partition: int
     language: str
-    clock: _Clock
+    clock: Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
     reach: _Reach

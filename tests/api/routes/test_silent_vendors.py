@@ -1,0 +1,38 @@
+"""A search whose model hangs is answered in time, and says whose model that is."""
+
+import json
+import time
+
+from retrieval.accounts import api_keys, organizations
+from tests.api.process import running
+from tests.api.support import EMBEDDED, assert_error, client_of
+from tests.standins import embedding_server
+
+OPENAI = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "key"}
+TEXT = {"source": "TEXT", "config": {"text": "A text."}}
+
+
+def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, api_db, ring, tmp_path):
+    owner = organizations.create(api_db, "silent")
+    api_key = api_keys.create(api_db, ring, owner.id, "silent").api_key
+    with embedding_server.running("OPENAI", holds=lambda _texts: True) as vendor:
+        there = json.dumps({"OPENAI": {"base_url": vendor.base_url}})
+        settings = {"RETRIEVAL_ENDPOINTS": there, "RETRIEVAL_SEARCH_SECONDS": "3"}
+        with running(tmp_path, api_database, ring, **settings) as (base, _, _), client_of(base, api_key) as client:
+            made = client.post("/v1/namespaces", json={"name": "silent", **EMBEDDED, "embeddingModelConfig": OPENAI})
+            space = made.json()["data"]["namespace"]["id"]
+            assert client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": TEXT}).status_code == 200
+            client.post("/v1/search", json={"namespaceId": space, "query": "first"})  # imports the vendor's SDK
+            began = time.monotonic()
+            answer = client.post("/v1/search", json={"namespaceId": space, "query": "anything"})
+            assert time.monotonic() - began < 3
+            refused = assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+            assert "OPENAI" in refused["message"]
+            assert refused["error"]["details"]["field"] == "embeddingModelConfig"
+            words = {
+                "namespaceId": space,
+                "query": "anything",
+                "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1},
+            }
+            assert client.post("/v1/search/hybrid", json=words).status_code == 200
+        vendor.holds = lambda _texts: False
