@@ -11,7 +11,7 @@ from typing import Any, LiteralString, Protocol, TypeGuard, cast
 from retrieval import finding
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
-from retrieval.conditions.model import All, Condition, Described, same, storable
+from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, is_beyond, same, storable
 from retrieval.conditions.parse import parse as parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access, Viewer, visible
@@ -329,6 +329,8 @@ def _key(key: object, code: ErrorCode, where: str) -> str:
 
 
 def _wanted(value: object, code: ErrorCode, where: str) -> Scalar | tuple[Scalar, ...]:
+    if is_beyond(value):
+        raise ServiceError(code, WHOLE_WORDS, field=where, reason="out_of_bounds")
     if _is_scalar(value):
         return value
     if _is_list(value) and all(_is_scalar(entry) for entry in value):

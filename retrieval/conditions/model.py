@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, LiteralString, Protocol
+from typing import Any, Final, LiteralString, Protocol
 
 DEPTH = 5
 """How deep `all`, `any` and `not` may stand in one another; leaves are no depth."""
@@ -167,3 +167,17 @@ def same(left: object, right: object) -> bool:
 def storable(text: str) -> bool:
     """Whether PostgreSQL can hold it: no NUL, no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+WHOLE: Final = range(-(2**63), 2**63)
+"""The whole numbers of metadata and of what it is compared with: 64 bits, which databases and clients hold exactly."""
+WHOLE_WORDS: Final = f"A whole number is at least {WHOLE.start} and at most {WHOLE.stop - 1}. Send larger ones as text."
+
+
+def is_beyond(value: object) -> bool:
+    """A whole number outside of `WHOLE`, alone or anywhere in lists and objects."""
+    if isinstance(value, Mapping):
+        return any(map(is_beyond, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(is_beyond, value))
+    return isinstance(value, int) and value not in WHOLE

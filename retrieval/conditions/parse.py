@@ -13,6 +13,7 @@ from retrieval.conditions.model import (
     OPS,
     ORDERS,
     VALUES,
+    WHOLE_WORDS,
     All,
     AnyOf,
     Condition,
@@ -22,6 +23,7 @@ from retrieval.conditions.model import (
     Not,
     Value,
     instant,
+    is_beyond,
     storable,
 )
 from retrieval.errors import ErrorCode, ServiceError
@@ -133,6 +135,8 @@ class _Parser:
         if not _is_scalar(value):
             said = 'A value must be a string, a number, true, false or {"date": …}; for null see `exists`.'
             self._refuse(said, place)
+        if is_beyond(value):
+            self._refuse(WHOLE_WORDS, place)
         return value
 
     def _date_of(self, op: str, value: object, place: str) -> Instant:

@@ -7,16 +7,19 @@ from typing import Any
 
 import msgspec
 
+from retrieval.conditions.model import WHOLE_WORDS, is_beyond
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
 
 def check(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:
-    """ServiceError `code` if there are too many keys, or one of them or all together are too large."""
+    """ServiceError `code` if there are too many keys, one of them or all together are too large, or a number is."""
     if len(metadata) > settings.metadata_keys:
         raise _refused(code, f"{field} may have up to {settings.metadata_keys} keys.", field, "too_many_keys")
     total = 0
     for key, value in metadata.items():
+        if is_beyond(value):
+            raise _refused(code, f"{field}.{key}: {WHOLE_WORDS}", f"{field}.{key}", "out_of_bounds")
         size = len(msgspec.json.encode(value))
         total += len(key.encode()) + size
         if len(key) > settings.metadata_key_characters:

@@ -286,7 +286,7 @@ def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key
 @pytest.mark.decision("H544")
 def test_large_numbers_are_shown_as_they_are_written(org, space):
     """PostgreSQL keeps numbers by their digits: 1e308 came back as 309 of them."""
-    numbers = [1e308, -1.5e300, 1e22, 5e-324, 10**20, 2**70, 0.1, 3]
+    numbers = [1e308, -1.5e300, 1e22, 5e-324, 2**63 - 1, -(2**63), 0.1, 3]
     org.text(space, "Large.", name="large", metadata={"n": numbers})
     answer = ask(org, "POST", space, {"documentExternalIds": ["large"]}, facets=["metadata.n"])
     (document,) = answer.json()["data"]["documents"]
@@ -296,6 +296,28 @@ def test_large_numbers_are_shown_as_they_are_written(org, space):
     for number in numbers:
         where = {"where": {"field": "metadata.n", "op": "eq", "value": number}}
         assert [one["name"] for one in listed(org, space, where)["documents"]] == ["large"]
+
+
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1])
+@pytest.mark.parametrize("nested", [lambda n: n, lambda n: [1, n], lambda n: {"a": [n]}])
+def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space, number, nested):
+    config = {"text": "Large.", "name": "large", "metadata": {"n": nested(number)}}
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    org.text(space, "Small.", name="small", metadata={"n": 1})
+    refusals = [
+        org.client.post("/v1/ingest/text", json=body),
+        ask(org, "PATCH", space, {"documentExternalIds": ["small"]}, data={"metadata": {"n": nested(number)}}),
+        ask(org, "POST", space, {"metadata": {"n": nested(number)}}),
+    ]
+    if not isinstance(nested(number), list | dict):
+        where = {"where": {"field": "metadata.n", "op": "gte", "value": number}}
+        search = {"namespaceId": space, "query": "anything", "filter": {"metadata": {"n": number}}}
+        refusals += [ask(org, "POST", space, where), org.client.post("/v1/search", json=search)]
+    for refusal in refusals:
+        assert refusal.status_code == 400, refusal.text
+        assert str(2**63 - 1) in refusal.json()["message"]
+        field = refusal.json()["error"]["details"]["field"]
+        assert field.endswith((".n", ".value")), field
 
 
 @pytest.mark.decision("D65")
