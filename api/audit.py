@@ -44,7 +44,11 @@ class AuditLog:
                 object_type=object_type(segment),
                 object_id=_object_id(segment, parameter, scope, context, body),
                 status=context.status,
-                request_id=context.request_id,
+                request_id=context.own_id,
+                client_request_id=None if context.request_id == context.own_id else context.request_id,
+                object_ids=context.details.object_ids or None,
+                object_count=context.details.count or None,
+                changes=context.details.changes or None,
                 source=Source.API,
             )
         )
@@ -76,13 +80,13 @@ def _place(path: str) -> tuple[str, str | None]:
 def _object_id(
     segment: str, parameter: str | None, scope: HTTPScope, context: RequestContext, body: bytes
 ) -> str | None:
-    """The id in the path, else of what the answer says was made; for documents by a filter, their namespace."""
+    """The id in the path, else of what the answer says was made; of documents by a filter, of the only one changed."""
     if parameter is not None:
         return paths.parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
         return context.caller.organization
-    if segment == "documents":
-        return context.namespace
+    if segment == "documents" and context.details.count:
+        return context.details.object_ids[0] if context.details.count == 1 else None
     return _made(body) if context.status == 200 else None
 
 

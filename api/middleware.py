@@ -34,7 +34,7 @@ from api.links import PREFIX
 from api.mcp_hosts import PATH, Hosts
 from api.request_context import RequestContext
 from api.request_counts import RequestCounts
-from retrieval import origin, tracing
+from retrieval import origin, tracing, write_details
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.origin import Origin
 
@@ -96,7 +96,9 @@ class RequestMiddleware:
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         scope["path"] = paths.of(scope)
-        context = RequestContext(request_id=_request_id(scope["headers"]))
+        own_id = "req_" + secrets.token_hex(12)
+        details = write_details.begin()
+        context = RequestContext(_sent_request_id(scope["headers"]) or own_id, own_id, details)
         request_context.attach(scope, context)
         span = self._begin(scope, context)
         started = time.perf_counter()
@@ -262,10 +264,10 @@ def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | N
     return refusal
 
 
-def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The client's own id if it is a sane one, else a fresh one."""
+def _sent_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The client's own id if it is a sane one."""
     sent = next((value for name, value in headers if name == b"x-request-id"), b"")
-    return sent.decode() if _REQUEST_ID.fullmatch(sent) else "req_" + secrets.token_hex(12)
+    return sent.decode() if _REQUEST_ID.fullmatch(sent) else None
 
 
 async def _answer(send: Send, context: RequestContext, rendered: Rendered) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from litestar.types import Scope as AsgiScope
@@ -13,6 +13,7 @@ from api.links import Bearer
 from api.permissions import PERMISSIONS, Reach
 from retrieval.errors import ServiceError
 from retrieval.origin import Origin
+from retrieval.write_details import Details
 
 _KEY = "retrieval.request_context"
 
@@ -23,10 +24,13 @@ class RequestContext:
 
     `tenant` and `reach` are set by the guards: for whom the operation acts ("" without a tenant), and what the key gets
     of it (None for an organization-wide key). `namespace` is the one that the body names, once it is read;
-    `principal`, on whose behalf the request is made.
+    `principal`, on whose behalf the request is made. `request_id` is the client's where it sent one, `own_id` is made
+    here; `details` are what the audit log tells of the write.
     """
 
     request_id: str
+    own_id: str
+    details: Details = field(default_factory=Details)
     caller: Caller | None = None
     rate: Rate | None = None
     code: str | None = None

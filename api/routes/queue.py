@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, TenantUse, operation
 from api.wire.queue import QueueAnswer, QueueData
+from connectors import registry
 from retrieval.errors import ErrorCode
 from retrieval.readiness import work
 
@@ -20,7 +21,7 @@ from retrieval.readiness import work
 async def read_queue(call: Call[None, None]) -> QueueAnswer:
     """What of the organization waits, what it waits for, and what workers have in hand; all tenants together."""
     found = await work.read(call.services.db, call.caller.organization)
-    return QueueAnswer(message="Queue fetched successfully", data=QueueData.of(found))
+    return QueueAnswer(message="Queue fetched successfully", data=QueueData.of(found, registry.parser_warnings()))
 
 
 HANDLERS = (read_queue,)

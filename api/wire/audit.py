@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -51,7 +51,7 @@ class AuditQuery(Struct, rename="camel"):
 
 
 class AuditEntry(Struct, rename="camel", kw_only=True):
-    """A write, done or refused. `objectId` is null where no object was known, as in a refusal."""
+    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
 
     id: str
     at: Timestamp
@@ -66,6 +66,16 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     request_id: str | None
     source: Literal["API", "CLI"]
     subject: str | UnsetType = UNSET
+    object_ids: Annotated[list[str], Meta(description="The first 100 documents that were changed.")] | UnsetType = UNSET
+    object_count: Annotated[int, Meta(ge=0, description="How many documents were changed.")] | UnsetType = UNSET
+    changes: (
+        Annotated[
+            list[dict[str, Any]],
+            Meta(description="Per object its `id`, and its access or members `before` and `after`; the first 100."),
+        ]
+        | UnsetType
+    ) = UNSET
+    client_request_id: Annotated[str, Meta(description="The X-Request-Id that the client sent.")] | UnsetType = UNSET
 
     @classmethod
     def of(cls, entry: Written) -> AuditEntry:
@@ -83,6 +93,10 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
             request_id=entry.request_id,
             source="API" if entry.source is Source.API else "CLI",
             subject=UNSET if entry.subject is None else entry.subject,
+            object_ids=UNSET if entry.object_ids is None else entry.object_ids,
+            object_count=UNSET if entry.object_count is None else entry.object_count,
+            changes=UNSET if entry.changes is None else entry.changes,
+            client_request_id=UNSET if entry.client_request_id is None else entry.client_request_id,
         )
 
 

@@ -20,6 +20,7 @@ WORDS: Mapping[str, str] = {
     "workers": "Workers that are connected, of the whole installation.",
     "stalled": "Whether accepted work of the installation does not move.",
     "reasons": "Why it does not move, in words: levers of Prefect, such as a paused pool, and what comes late.",
+    "QueueData.warnings": "What protects less than it should on the API's machine, such as a kernel without Landlock.",
     "breakers": "Vendors and sites that are not asked for now, because they do not answer.",
     "Breaker.name": "The vendor or site.",
     "Breaker.reason": "How the last request failed.",
@@ -115,12 +116,13 @@ class QueueData(Struct, rename="camel", kw_only=True):
     workers: int
     stalled: bool
     reasons: list[str]
+    warnings: list[str]
     breakers: list[Breaker]
     working: list[Work]
     loops: list[DispatcherLoop]
 
     @classmethod
-    def of(cls, found: work.Queue) -> QueueData:
+    def of(cls, found: work.Queue, warnings: list[str]) -> QueueData:
         return cls(
             queued=found.queued,
             oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
@@ -136,6 +138,7 @@ class QueueData(Struct, rename="camel", kw_only=True):
                     ]
                 )
             ),
+            warnings=warnings,
             breakers=[Breaker.of(one) for one in found.breakers],
             working=[Work.of(one) for one in found.working],
             loops=[DispatcherLoop.of(one) for one in found.dispatch.loops],

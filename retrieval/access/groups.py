@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import principals
+from retrieval import principals, write_details
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -40,6 +40,10 @@ _PUT: LiteralString = (
 _LEAVE: LiteralString = """
     delete from group_members
     where partition_id = %(partition)s and group_id = %(group)s and not member = any(%(members)s)
+"""
+_MEMBERS: LiteralString = """
+    select coalesce(array_agg(member order by member collate "C"), '{}') as members from group_members
+    where partition_id = %(partition)s and group_id = %(group)s
 """
 _JOIN: LiteralString = """
     insert into group_members (partition_id, group_id, member)
@@ -75,8 +79,10 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
         if row is None:
             raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
         values: dict[str, Any] = {"partition": row["partition"], "group": name, "members": members}
+        former = await (await connection.execute(_MEMBERS, values)).fetchone()
         await connection.execute(_LEAVE, values)
         await connection.execute(_JOIN, values)
+    write_details.record_change(name, _shown(former["members"] if former else []), _shown(sorted(members)))
     return _group({"id": name, "members": sorted(members), **row})
 
 
@@ -88,11 +94,19 @@ async def get(db: Database, scope: Scope, name: str) -> Group | None:
 
 async def delete(db: Database, scope: Scope, name: str) -> bool:
     """Whether there was such a group. Documents and groups that name it go on naming it, and it holds nobody."""
-    return bool(await db.async_rows(_DELETE, {**scopes.params(scope), "group": name}))
+    group = await get(db, scope, name)
+    deleted = bool(await db.async_rows(_DELETE, {**scopes.params(scope), "group": name}))
+    if group is not None and deleted:
+        write_details.record_change(name, {"users": list(group.users), "groups": list(group.groups)}, None)
+    return deleted
 
 
 def _group(row: Row) -> Group:
-    held: dict[str, list[str]] = {"u": [], "g": []}
-    for member in row["members"]:
-        held[member[0]].append(member[2:])
-    return Group(row["id"], tuple(held["u"]), tuple(held["g"]), row["created_at"], row["updated_at"])
+    members = _shown(row["members"])
+    return Group(row["id"], tuple(members["users"]), tuple(members["groups"]), row["created_at"], row["updated_at"])
+
+
+def _shown(members: Sequence[str]) -> dict[str, list[str]]:
+    """Members by kind, without the prefixes of principals."""
+    kinds = {"users": "u:", "groups": "g:"}
+    return {name: [member[2:] for member in members if member.startswith(prefix)] for name, prefix in kinds.items()}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from enum import StrEnum
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from psycopg import Connection, OperationalError
 
@@ -46,7 +46,8 @@ class Entry:
     """What is told of a write. `object_id` None: it concerns no object, or was refused before one was known.
 
     `principal`: on whose behalf it was done; at the command line the user of the operating system. `subject`: of the
-    token with which it was asked for, where that was no key.
+    token with which it was asked for, where that was no key. `request_id`: the service's own, `client_request_id`: the
+    client's. `object_ids`, `object_count` and `changes`: see `write_details`; None where there are none.
     """
 
     organization_id: str
@@ -61,6 +62,10 @@ class Entry:
     principal: str | None = None
     request_id: str | None = None
     subject: str | None = None
+    object_ids: list[str] | None = None
+    object_count: int | None = None
+    changes: list[dict[str, Any]] | None = None
+    client_request_id: str | None = None
     id: str = field(default_factory=ids.audit_id)
 
 
@@ -86,7 +91,7 @@ class Filter:
 _NAMES = tuple(one.name for one in fields(Entry))
 _WHAT: LiteralString = (
     "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
-    " source, subject"
+    " source, subject, object_ids, object_count, changes, client_request_id"
 )
 _INSERT: LiteralString = (
     "insert into audit_entries ("
@@ -95,12 +100,13 @@ _INSERT: LiteralString = (
     + _WHAT
     + " from jsonb_to_recordset(%(entries)s::jsonb) as entry (organization_id text, id text, key_id text,"
     " key_name text, principal text, method text, route text, object_type text, object_id text, status smallint,"
-    " request_id text, source text, subject text)"
+    " request_id text, source text, subject text, object_ids text[], object_count int, changes jsonb,"
+    " client_request_id text)"
 )
 _LIST: LiteralString = (
     "select created_at, " + _WHAT + " from audit_entries where organization_id = %(organization)s"
     " and (%(object_type)s::text is null or object_type = %(object_type)s)"
-    " and (%(about)s::text is null or object_id = %(about)s)"
+    " and (%(about)s::text is null or object_id = %(about)s or %(about)s = any(object_ids))"
     " and (%(key_name)s::text is null or key_name = %(key_name)s)"
     " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
     " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"

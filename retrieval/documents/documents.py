@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import filters, finding, ids, principals, settings
+from retrieval import filters, finding, ids, principals, settings, write_details
 from retrieval.access import new_versions
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
@@ -178,8 +178,12 @@ async def patch_metadata(
     change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
+        write_details.record_objects([row["id"] for row in rows])
         if access is not None:
+            before = {row["id"]: row["access"] for row in rows}
             rows = await _set_access(connection, [row["id"] for row in rows], access, where.viewer)
+            for row in rows:
+                write_details.record_change(row["id"], before[row["id"]], row["access"])
         if not change:
             changed = [DocumentRow(**row) for row in newest_first(rows)]
             return await _as_seen(db, changed, where.viewer)
@@ -247,6 +251,7 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
         made = ids.deletion_id()
         deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made, viewer=where.viewer)
         await receipts.begin(connection, made, scope, deleted, where.viewer)
+        write_details.record_objects(deleted)
     return Deleted(len(deleted), made)
 
 

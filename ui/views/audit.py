@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -111,7 +112,8 @@ def _row(entry: Json) -> Json:
         "On behalf of": entry["principal"] or "",
         "Request": f"{entry['method']} {entry['route']}",
         "Object": entry["objectType"],
-        "Object ID": entry["objectId"] or "",
+        "Object ID": entry["objectId"] or ", ".join(entry.get("objectIds", ())),
+        "Before and after": json.dumps(entry["changes"], ensure_ascii=False) if "changes" in entry else "",
         "Outcome": f"Refused ({entry['status']})" if refused else "Done",
         "Request ID": entry["requestId"] or "",
     }

@@ -43,6 +43,8 @@ def _show(who: session.Person, queue: Json) -> None:
         st.warning("  \n".join(troubles), icon=":material/notification_important:")
     else:
         st.success("Nothing is stuck.", icon=":material/check_circle:")
+    for warning in queue["warnings"]:
+        st.warning(plain(warning), icon=":material/gpp_maybe:")
     st.header("In progress")
     if queue["working"]:
         _working(queue["working"])

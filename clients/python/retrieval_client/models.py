@@ -2473,7 +2473,7 @@ class AuditData(Record):
 
 
 class AuditEntry(Record):
-    """A write, done or refused. `objectId` is null where no object was known, as in a refusal."""
+    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
 
     id: str
     at: Timestamp
@@ -2488,14 +2488,22 @@ class AuditEntry(Record):
     request_id: str | None
     source: Literal["API", "CLI"]
     subject: str | None
+    object_ids: list[str] | None
+    object_count: int | None
+    changes: list[dict[str, Any]] | None
+    client_request_id: str | None
     _fields = frozenset(
         [
             "at",
+            "changes",
+            "clientRequestId",
             "id",
             "keyId",
             "keyName",
             "method",
+            "objectCount",
             "objectId",
+            "objectIds",
             "objectType",
             "principal",
             "requestId",
@@ -2527,11 +2535,23 @@ class QueueData(Record):
     workers: int
     stalled: bool
     reasons: list[str]
+    warnings: list[str]
     breakers: list[Breaker]
     working: list[Work]
     loops: list[DispatcherLoop]
     _fields = frozenset(
-        ["breakers", "held", "loops", "oldestQueuedAt", "queued", "reasons", "stalled", "workers", "working"]
+        [
+            "breakers",
+            "held",
+            "loops",
+            "oldestQueuedAt",
+            "queued",
+            "reasons",
+            "stalled",
+            "warnings",
+            "workers",
+            "working",
+        ]
     )
     _records: ClassVar[Mapping[str, str]] = {
         "oldestQueuedAt": "Timestamp",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, SmallInteger, text
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, SmallInteger, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import text_column
@@ -13,7 +15,9 @@ from retrieval.database.schema.columns import text_column
 class AuditEntry(SQLModel, table=True):
     """One write that was asked for, done or refused. No foreign keys: an entry outlives what it tells of.
 
-    `status`: the HTTP status of the answer. `source`: API or CLI.
+    `status`: the HTTP status of the answer. `source`: API or CLI. `object_ids`: the first documents that were changed,
+    `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's own id of
+    the request, `client_request_id`: the client's.
     """
 
     __tablename__ = "audit_entries"
@@ -37,3 +41,7 @@ class AuditEntry(SQLModel, table=True):
     request_id: str | None = text_column(nullable=True)
     source: str = text_column()
     subject: str | None = text_column(nullable=True)
+    object_ids: list[str] | None = Field(sa_column=Column(ARRAY(Text), nullable=True))
+    object_count: int | None = Field(nullable=True)
+    changes: list[dict[str, Any]] | None = Field(sa_column=Column(JSONB, nullable=True))
+    client_request_id: str | None = text_column(nullable=True)

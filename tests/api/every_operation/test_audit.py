@@ -78,14 +78,14 @@ def test_a_write_makes_one_entry_and_a_read_none(filled, route):
         assert new == []
         return
     [entry] = new
-    assert set(entry) == FIELDS
+    assert set(entry) - {"objectIds", "objectCount", "changes"} == FIELDS
     assert (entry["method"], entry["route"], entry["source"]) == (route.method, route.path, "API")
     assert (entry["status"], entry["requestId"]) == (answer.status_code, answer.headers["x-request-id"])
     assert (entry["keyName"], entry["principal"]) == ("test", None)
     assert entry["keyId"] in {key["id"] for key in auditor.get("/v1/keys").json()["data"]["keys"]}
     assert entry["objectType"]
     if answer.status_code == 200:
-        assert entry["objectId"], entry
+        assert entry["objectId"] or entry["objectIds"], entry
     assert "canarybird" not in str({**entry, "objectId": None})
 
 
@@ -119,7 +119,7 @@ def test_the_object_is_named(org):
     org.client.request("DELETE", "/v1/documents", json={"namespaceId": space, "filterConfig": {"documentIds": ["x"]}})
     found = [(entry["objectType"], entry["objectId"], entry["status"]) for entry in entries(org.client)]
     assert found == [
-        ("document", space, 404),
+        ("document", None, 404),
         ("tenant", "alice", 200),
         ("namespace", space, 200),
         ("ingestJobRun", run, 200),
@@ -193,3 +193,37 @@ def test_entries_are_kept_for_their_days(org, api_db):
     api_db.rows(age + " and organization_id = %(org)s", {"days": 401, "org": org.id})
     assert audit.forget(api_db, 400) == 1
     assert [entry["objectId"] for entry in entries(org.client)] == ["new"]
+
+
+def test_documents_and_members_that_were_changed_are_named_with_before_and_after(worlds):
+    org = worlds.organization()
+    space = org.namespace()
+    named = [org.text(space, f"text {number}", externalId=f"e{number}") for number in range(150)]
+    key = api_keys.create(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
+    auditor = worlds.client(key.api_key)
+    both = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["e0", "e1"]}}
+    access = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
+    assert org.client.patch("/v1/documents", json={**both, "data": {"access": access}}).status_code == 200
+    [entry] = entries(auditor)[:1]
+    assert (entry["objectId"], entry["objectCount"], len(entry["objectIds"])) == (None, 2, 2)
+    assert {change["id"] for change in entry["changes"]} == set(entry["objectIds"])
+    assert [(change["before"], change["after"]) for change in entry["changes"]] == [(None, access)] * 2
+    assert [found["id"] for found in entries(auditor, object=entry["objectIds"][1])] == [entry["id"]]
+
+    members = {"users": ["ada@example.com"], "groups": ["staff"]}
+    headers = {"X-Request-Id": "mine-1"}
+    for wanted in (members, {"users": [], "groups": ["staff"]}):
+        body = {"namespaceId": space, "members": wanted}
+        assert org.client.put("/v1/groups/team", json=body, headers=headers).status_code == 200
+    [entry] = entries(auditor)[:1]
+    after = {"users": [], "groups": ["staff"]}
+    assert entry["changes"] == [{"id": "team", "before": members, "after": after}]
+    assert entry["clientRequestId"] == "mine-1"
+    assert entry["requestId"].startswith("req_"), "a client chose the service's own id"
+    assert org.client.delete("/v1/groups/team", params={"namespaceId": space}).status_code == 200
+    assert entries(auditor)[0]["changes"] == [{"id": "team", "before": after, "after": None}]
+
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": [f"e{number}" for number in range(150)]}}
+    assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
+    [entry] = entries(auditor)[:1]
+    assert (entry["objectCount"], len(entry["objectIds"])) == (len(named), 100)
