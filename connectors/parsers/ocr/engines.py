@@ -6,11 +6,12 @@ import ctypes
 import io
 import signal
 import subprocess
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from connectors.parsers.ocr import layout
+from connectors.parsers.ocr import layout, scripts
 from connectors.parsers.ocr.layout import Line
 from retrieval.errors import Skippable
 
@@ -30,13 +31,16 @@ PACKAGED_READS = frozenset(_LATIN.split() + _EASTERN.split())
 _SURE = 0.8
 _TRIED = 6
 _CELLS = 12
+_DOUBTFUL = 0.8
+"""Below this mean confidence the page may be in a script that the languages do not know: .38 to .5 were measured."""
 _PDEATHSIG = 1
 
 
 def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> tuple[str, float]:
     """The text as https://tesseract-ocr.github.io finds it, upright where its data allows, and how sure it is of it.
 
-    Sureness from 0 to 1; 0 without a word. A script that its languages do not know gives few and unsure words.
+    Sureness from 0 to 1; 0 without a word. Where it is unsure, the page's script decides: it is read with the installed
+    pack of that script. Skippable, naming script and package, if neither such a pack nor the packaged engine reads it.
     """
     known = _languages(program)
     chosen = [name for name in languages if name in known]
@@ -49,8 +53,27 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> tu
     layout_mode = "1" if "osd" in known else "3"
     png = io.BytesIO()
     image.save(png, "PNG", compress_level=1, dpi=(TESSERACT_DOTS, TESSERACT_DOTS))
-    said = _run([program, "stdin", "stdout", "-l", "+".join(chosen), "--psm", layout_mode, "tsv"], png.getvalue())
-    return _of_table(said)
+
+    def recognise(packs: Sequence[str]) -> tuple[str, float]:
+        command = [program, "stdin", "stdout", "-l", "+".join(packs), "--psm", layout_mode, "tsv"]
+        return _of_table(_run(command, png.getvalue()))
+
+    text, sure = recognise(chosen)
+    script = _script(program, png.getvalue()) if sure < _DOUBTFUL and "osd" in known else None
+    if script is None or set(chosen).intersection(scripts.LANGUAGES[script]):
+        return text, sure
+    if packs := scripts.choose(script, languages, known):
+        return recognise(packs)[0], 1.0  # no other engine here reads this script
+    if PACKAGED_READS.intersection(scripts.LANGUAGES[script]):
+        return "", 0.0
+    raise Skippable(scripts.refusal(script))
+
+
+def _script(program: str, png: bytes) -> str | None:
+    """The script of a page, None where there is too little text to tell."""
+    command = [program, "stdin", "stdout", "-l", "osd", "--psm", "0"]
+    done = subprocess.run(command, input=png, capture_output=True, check=False, preexec_fn=_end_with_parent)
+    return scripts.parse(done.stdout.decode("utf-8", "replace"))
 
 
 def _of_table(table: str) -> tuple[str, float]:

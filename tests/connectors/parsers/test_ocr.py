@@ -17,7 +17,7 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import parser as documents
-from connectors.parsers.ocr import layout
+from connectors.parsers.ocr import engines, layout, ocr_page, scripts
 from connectors.parsers.ocr.layout import Line
 from connectors.parsers.ocr.ocr import Recognition, merged
 from connectors.parsers.parser import DocumentParser, parser
@@ -241,3 +241,53 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
 def test_a_picture_of_one_shade_is_not_recognised(shade: str) -> None:
     assert images.is_blank(Image.new("RGB", (900, 900), shade))
     assert not images.is_blank(picture(*HARBOUR))
+
+
+DEJAVU = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+LEASES = {
+    "Cyrillic": "Договор аренды помещения заключён в Москве первого марта. Арендатор вносит плату"
+    " ежемесячно и содержит помещение в исправном состоянии, а владелец обязуется его не беспокоить.",  # noqa: RUF001
+    "Greek": "Η σύμβαση μίσθωσης υπογράφηκε στην Αθήνα την πρώτη Μαρτίου. Ο μισθωτής καταβάλλει το"  # noqa: RUF001
+    " μίσθωμα κάθε μήνα και διατηρεί το ακίνητο σε καλή κατάσταση.",
+    "Hebrew": "הסכם השכירות נחתם בירושלים באחד במרץ והשוכר מתחייב לשלם את דמי השכירות בכל חודש ולשמור על הנכס",
+    "Latin": "Der Mietvertrag wurde am ersten März in München unterschrieben. Der Mieter zahlt die Miete jeden Monat"
+    " und hält die Räume in gutem Zustand.",
+}
+
+
+def scan(text: str) -> Image.Image:
+    """A page of 300 dots an inch with this text three times."""
+    font = ImageFont.truetype(str(DEJAVU), 40)
+    image = Image.new("RGB", (2480, 1200), "white")
+    draw, line, top = ImageDraw.Draw(image), "", 100
+    for word in (text.split() * 3) + [""]:
+        if not word or draw.textlength(f"{line} {word}", font=font) > 2200:
+            draw.text((120, top), line, fill="black", font=font)
+            line, top = "", top + 80
+        line = f"{line} {word}".strip()
+    return image
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
+@pytest.mark.parametrize("script", LEASES)
+def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
+    program = str(shutil.which("tesseract"))
+    if set(scripts.LANGUAGES[script]).intersection(engines._languages(program)):
+        text, sure = engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+        assert sure > ocr_page.SURE
+        assert text
+        return
+    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{scripts.LANGUAGES[script][0]}"):
+        engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted", "installed", "chosen"),
+    [
+        ("Cyrillic", ("eng",), ("eng", "osd", "rus", "ukr"), ("rus",)),
+        ("Cyrillic", ("eng", "ukr"), ("eng", "rus", "ukr"), ("ukr",)),
+        ("Thai", ("eng",), ("eng", "osd"), ()),
+    ],
+)
+def test_the_pack_of_a_pages_script_is_chosen(script, wanted, installed, chosen) -> None:  # type: ignore[no-untyped-def]
+    assert scripts.choose(script, wanted, installed) == chosen
