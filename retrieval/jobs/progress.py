@@ -39,7 +39,8 @@ COUNTED: LiteralString = (
     + sql(Stage.UPSERTED)
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
-                   'sameContent', count(raw_hash) - count(distinct raw_hash),
+                   'sameContent', count(raw_hash) filter (where r.source in ('URLS_LIST', 'SITEMAP'))
+                                  - count(distinct raw_hash) filter (where r.source in ('URLS_LIST', 'SITEMAP')),
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),

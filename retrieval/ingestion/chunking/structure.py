@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 from retrieval.ingestion.chunking import row_values
@@ -24,6 +25,13 @@ _SPACE: Final = re.compile(r"\s*")
 _HEADER_CHARACTERS: Final = 2_000
 _DEPTH: Final = 4
 """Levels of objects below which no records are looked for."""
+ROWS: Final = 500_000
+"""Rows of a text, or records, that are kept whole; the structure of a longer one is not read."""
+_NOT_BREAKS: Final = re.compile(r"[^\s](?:[^\n]*[^\s])?")
+_RECORD_CHARACTERS: Final = 1_000_000
+"""A longer record has no fields."""
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]')
+"""Linear in the text: a string without an end is one token too."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Records:
-    """Records of a JSON document, in order; each has its range and its fields."""
+    """Records of a JSON document, in order, by their ranges."""
 
     ranges: Sequence[Range] = ()
-    values: Sequence[Mapping[str, Any]] = ()
+    text: str = field(default="", repr=False)
 
     def between(self, start: int, end: int) -> list[dict[str, Any]]:
-        """Fields of the records that lie in this range, torn ones included."""
-        return [row_values.flattened(self.values[index]) for index in _overlapping(self.ranges, start, end)]
+        """Fields of the records that lie in this range, torn ones included. They are read when they are asked for."""
+        fields = (self._fields(*self.ranges[index]) for index in _overlapping(self.ranges, start, end))
+        return [row for row in fields if row is not None]
+
+    def _fields(self, start: int, end: int) -> dict[str, Any] | None:
+        if end - start > _RECORD_CHARACTERS:
+            return None
+        try:
+            record = json.loads(self.text[start:end])
+        except (ValueError, RecursionError):
+            return None
+        return row_values.flattened(record) if isinstance(record, dict) else None
 
 
 @dataclass(frozen=True)
@@ -111,7 +129,7 @@ def find(text: str, media_type: str = "") -> Structure:
         return Structure(records=_lines(text))
     if kind == JSON_TYPE:
         return Structure(records=_json(text))
-    return Structure(tables=list(_tables(text)))
+    return Structure(tables=list(_tables(text))) if text.count("\n|") <= ROWS else Structure()
 
 
 def cells(row: str) -> list[str]:
@@ -149,16 +167,9 @@ def _table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
 
 
 def _lines(text: str) -> Records:
-    ranges, values = [], []
-    for match in re.finditer(r"[^\n]+", text):
-        try:
-            value = json.loads(match[0])
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            ranges.append(match.span())
-            values.append(value)
-    return Records(ranges, values)
+    spans = (match.span() for match in _NOT_BREAKS.finditer(text))
+    lines = ((start, end) for start, end in spans if text[start] == "{" and text[end - 1] == "}")
+    return _records(list(islice(lines, ROWS + 1)), text)
 
 
 def _json(text: str) -> Records:
@@ -167,48 +178,67 @@ def _json(text: str) -> Records:
         scanner.scan(0, _DEPTH)
     except (ValueError, RecursionError, IndexError):
         return Records()
-    return Records(scanner.ranges, scanner.values)
+    return _records(scanner.ranges, text)
+
+
+def _records(ranges: Sequence[Range], text: str) -> Records:
+    return Records(ranges, text) if len(ranges) <= ROWS else Records()
 
 
 class _Scanner:
-    """Finds the objects in the outermost arrays of a JSON text."""
+    """Finds the objects in the outermost arrays of a JSON text, without reading what is in them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.ranges: list[Range] = []
-        self.values: list[Mapping[str, Any]] = []
         self._decoder = json.JSONDecoder()
 
     def scan(self, position: int, depth: int) -> int:
-        """Read the value at this position; returns where it ends."""
-        position = self._skip(position)
+        """Read the value at this position; returns where it ends. ValueError or IndexError if it is no JSON."""
+        position = self._skip_blanks(position)
         opening = self.text[position]
         if opening == "[":
             return self._array(position + 1)
         if opening == "{" and depth:
             return self._object(position + 1, depth)
-        return self._decoder.raw_decode(self.text, position)[1]
+        return self._skip_value(position)
 
     def _array(self, position: int) -> int:
-        while self.text[position := self._skip(position)] != "]":
-            value, end = self._decoder.raw_decode(self.text, position)
-            if isinstance(value, dict):
+        while self.text[position := self._skip_blanks(position)] != "]":
+            end = self._skip_value(position)
+            if self.text[position] == "{":
+                if len(self.ranges) > ROWS:
+                    return len(self.text)
                 self.ranges.append((position, end))
-                self.values.append(value)
-            position = self._comma(end)
+            position = self._skip_comma(end)
         return position + 1
 
     def _object(self, position: int, depth: int) -> int:
-        while self.text[position := self._skip(position)] != "}":
-            position = self._skip(self._decoder.raw_decode(self.text, position)[1])
-            position = self._comma(self.scan(position + 1, depth - 1))
+        while self.text[position := self._skip_blanks(position)] != "}":
+            position = self._skip_blanks(self._skip_value(position))
+            position = self._skip_comma(self.scan(position + 1, depth - 1))
         return position + 1
 
-    def _comma(self, position: int) -> int:
-        position = self._skip(position)
+    def _skip_value(self, position: int) -> int:
+        if self.text[position] not in "[{":
+            return self._decoder.raw_decode(self.text, position)[1]
+        depth = 0
+        for match in _TOKEN.finditer(self.text, position):
+            if match[0] in ("[", "{"):
+                depth += 1
+            elif match[0] in ("]", "}"):
+                depth -= 1
+                if not depth:
+                    return match.end()
+            elif len(match[0]) == 1 or not match[0].endswith('"'):
+                break
+        raise ValueError("The value has no end.")
+
+    def _skip_comma(self, position: int) -> int:
+        position = self._skip_blanks(position)
         return position + 1 if self.text[position] == "," else position
 
-    def _skip(self, position: int) -> int:
+    def _skip_blanks(self, position: int) -> int:
         match = _SPACE.match(self.text, position)
         return match.end() if match else position
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -105,3 +106,25 @@ def test_columns_without_a_name_or_with_the_same_one_keep_apart() -> None:
 def test_fields_within_a_record_are_named_by_their_path() -> None:
     record = {"Id": 7, "at": {"City": "Bergen", "pos": {"x": 1.5}}, "tags": ["a", "b"], "none": None, "rows": [{}]}
     assert row_values.flattened(record) == {"id": 7, "at.city": "Bergen", "at.pos.x": 1.5, "tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["' + '\\"' * 400_000,
+        "[" * 400_000,
+        '{"a":' * 200_000,
+        "{" * 400_000,
+        "[" + "{}," * 600_000 + "{}]",
+        "| a |\n| - |\n" + "| 1 |\n" * 600_000,
+        '{"a": 1}' + " " * 400_000 + "x",
+        '[{"a": ' + "9" * 10_000 + "}]",
+    ],
+    ids=["string without end", "arrays", "objects", "braces", "many records", "many rows", "blanks", "digits"],
+)
+def test_a_hostile_text_costs_seconds_and_fails_nothing(text: str, media_type: str) -> None:
+    started = time.process_time()
+    found = structure.find(text, media_type)
+    found.rows(0, min(len(text), 10_000))
+    assert time.process_time() - started < 5
