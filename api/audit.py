@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +15,7 @@ from api.operation import Operation
 from api.request_context import RequestContext
 from retrieval.accounts import audit
 from retrieval.accounts.audit import Entry, Source
+from retrieval.write_details import Details
 
 _TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization", "deliveries": "delivery"}
 """By the segment of a path, where it is not the plural of what lies there."""
@@ -31,6 +33,8 @@ class AuditLog:
         if about is None or context.caller is None:
             return
         caller, (segment, parameter) = context.caller, _place(about.path)
+        if context.status != HTTPStatus.OK:
+            context.details = Details()  # what a refused write looked at was not changed
         person = caller.signed_in and caller.signed_in.person
         await self._writer.write(
             Entry(

@@ -236,7 +236,10 @@ class Dispatcher:
             while True:
                 try:
                     read = await levers.read(client, self.config.work_pool)
-                except (*prefect_client.AWAY, TimeoutError):
+                except ObjectNotFound:
+                    await lane.run(recorded_levers.record, [levers.unknown(self.config.work_pool)])
+                    raise
+                except prefect_client.AWAY:
                     await lane.run(recorded_levers.record, [levers.AWAY])
                     raise
                 await lane.run(recorded_levers.record, read)

@@ -22,6 +22,13 @@ AWAY = Lever("Prefect's server does not answer: nothing new begins until it is b
 _PAUSED_RUNS = 50
 
 
+def unknown(pool_name: str) -> Lever:
+    """The lever of a work pool that Prefect does not know; the dispatcher registers what Prefect has lost."""
+    return Lever(
+        f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
+    )
+
+
 @within_deadline
 async def read(client: PrefectClient, pool_name: str) -> list[Lever]:
     """The levers that hold something back now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -9,6 +10,10 @@ from typing import Any
 
 OBJECTS = 100
 """Objects of one write that are named; of more, the number is told."""
+NAMES = 50
+"""Names of a list that are told whole."""
+BYTES = 64 * 1024
+"""Changes that one request tells of, about."""
 
 
 @dataclass(slots=True)
@@ -18,6 +23,7 @@ class Details:
     object_ids: list[str] = field(default_factory=list)
     count: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0
 
 
 _details: ContextVar[Details | None] = ContextVar("audit_details", default=None)
@@ -38,6 +44,33 @@ def record_objects(object_ids: Sequence[str]) -> None:
 
 
 def record_change(object_id: str, before: Any, after: Any) -> None:
-    """Tell who had access to an object, or belonged to it, before the current request and after it."""
-    if (details := _details.get()) is not None and len(details.changes) < OBJECTS:
-        details.changes.append({"id": object_id, "before": before, "after": after})
+    """Tell who had access to an object, or belonged to it, before the current request and after it.
+
+    Of a list of more than `NAMES` names those that differ are told, `NAMES` at most, with the number of all as
+    `<list>Count`. Beyond `BYTES` of changes in one request no more are told.
+    """
+    details = _details.get()
+    if details is None or len(details.changes) >= OBJECTS or details.size > BYTES:
+        return
+    change = {"id": object_id, "before": _bounded(before, after), "after": _bounded(after, before)}
+    details.size += len(json.dumps(change))
+    details.changes.append(change)
+
+
+def _bounded(value: Any, other: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    bounded: dict[str, Any] = {}
+    others = other if isinstance(other, dict) else {}
+    for key, member in value.items():
+        if not isinstance(member, list):
+            bounded[key] = _bounded(member, others.get(key))
+            continue
+        opposite = others.get(key) or []
+        if max(len(member), len(opposite)) <= NAMES:
+            bounded[key] = member
+        else:
+            kept = set(opposite)
+            bounded[key] = [name for name in member if name not in kept][:NAMES]
+            bounded[f"{key}Count"] = len(member)
+    return bounded

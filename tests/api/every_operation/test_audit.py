@@ -220,6 +220,17 @@ def test_documents_and_members_that_were_changed_are_named_with_before_and_after
     assert entry["changes"] == [{"id": "team", "before": members, "after": after}]
     assert entry["clientRequestId"] == "mine-1"
     assert entry["requestId"].startswith("req_"), "a client chose the service's own id"
+    many = [f"user{number}" for number in range(200)]
+    for users in (many, [*many, "eve"]):
+        body = {"namespaceId": space, "members": {"users": users, "groups": []}}
+        assert org.client.put("/v1/groups/large", json=body).status_code == 200
+    [change] = entries(auditor)[0]["changes"]
+    assert (change["before"]["users"], change["before"]["usersCount"]) == ([], 200)
+    assert (change["after"]["users"], change["after"]["usersCount"]) == (["eve"], 201)
+
+    refused = {**both, "data": {"access": access, "metadata": {"$set": {"a": 2**70}}}}
+    assert org.client.patch("/v1/documents", json=refused).status_code == 400
+    assert {"objectIds", "changes"}.isdisjoint(entries(auditor)[0]), "a refused write changed nothing"
     assert org.client.delete("/v1/groups/team", params={"namespaceId": space}).status_code == 200
     assert entries(auditor)[0]["changes"] == [{"id": "team", "before": after, "after": None}]
 
