@@ -84,8 +84,8 @@ class DocumentParser:
         )
         reply = page_ranges.joined(self._answered(task), task, self._answered, beside=self.pool.size)
         if reply.pictured and self._recognition is not None:
-            return self._recognition.completed(task, reply)
-        return reply
+            reply = self._recognition.completed(task, reply)
+        return page_ranges.with_unread_pages(reply, ocr=task.ocr)
 
     def _unpack(self, raw: RawContent) -> Unpack | None:
         """Files that are packed into this one go beside it, into a folder that the caller removes."""

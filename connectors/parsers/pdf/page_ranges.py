@@ -15,6 +15,8 @@ from retrieval.errors import Skippable
 PAGES = 100
 """Of one window."""
 MOST_PAGES = 10_000
+_NAMED = 10
+"""Pages that a notice names; the others are counted."""
 MOST_WINDOWS = 15
 """How many times the seconds of one file a long one may take by the clock."""
 
@@ -49,6 +51,30 @@ def refuse_without_text(reply: Reply, *, ocr: bool) -> None:
             "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
         )
     raise NoText(ONLY_PICTURES)
+
+
+def with_unread_pages(reply: Reply, *, ocr: bool) -> Reply:
+    """The reply with a notice of the pages of a PDF that are left out: pictures, or letters that cannot be trusted."""
+    if not reply.pages:
+        return reply
+    ends = [*reply.pages[1:], len(reply.text)]
+    texts = [reply.text[start:end] for start, end in zip(reply.pages, ends, strict=True)]
+    unread = [
+        quality
+        for quality in reply.qualities
+        if quality.quality < trust.LIMIT and quality.page <= len(texts) and not texts[quality.page - 1].strip()
+    ]
+    if not unread:
+        return reply
+    numbers = ", ".join(str(quality.page) for quality in unread[:_NAMED])
+    more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+    reasons = " ".join(dict.fromkeys(quality.reasons[0] for quality in unread if quality.reasons))
+    advice = "" if ocr else " Ingest the file again with the OCR strategy STANDARD_OCR (ocrConfig) to read them."
+    notice = f"Not read: pages ({len(unread):,}): {numbers}{more}. {reasons}{advice}"
+    former = reply.properties.get("notice")
+    return msgspec.structs.replace(
+        reply, properties={**reply.properties, "notice": f"{former} {notice}" if former else notice}
+    )
 
 
 def joined(reply: Reply, task: Task, read: Callable[[Task], Reply], beside: int = 1) -> Reply:

@@ -94,6 +94,7 @@ def test_a_page_of_wrong_letters_among_good_ones_is_left_out_and_named(tmp_path:
     assert parsed.pages[1] == parsed.pages[2]
     assert [q.quality > trust.LIMIT for q in parsed.qualities] == [True, False, True]
     assert parsed.qualities[1].reasons == (trust.WRONG_LETTERS,)
+    assert str(parsed.properties["notice"]).startswith(f"Not read: pages (1): 2. {trust.WRONG_LETTERS}")
 
 
 def page(path: Path, text: str) -> None:
