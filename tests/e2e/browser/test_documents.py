@@ -37,12 +37,13 @@ def filled(org) -> str:
 
 
 def click_row(page: Page, row: int) -> None:
-    """A click into the name of the table, which is drawn on a canvas: rows are 35 pixels high, below a header of 35."""
+    """A click into the name of the table, which is drawn on a canvas: rows are 35 pixels high, below a header of 35.
+
+    The page is complete by then: what is drawn above moves the table, and a canvas that is redrawn takes no click.
+    """
+    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
     table = page.get_by_test_id("stDataFrame").first
-    expect(table).to_be_visible()
-    box = table.bounding_box()
-    assert box
-    page.mouse.click(box["x"] + 132 + 40, box["y"] + 35 + 35 * row + 17)
+    table.click(position={"x": 132 + 40, "y": 35 + 35 * row + 17})
 
 
 @pytest.mark.decision("H267")
