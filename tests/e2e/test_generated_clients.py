@@ -111,15 +111,13 @@ def test_a_python_client_is_generated_and_does_the_round_trip(service, described
 
 
 @pytest.mark.slow
-def test_the_published_typescript_types_are_those_of_the_service_and_compile(described):
-    """`make clients` writes them."""
+def test_the_typescript_types_are_generated_and_a_client_of_them_compiles(described):
+    """`make clients` calls the same script."""
     required("npm")
     folder = described / "typescript"
     generate = PROJECT / "clients" / "typescript" / "generate.sh"
     said = done(str(generate), "openapi.json", str(folder), "retrieval-service.ts", cwd=described)
     assert "npm warn" in said or "warn" not in said.lower(), said
-    published = (PROJECT / "clients" / "typescript" / "retrieval-service.ts").read_text()
-    assert (folder / "retrieval-service.ts").read_text() == published, "make clients"
     (folder / "use.ts").write_text(USE)
     compiler = str(folder / "node_modules" / ".bin" / "tsc")
     options = ("--noEmit", "--strict", "--skipLibCheck", "--module", "preserve", "--target", "es2022")
