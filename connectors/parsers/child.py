@@ -31,7 +31,7 @@ def main() -> None:
     given, made, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
     limits.confine(memory_bytes, file_bytes, programs=bool(program))
     from connectors.parsers.formats import (
-        kreuzberg,  # before it is confined to its room, so that compiled modules are kept
+        reading,  # before it is confined to its room, so that compiled modules are kept
     )
 
     confined = landlock.restrict(given, made, program)
@@ -44,7 +44,7 @@ def main() -> None:
     grown = limits.data_bytes() + memory_bytes // 4
     while task := _next(requests):
         limits.allow_cpu(task.cpu_seconds)
-        reply = _answer(kreuzberg.read, task)
+        reply = _answer(reading.read, task)
         if limits.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
         _say(replies, reply)

@@ -27,7 +27,7 @@ _HERE_BYTES = 1024 * 1024
 
 
 class DocumentParser:
-    """Reads files with kreuzberg (https://docs.kreuzberg.dev), each within time and memory limits."""
+    """Reads files in child processes, each within time and memory limits."""
 
     def __init__(
         self,

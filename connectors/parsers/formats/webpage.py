@@ -6,12 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import kreuzberg
-
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.parsers.detect import plain
-from connectors.parsers.formats import html_repair
+from connectors.parsers.formats import kreuzberg_engine
 from connectors.parsers.messages import Page, Reply, Task
 from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Skippable
@@ -46,8 +44,6 @@ def read(task: Task, page: Page) -> Reply:
         text = decoding.require_readable(_text(parsed, page))
     except ValueError as error:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
-    except kreuzberg.KreuzbergError as error:
-        raise Skippable("The page is damaged and cannot be read.") from error
     known: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
     said = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
     known.update({key: plain.storable(value) for key, value in said.items() if value})
@@ -166,16 +162,7 @@ def _markdown(nodes: list[LexborNode]) -> str:
     """Links keep their words only: addresses in a text help no search."""
     for node in nodes:
         node.unwrap_tags(["a"])
-    source = "\n".join(node.html or "" for node in nodes)
-    config = kreuzberg.ExtractionConfig(  # type: ignore[call-arg]  # its stub lacks disable_ocr
-        output_format="markdown",
-        use_cache=False,
-        disable_ocr=True,
-        enable_quality_processing=False,
-        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
-    )
-    page = f'<!doctype html><html><head><meta charset="utf-8"></head><body>{html_repair.flat(source)}</body></html>'
-    return tidied(kreuzberg.extract_bytes_sync(page.encode(), "text/html", config=config).content)
+    return kreuzberg_engine.of_fragment("\n".join(node.html or "" for node in nodes))
 
 
 def _drop(parsed: LexborHTMLParser, selector: str) -> None:

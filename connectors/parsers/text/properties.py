@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-from connectors.parsers.detect import file_types, plain
+from connectors.parsers.detect import plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.messages import Reply
+from connectors.parsers.text import letters
+from retrieval.errors import Skippable
 
-if TYPE_CHECKING:
-    import kreuzberg
-
-    from connectors.parsers.detect.file_types import Kind
+SPLIT = "Split it into smaller files and upload those."
 
 _NO_NAMES = frozenset(
     {
@@ -27,55 +28,42 @@ _NO_NAMES = frozenset(
         "python-docx",
     }
 )
-_SHORT = {
-    "eng": "en", "deu": "de", "fra": "fr", "spa": "es", "ita": "it", "por": "pt", "nld": "nl", "pol": "pl",
-    "rus": "ru", "ukr": "uk", "ces": "cs", "swe": "sv", "dan": "da", "nob": "nb", "fin": "fi", "tur": "tr",
-    "ell": "el", "ron": "ro", "hun": "hu", "cmn": "zh", "jpn": "ja", "kor": "ko", "ara": "ar", "hin": "hi",
-}  # fmt: skip
 
 
-def of(result: kreuzberg.ExtractionResult, kind: Kind, size: int) -> dict[str, str | int]:
-    """The properties that are known, under the names of the contract."""
-    metadata: Mapping[str, Any] = result.metadata
-    known: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": size}
-    count = page_count(result)
-    detected = result.detected_languages or [""]
-    language = str(metadata.get("language") or "") or _SHORT.get(detected[0], detected[0])
-    authors = metadata.get("authors") or []
-    author = ", ".join(map(str, authors)) or str(metadata.get("from_email") or "")
-    known.update(
-        {"pageCount": count} if count and kind is not file_types.PPT else {}
-    )  # of those it counts masters, too
-    dates = {"createdAt": "created_at", "modifiedAt": "modified_at"}
-    texts = {"language": language, "author": author}
-    texts |= {name: instant(str(metadata.get(key) or "")) for name, key in dates.items()}
-    known.update(
-        {key: plain.one_line(value) for key, value in texts.items() if value.strip() and value.lower() not in _NO_NAMES}
+def reply(kind: Kind, path: Path, document: Document) -> Reply:
+    """The reply for a document that was read. Skippable if it holds no text."""
+    if not any(map(str.isalnum, document.text)):
+        raise Skippable("The file holds no text. Upload a file with text in it.")
+    properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
+    texts = {
+        "language": plain.one_line(document.language) or letters.language(document.text),
+        "author": name(document.author),
+        "createdAt": instant(document.created_at),
+        "modifiedAt": instant(document.modified_at),
+        "notice": " ".join(document.warnings),
+    }
+    properties |= {"pageCount": document.page_count} if document.page_count else {}
+    properties |= {key: value for key, value in texts.items() if value}
+    return Reply(
+        text=document.text,
+        title=name(document.title) or plain.first_heading(document.text),
+        pages=document.pages,
+        properties=properties,
     )
-    return known
+
+
+def damaged(kind: Kind) -> Skippable:
+    """The refusal of a file that its reader cannot read."""
+    return Skippable(
+        f"The {kind.label} file is damaged or incomplete and cannot be read. "
+        "Save it again from the program that made it and upload that."
+    )
 
 
 def name(text: str) -> str:
     """A title or author in one line; "" for what programs write where nobody said any."""
     line = plain.one_line(text)
     return "" if line.lower() in _NO_NAMES else line
-
-
-def page_count(result: kreuzberg.ExtractionResult) -> int:
-    metadata: Mapping[str, Any] = result.metadata
-    structure = metadata.get("pages") or {}
-    count = structure.get("total_count") if structure.get("unit_type") in ("page", "slide") else None
-    count = count or metadata.get("page_count") or 0
-    return count if isinstance(count, int) else 0
-
-
-def title(result: kreuzberg.ExtractionResult, text: str) -> str:
-    """The title that the file names, an e-mail's subject, or else the first heading."""
-    metadata: Mapping[str, Any] = result.metadata
-    named = plain.one_line(str(metadata.get("title") or metadata.get("subject") or ""))
-    if named and named.lower() not in _NO_NAMES:
-        return named
-    return plain.first_heading(text)
 
 
 def instant(stamp: str) -> str:

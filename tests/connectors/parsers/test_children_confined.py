@@ -26,7 +26,7 @@ ATTEMPTS = """
 import json, os, signal, sys
 from pathlib import Path
 from connectors.parsers import child
-from connectors.parsers.formats import kreuzberg
+from connectors.parsers.formats import reading
 from connectors.parsers.process import landlock, limits
 given, made, secret, beside, listening, parent = sys.argv[1:]
 limits.confine(512 * 2**20, 2**20, programs=True)
@@ -69,7 +69,7 @@ HOARDING = """
 import ctypes, json, mmap, os, sys, threading
 from pathlib import Path
 from connectors.parsers import child
-from connectors.parsers.formats import kreuzberg
+from connectors.parsers.formats import reading
 from connectors.parsers.process import landlock, limits
 MB = 2**20
 folder, programs = Path(sys.argv[1]), sys.argv[2] == "programs"
