@@ -1,66 +1,149 @@
-"""`make bench`: every benchmark of the suite within 15 minutes, then goals beside figures.
+"""`make bench`: run benchmarks one after the other, then show each goal beside its figure.
 
-    python -m bench [NAME ...] [--minutes 15]
+    python -m bench [NAME ...]
 
-Sizes are such that two cores do it in that time; a script that is started by itself has larger ones. Named ones only:
-`make bench ARGS="cranfield embedders"`; `soak` and `ui_pages` have to be named.
+Each benchmark is a script of this folder that writes its figures to `bench/results/NAME.json`; started by itself it has
+larger sizes. Without names, those marked with `*` in the list that an unknown name prints.
 """
 
+from __future__ import annotations
+
 import argparse
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from bench import suite
-from bench.goals import GOALS
-from bench.suite import Bench
+from bench import report
 
-SUITE = (
-    Bench("openai_requests", "requests to an OpenAI-like vendor", ("--chunks", "2000", "--delay", "0.03"), 60),
-    Bench(
-        "parsing", "files a CPU second beside the bare library", ("--rounds", "3", "--pages", "300"), 90, needs="files"
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A script of this folder: arguments in the suite, time limit in seconds, the folder of data that it needs."""
+
+    name: str
+    about: str
+    arguments: tuple[str, ...] = ()
+    seconds: float = 300
+    needs: str = ""
+    suite: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on one figure of a benchmark's JSON."""
+
+    benchmark: str
+    what: str
+    figure: Callable[[dict[str, Any]], float]
+    least: float | None = None
+    most: float | None = None
+
+    def verdict(self, figures: dict[str, Any] | None) -> tuple[str, str]:
+        """The figure as text, and `reached`, `missed` or `not measured`."""
+        try:
+            value = self.figure(figures or {})
+        except (KeyError, IndexError, TypeError, ZeroDivisionError):
+            return "", "not measured"
+        missed = (self.least is not None and value < self.least) or (self.most is not None and value > self.most)
+        return f"{value:.4g}", "missed" if missed else "reached"
+
+
+BENCHMARKS = (
+    Benchmark("crawl", "500 pages on loopback beside Scrapy at equal politeness", (), 90),
+    Benchmark("api", "GET and POST of a text beside FastAPI, SQLModel and Uvicorn", ("--seconds", "1.5"), 120),
+    Benchmark("worker_vs_process_pool", "the worker beside Prefect's process pool", ("--runs", "12"), 150),
+    Benchmark("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 180),
+    Benchmark("access", "search of a user beside the application's", ("--chunks", "10000", "--rounds", "3"), 60),
+    Benchmark(
+        "cranfield", "quality, ingestion, latency and idle cost of the service", ("--texts", "500"), 230, "cranfield"
     ),
-    Bench("crawl", "500 pages on loopback, beside Scrapy at equal politeness", (), 90),
-    Bench("embedders", "the local models: chunks a CPU second", ("16", "3", "--quick"), 90),
-    Bench("api", "GET and POST of a text beside FastAPI, SQLModel, Uvicorn", ("--seconds", "1.5"), 120),
-    Bench("worker_vs_process_pool", "the worker beside Prefect's own process pool", ("--runs", "12"), 150),
-    Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "200", "--rounds", "3"), 180),
-    Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 180),
-    Bench("access", "search for a user beside the application's", ("--chunks", "10000", "--rounds", "3"), 60),
-    Bench("cranfield", "the service: quality, ingestion, latency, idle", ("--texts", "500"), 230, needs="cranfield"),
-    Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "300", "--rounds", "1"), 150),
-    Bench(
+    Benchmark(
         "neighbour",
         "one text of a quiet organization beside a noisy one",
         ("--texts", "500", "--pages", "60", "--slow", "30", "--rounds", "3"),
         150,
     ),
-    Bench("start", "start, and memory of each role", ("--rounds", "1"), 90),
+    Benchmark("start", "start, and memory of each role", ("--rounds", "1"), 240),
+    Benchmark("quality", "quality of search on every judged collection", suite=False, seconds=1800),
+    Benchmark("ui_pages", "time to the first content of each page of the app", suite=False),
 )
-MORE = (
-    Bench("bulk", "1,000 pages in one run beside a thread pool; 500 texts beside a flow run for each", (), 900),
-    Bench("growth", "requests by the number of documents and of tenants", (), 1200),
-    Bench("longdocs", "answers in long texts: our chunks beside a fixed window", (), 900, needs="longdocs"),
-    Bench("idle", "a good client beside 2,000 idle connections, guessed keys and stalled uploads", (), 300),
-    Bench("soak", "a busy namespace with stalls in the database, and one that must not notice", (), 300),
-    Bench("search_options", "what each option of a search costs beside none of them", (), 120),
-    Bench("counting", "what counting for Prometheus costs a request", (), 240),
-    Bench("ui_pages", "pages of the admin app", (), 300),
+
+GOALS = (
+    Goal("worker_vs_process_pool", "Flow runs a minute over the process pool's", lambda r: r["runs_a_minute_ratio"], 5),
+    Goal("start", "Start with a warm disk, s", lambda r: r["medians"]["again"], most=12),
+    Goal("start", "Memory of the idle service, MB", lambda r: r["idle"]["all"], most=550),
+    Goal("api", "GETs a second over FastAPI's", lambda r: r["ratios"]["GET"]["requests a second"], 3.5),
+    Goal("api", "POSTs a second over FastAPI's", lambda r: r["ratios"]["POST"]["requests a second"], 3),
+    Goal("search_scale", "Hybrid search, p50 in ms", lambda r: r["kinds"]["search hybrid"]["p50_ms"], most=30),
+    Goal(
+        "search_scale",
+        "Semantic search over a plain pgvector table",
+        lambda r: r["kinds"]["search semantic"]["p50_ms"] / r["kinds"]["pgvector, plain table, 10"]["p50_ms"],
+        most=2.5,
+    ),
+    Goal("access", "Search of a user over the application's", lambda r: r["ratio"], most=1.5),
+    Goal("cranfield", "nDCG@10, semantic", lambda r: r["semantic"]["ndcg10"], 0.37),
+    Goal("cranfield", "nDCG@10, keyword", lambda r: r["keyword"]["ndcg10"], 0.36),
+    Goal("cranfield", "nDCG@10, hybrid", lambda r: r["hybrid"]["ndcg10"], 0.41),
+    Goal("cranfield", "Idle service, % of a core", lambda r: r["idle"]["percent_of_a_core"], most=10),
+    Goal("neighbour", "One text beside a noisy organization over its quiet time", lambda r: r["ratio"], most=3),
+    Goal("crawl", "Pages a second over Scrapy's", lambda r: r["ratio"], 1),
 )
+
+
+def run(benchmark: Benchmark) -> str:
+    """Run a benchmark in a temporary folder; its failure as text, or an empty text."""
+    if benchmark.needs and not (report.data() / benchmark.needs).is_dir():
+        return f"left out: {report.data() / benchmark.needs} does not exist"
+    folder = tempfile.mkdtemp(prefix="retrieval-bench-")
+    command = [sys.executable, str(PROJECT / "bench" / f"{benchmark.name}.py"), *benchmark.arguments]
+    process = subprocess.Popen(command, cwd=PROJECT, env={**os.environ, "TMPDIR": folder})
+    try:
+        code = process.wait(benchmark.seconds)
+    except subprocess.TimeoutExpired:
+        return f"ended after {benchmark.seconds:.0f} s"
+    else:
+        return f"exit code {code}" if code else ""
+    finally:
+        process.terminate()  # scripts clean up on SIGTERM
+        process.wait(60)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    options.add_argument("--minutes", type=float, default=15)
-    chosen = options.parse_args()
-    every = {bench.name: bench for bench in (*SUITE, *MORE)}
-    unknown = [name for name in chosen.names if name not in every]
-    if unknown:
+    options.add_argument("names", nargs="*", metavar="NAME")
+    names = options.parse_args().names
+    by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    if unknown := [name for name in names if name not in by_name]:
         print(f"There is no benchmark {unknown[0]!r}. There are:")
-        for bench in every.values():
-            print(f"  {bench.name:<24}{bench.about}")
+        for benchmark in BENCHMARKS:
+            print(f"  {'*' if benchmark.suite else ' '} {benchmark.name:<24}{benchmark.about}")
         return 2
-    benches = [every[name] for name in chosen.names] if chosen.names else list(SUITE)
-    return suite.run(benches, GOALS, minutes=chosen.minutes)
+    report.end_in_order()
+    began, failures = time.time(), {}
+    for benchmark in [by_name[name] for name in names] or [each for each in BENCHMARKS if each.suite]:
+        print(f"\n== {benchmark.name}: {benchmark.about}", flush=True)
+        failures[benchmark.name] = run(benchmark)
+    print(f"\n{'goal':<60}{'bound':>8}{'figure':>10}  verdict")
+    for goal in GOALS:
+        if goal.benchmark in failures:
+            figure, verdict = goal.verdict(report.read(goal.benchmark, since=began))
+            bound = f">= {goal.least:g}" if goal.least is not None else f"<= {goal.most:g}"
+            print(f"{goal.what:<60}{bound:>8}{figure:>10}  {verdict}")
+    for name, failure in failures.items():
+        if failure:
+            print(f"{name}: {failure}")
+    return 1 if any(failures.values()) else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +31,21 @@ def cpu_of_tree(root: int) -> float:
             fields = _fields(Path(f"/proc/{pid}/stat"))
             total += sum(int(fields[place]) for place in (11, 12, 13, 14)) / TICKS
     return total
+
+
+def cpu_of_this() -> float:
+    """Processor seconds of this process and its children, ended ones included."""
+    ended = os.times()
+    running = [pid for pid in descendants(os.getpid()) if pid != os.getpid()]
+    return time.process_time() + ended.children_user + ended.children_system + sum(map(cpu_of_process, running))
+
+
+def cpu_of_process(pid: int) -> float:
+    """Processor seconds of a process; 0 if it has ended."""
+    with suppress(OSError):
+        fields = _fields(Path(f"/proc/{pid}/stat"))
+        return (int(fields[11]) + int(fields[12])) / TICKS
+    return 0.0
 
 
 def resident(root: int) -> int:

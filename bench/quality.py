@@ -28,14 +28,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from bench.cranfield import _ndcg  # noqa: E402
-from bench.longdocs import ports  # noqa: E402
+from connectors.embedders import local as local_embedder  # noqa: E402
 from connectors.parsers.detect import plain  # noqa: E402
 from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
 from local import postgres  # noqa: E402
-from retrieval import ids  # noqa: E402
+from retrieval import ids, settings  # noqa: E402
 from retrieval.database import database  # noqa: E402
 from retrieval.ingestion.chunking import titles  # noqa: E402
 from retrieval.ingestion.chunking.titles import embedded_text  # noqa: E402
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for  # noqa: E402
 from retrieval.ports import Parsed, Scope, Vector  # noqa: E402
 from retrieval.search import bm25, search  # noqa: E402
 
@@ -43,6 +44,11 @@ DATA = PROJECT.parent / "shared" / "data"
 RESULTS = PROJECT / "bench" / "results"
 WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SIZE, OVERLAP, TOP = 1000, 200, 5
+
+
+def ports(model: str) -> tuple[Any, Any]:
+    """Load a local model; its embedder and its tokenizer."""
+    return local_embedder.load(model, settings.load().home), tokenizer_for("LOCAL", model)
 
 
 class Given:

@@ -23,7 +23,7 @@ from bench import report
 from bench.parse import cases, engines, measures
 from bench.parse.cases import Case
 from bench.parse.measures import Score
-from bench.parsing import used
+from bench.processes import cpu_of_this
 
 
 def main() -> int:
@@ -98,9 +98,9 @@ def is_right(case: Case, text: str, *, refused: bool) -> bool:
 
 def cpu(engine: Any, path: Path, **options: Any) -> tuple[str, float]:
     """The text, and the processor seconds of this process and its children."""
-    started, own = used(), time.process_time()
+    started, own = cpu_of_this(), time.process_time()
     text: str = engine(path, **options)
-    return text, max(used() - started, time.process_time() - own)
+    return text, max(cpu_of_this() - started, time.process_time() - own)
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from bench import quality
-from bench.longdocs import ports
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow, pytest.mark.decision("H211")]
 MODEL = "all-MiniLM-L6-v2"
@@ -18,7 +17,7 @@ LOSS = 0.005
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_a_collection_is_searched_as_well_as_before(db, shared_data, tmp_path, monkeypatch, name):
     monkeypatch.setattr(quality, "RESULTS", tmp_path)
-    model, tokenizer = ports(MODEL)
+    model, tokenizer = quality.ports(MODEL)
     embedder, collection = quality.Given(model, MODEL), quality.Collection(shared_data / name)
     embedder.learn([question["text"] for question in collection.questions], "query")
     means = quality.judge(quality.Shelf(db, collection, embedder, tokenizer), collection)

@@ -1,4 +1,4 @@
-"""Whatever strangers and a careless client hold open, a good client is answered; how soon is told by bench/idle.py."""
+"""Whatever strangers and a careless client hold open, a good client is answered."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 import httpx
 import pytest
 
-from bench.idle import Load, under
 from retrieval.accounts import api_keys, organizations
 from tests.api.process import running
+from tests.api.server.load import Load, under
 from tests.api.support import client_of
 
 
