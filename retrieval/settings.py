@@ -102,9 +102,9 @@ class Settings(BoundedSettings, BaseSettings):
     api_processes: int = Field(default=1, ge=1)
     """Number of API processes."""
     api_connections: int = Field(default=4096, ge=16)
-    """Connections that one API process holds. When full, the connection that has been idle longest is closed."""
+    """Connections that one API process holds. When full, the address with the most loses the one idle longest."""
     api_address_connections: int = Field(default=512, ge=4)
-    """Connections that one API process holds for each client address; trusted proxies are exempt."""
+    """Requests that one API process serves at once for each client address, but for trusted proxies; more are 503."""
     api_header_seconds: float = Field(default=10, gt=0)
     """Seconds within which a client must send a complete request head, from the connection or its first byte on."""
     api_idle_seconds: float = Field(default=75, gt=0)

@@ -1,4 +1,4 @@
-"""Bounds on client connections: in all, for each address, and in how long they may keep the server waiting."""
+"""Bounds on clients: connections in all, requests at once by address, and how long they may keep the server waiting."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Those of one server. One that waits for a request makes room for a new one; one that is served does not.
+    """The connections of one server, and the requests that it serves for each address.
 
-    So an address that opens connections and leaves them idle takes them from itself, and whoever asks is answered.
+    A connection that waits for a request makes room for a new one; one that is served does not. The address with the
+    most connections makes room first: who opens connections and leaves them idle takes them from itself.
     """
 
     def __init__(self, most: int, most_by_address: int, trusted_proxies: Networks = ()) -> None:
@@ -37,6 +38,8 @@ class Connections:
         self._trusted_proxies = trusted_proxies
         self._open: dict[Connection, None] = {}
         self._by_owner: Counter[str] = Counter()
+        self._served: set[Connection] = set()
+        self._served_by_owner: Counter[str] = Counter()
         self._waiting: dict[Connection, float] = {}
         """By deadline, the one that has waited longest first."""
         self._watched = False
@@ -48,12 +51,9 @@ class Connections:
         return cls(max(16, most), settings.api_address_connections, settings.trusted_proxies)
 
     def admit(self, connection: Connection, host: str) -> bool:
-        """Whether there is room for it, made if need be by the one that has waited longest for a request."""
+        """Add a connection if there is room for it, made if need be by one that waits for a request."""
         connection.owner = self._owner(host)
-        is_over = connection.owner is not None and self._by_owner[connection.owner] >= self._most_by_address
-        if is_over and not self._make_room(connection.owner):
-            return False
-        if len(self._open) >= self._most and not self._make_room(None):
+        if len(self._open) >= self._most and not self._make_room():
             return False
         self._open[connection] = None
         if connection.owner is not None:
@@ -61,15 +61,29 @@ class Connections:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """It has ended; nothing happens if it was not admitted or is forgotten already."""
+        """Remove a connection that has ended; nothing happens if it was not admitted or is forgotten already."""
         self._waiting.pop(connection, None)
-        if connection not in self._open:
-            return
-        del self._open[connection]
+        self._end_service(connection)
+        if connection in self._open:
+            del self._open[connection]
+            _subtract(self._by_owner, connection.owner)
+
+    def serve(self, connection: Connection) -> bool:
+        """Begin to serve a request, until `rests`; False if as many are served for this address as may be."""
+        self._waiting.pop(connection, None)
+        if connection in self._served:
+            return True
         if connection.owner is not None:
-            self._by_owner[connection.owner] -= 1
-            if not self._by_owner[connection.owner]:
-                del self._by_owner[connection.owner]
+            if self._served_by_owner[connection.owner] >= self._most_by_address:
+                return False
+            self._served_by_owner[connection.owner] += 1
+        self._served.add(connection)
+        return True
+
+    def rests(self, connection: Connection, seconds: float) -> None:
+        """End the service of a request; the next one is waited for so long at most."""
+        self._end_service(connection)
+        self.waits(connection, seconds)
 
     def waits(self, connection: Connection, seconds: float) -> None:
         """From now on the server waits for the client, so long at most."""
@@ -88,18 +102,26 @@ class Connections:
 
     def _look(self, loop: AbstractEventLoop) -> None:
         now = time.monotonic()
-        for connection in [one for one, deadline in self._waiting.items() if deadline < now]:
+        for connection in [connection for connection, deadline in self._waiting.items() if deadline < now]:
             self._drop(connection)
         self._watched = False
         if self._open:
             self.watch(loop)
 
-    def _make_room(self, owner: str | None) -> bool:
-        longest = next((one for one in self._waiting if owner is None or one.owner == owner), None)
+    def _make_room(self) -> bool:
+        """Drop the connection that has waited longest, one of the address with the most connections if there is any."""
+        largest = max(self._by_owner, key=self._by_owner.__getitem__, default=None)
+        waiting = (connection for connection in self._waiting if connection.owner == largest)
+        longest = next(waiting, None) or next(iter(self._waiting), None)
         if longest is None:
             return False
         self._drop(longest)
         return True
+
+    def _end_service(self, connection: Connection) -> None:
+        if connection in self._served:
+            self._served.discard(connection)
+            _subtract(self._served_by_owner, connection.owner)
 
     def _drop(self, connection: Connection) -> None:
         self.forget(connection)
@@ -110,6 +132,14 @@ class Connections:
         if address is None or is_within(address, self._trusted_proxies):
             return None
         return grouped(address)
+
+
+def _subtract(counter: Counter[str], owner: str | None) -> None:
+    if owner is None:
+        return
+    counter[owner] -= 1
+    if not counter[owner]:
+        del counter[owner]
 
 
 def _may_open(wanted: int) -> int:

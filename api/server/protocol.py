@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from api.errors import render
-from api.middleware import ALWAYS
+from api.middleware import ALWAYS, refuse
 from api.server.connections import Connections
 from retrieval import settings
 from retrieval.errors import ErrorCode, ServiceError
@@ -51,7 +51,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._all.admit(self, self.client[0] if self.client else ""):
             self._all.waits(self, self._settings.api_header_seconds)
             return
-        message = "There are too many connections from this address. Close some, or try again in a moment."
+        message = "The server holds as many connections as it may. Try again in a moment."
         self._refuse(ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="too_many_connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -83,8 +83,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._quiet_bytes = 0
+        self.app = self.config.loaded_app if self._all.serve(self) else self._over_limit
         super().on_headers_complete()
-        self._all.works(self)
 
     def on_body(self, body: bytes) -> None:
         self._quiet_bytes = 0
@@ -117,12 +117,21 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._refuse(ServiceError(ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service."))
 
+    async def _over_limit(self, scope: Any, receive: Any, send: Any) -> None:
+        """The ASGI application for requests beyond those that are served at once for one address."""
+        most = self._settings.api_address_connections
+        message = (
+            f"{most} requests from this address are being answered, and no more are at once. Try again in a moment."
+        )
+        error = ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="too_many_connections")
+        await refuse(scope, receive, send, error)
+
     def _is_serving(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _wait(self) -> None:
         of_settings = self._settings
-        self._all.waits(self, of_settings.api_header_seconds if self._in_head else of_settings.api_idle_seconds)
+        self._all.rests(self, of_settings.api_header_seconds if self._in_head else of_settings.api_idle_seconds)
 
     def _count(self, *parts: bytes) -> None:
         self._head_bytes += sum(map(len, parts))

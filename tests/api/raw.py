@@ -49,7 +49,7 @@ def read(made: socket.socket) -> Answer:
     with contextlib.suppress(ConnectionResetError):
         while not _is_whole(got) and (piece := made.recv(65536)):
             got += piece
-    return _answer(got)
+    return parsed(got)
 
 
 class Session:
@@ -83,7 +83,8 @@ def _is_whole(got: bytes) -> bool:
     return bool(end and length) and len(body) >= int(length[1])  # type: ignore[index]
 
 
-def _answer(got: bytes) -> Answer:
+def parsed(got: bytes) -> Answer:
+    """The answer that these bytes are."""
     head, _, body = got.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     named = (line.partition(":") for line in lines)

@@ -47,8 +47,8 @@ def test_without_a_trusted_proxy_the_header_says_nothing():
     assert seen("10.0.0.1", "198.51.100.7", trusted=[]) == "10.0.0.1"
 
 
-class One:
-    """A connection that notes whether it was dropped."""
+class Held:
+    """A connection that notes when it is dropped."""
 
     def __init__(self):
         self.owner = None
@@ -58,56 +58,55 @@ class One:
         self.dropped = True
 
 
-def opened(connections, host, number, *, waits=True):
-    made = [One() for _ in range(number)]
-    admitted = []
-    for one in made:
-        admitted.append(connections.admit(one, host))
-        if admitted[-1] and waits:
-            connections.waits(one, 10)
-    return made, admitted
+def opened(connections, host, number):
+    made = [Held() for _ in range(number)]
+    for connection in made:
+        assert connections.admit(connection, host)
+        connections.waits(connection, 10)
+    return made
 
 
-def test_what_waits_longest_makes_room_for_the_same_address():
+def test_requests_at_once_are_bounded_for_each_address_and_again_taken_once_one_is_answered():
     connections = Connections(100, 4)
-    others, _ = opened(connections, "192.0.2.2", 4)
-    made, admitted = opened(connections, "192.0.2.1", 10)
-    assert all(admitted)
-    assert [one.dropped for one in made] == [True] * 6 + [False] * 4
-    assert not any(one.dropped for one in others)
+    made = opened(connections, "192.0.2.1", 10)
+    assert [connections.serve(connection) for connection in made] == [True] * 4 + [False] * 6
+    assert connections.serve(opened(connections, "192.0.2.2", 1)[0])
+    connections.rests(made[0], 10)
+    connections.forget(made[1])
+    assert [connections.serve(connection) for connection in made[4:]] == [True] * 2 + [False] * 4
+    assert not any(connection.dropped for connection in made)
+
+
+def test_the_address_with_the_most_connections_makes_room_by_what_waits_longest():
+    connections = Connections(12, 4)
+    others = opened(connections, "192.0.2.2", 4)
+    made = opened(connections, "192.0.2.1", 20)
+    assert [connection.dropped for connection in made] == [True] * 12 + [False] * 8
+    assert not any(connection.dropped for connection in others)
 
 
 def test_what_is_being_served_makes_no_room():
-    connections = Connections(100, 4)
-    opened(connections, "192.0.2.1", 4, waits=False)
-    _, admitted = opened(connections, "192.0.2.1", 2)
-    assert admitted == [False, False]
-    assert opened(connections, "192.0.2.2", 1)[1] == [True]
-
-
-def test_all_together_are_bounded_too():
-    connections = Connections(20, 4)
-    first, _ = opened(connections, "192.0.2.1", 4)
-    for number in range(2, 8):
-        assert all(opened(connections, f"192.0.2.{number}", 4)[1])
-    assert all(one.dropped for one in first)
+    connections = Connections(4, 4)
+    for connection in opened(connections, "192.0.2.1", 4):
+        connections.serve(connection)
+    assert not connections.admit(Held(), "192.0.2.2")
 
 
 def test_trusted_proxies_are_bounded_together_only():
     connections = Connections(100, 4, PROXIES)
-    made, admitted = opened(connections, "10.0.0.1", 50)
-    assert all(admitted)
-    assert not any(one.dropped for one in made)
+    made = opened(connections, "10.0.0.1", 50)
+    assert all(connections.serve(connection) for connection in made)
 
 
 def test_nothing_is_kept_of_what_has_ended():
     connections = Connections(100, 4)
     for _ in range(3):
-        made, admitted = opened(connections, "2001:db8::1", 4)
-        assert all(admitted)
-        for one in made:
-            connections.forget(one)
-            connections.forget(one)
+        for connection in opened(connections, "2001:db8::1", 6):
+            connections.serve(connection)
+            connections.forget(connection)
+            connections.forget(connection)
     assert not connections._open
     assert not connections._by_owner
+    assert not connections._served
+    assert not connections._served_by_owner
     assert not connections._waiting

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import socket
 import time
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,6 +20,7 @@ from tests.api.support import Organization, client_of
 
 HEADER_SECONDS = 10
 PER_ADDRESS = 512
+IN_ALL = 4096
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +95,50 @@ def test_an_address_that_leaves_connections_idle_takes_them_from_itself(process,
     address, _ = process
     mine = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {good.api_key}"}, trust_env=False)
     with ExitStack() as open_ones, mine:
-        idle = [open_ones.enter_context(raw.connect(address)) for _ in range(PER_ADDRESS + 100)]
+        other = open_ones.enter_context(raw.connect(address, "127.0.0.9"))
+        idle = [open_ones.enter_context(raw.connect(address)) for _ in range(IN_ALL + 100)]
         assert mine.get("/v1/namespaces").status_code == 200
-        assert raw.ask(address, raw.request("GET", "/health"), source="127.0.0.9").status == 200
-        time.sleep(0.5)
-        left = sum(not is_closed(one) for one in idle)
-    assert PER_ADDRESS - 20 <= left <= PER_ADDRESS
+        other.sendall(raw.request("GET", "/health"))
+        assert raw.read(other).status == 200
+        kept = sum(not is_closed(connection) for connection in idle)
+    assert IN_ALL - 120 <= kept <= IN_ALL
+
+
+async def exchange(address: str, sent: bytes, connected: asyncio.Barrier) -> raw.Answer:
+    """The answer to a request that is sent once all others are connected, too."""
+    parts = urlsplit(address)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        await connected.wait()
+        writer.write(sent)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
+        return raw.parsed(head + await reader.readexactly(int(length[1])))  # type: ignore[index]
+    finally:
+        writer.close()
+
+
+def test_each_of_1000_searches_at_once_from_one_address_is_answered(process, good):
+    address, _ = process
+    space = good.namespace()
+    sent = raw.request(
+        "POST",
+        "/v1/search",
+        f"Authorization: Bearer {good.api_key}",
+        "Content-Type: application/json",
+        body=json.dumps({"namespaceId": space, "query": "whatever there is"}).encode(),
+    )
+
+    async def search(at_once: int) -> list[raw.Answer]:
+        connected = asyncio.Barrier(at_once)
+        return await asyncio.gather(*(exchange(address, sent, connected) for _ in range(at_once)))
+
+    answers = asyncio.run(search(1000))
+    assert {answer.status for answer in answers} <= {200, 503}
+    assert sum(answer.status == 200 for answer in answers) >= PER_ADDRESS - 20
+    for refused in (answer for answer in answers if answer.status == 503):
+        assert int(refused.headers["retry-after"]) > 0
+        assert json.loads(refused.body)["error"]["details"]["reason"] == "too_many_connections"
 
 
 def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
