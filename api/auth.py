@@ -149,7 +149,7 @@ class Authenticator:
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
-        """The rate to report, and the caller or the reason of refusal: 401 before 429 (D48)."""
+        """The rate to report, and the caller or the reason of refusal: 401 before 429."""
         if credentials.api_key is None:
             return await self._stranger(credentials.address)
         if self._tokens is not None and is_token(credentials.api_key):
@@ -238,7 +238,7 @@ class Authenticator:
         return row, row["minute"], self._leases.count_here(row["organization_id"], row["minute"])
 
     async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
-        """Whoever brings no valid key is counted by address (D58). `refusal`: why, if more is known of it."""
+        """Whoever brings no valid key is counted by address. `refusal`: why, if more is known of it."""
         minute, requests = await self._addresses.add(address)
         rate = _rate(minute, requests, LIMIT)
         return rate, _over(rate) if requests > LIMIT else refusal or unauthorized()
@@ -291,7 +291,7 @@ def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credenti
 
 
 def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
-    """The tenant to act for, "" for the scope without one; the rules of D40."""
+    """The tenant to act for, "" for the scope without one. Refuse one that is malformed, unknown or required."""
     sent = caller.tenant
     if sent is not None and not sent:
         raise ServiceError(
@@ -325,7 +325,7 @@ def allow(caller: Caller, permission: Permission) -> Reach | None:
 
 
 def bound_key() -> ServiceError:
-    """The refusal of what an organization-wide key alone may do (D81)."""
+    """The refusal of what an organization-wide key alone may do."""
     return ServiceError(
         ErrorCode.FORBIDDEN,
         "This API key is bound to a namespace or a tenant: only a key for the whole organization may do this.",

@@ -1,4 +1,4 @@
-"""What one read may cost the database, and what is said where it costs more (H542)."""
+"""What one read may cost the database, and what is said where it costs more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strict decoding of request bodies into structs (D06, D07), with errors that tell a client what to change."""
+"""Strict decoding of request bodies into structs, with errors that tell a client what to change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def body_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes],
 
 
 def query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes], Any]:
-    """A strict reader of a query string; an empty value of an optional parameter means absent (D07)."""
+    """A strict reader of a query string; an empty value of an optional parameter means absent."""
     if kind is None:
         return lambda _: None
     optional = {field.encode_name for field in fields(kind) if not field.required}

@@ -83,8 +83,8 @@ class Rendered:
 
 
 def render(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
-    """The two tenant errors have the contract's own shape, all others that of D04. Below the paths that other services'
-    clients ask, what these look for is added (D77). has_key: whether a bearer key was sent at all."""
+    """The two tenant errors have the contract's own shape, all others the usual. Below the paths that other services'
+    clients ask, what these look for is added. has_key: whether a bearer key was sent at all."""
     answer: ErrorAnswer | TenantErrorAnswer
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
@@ -110,7 +110,7 @@ def _of_dify(code: ErrorCode, *, has_key: bool) -> int:
 
 
 def info(error: ServiceError) -> ErrorInfo:
-    """Code, message and details, as D04 has them."""
+    """Code, message and details of an error."""
     details = ErrorDetails(
         error.reason or error.code.lower(), error.field or msgspec.UNSET, **cast("dict[str, Any]", error.quota)
     )

@@ -1,4 +1,4 @@
-"""Litestar guards of every operation, in the order of D48: a caller, its tenant, for whom, its scope; then the body
+"""Litestar guards of every operation, in the contract's order: a caller, its tenant, for whom, its scope; then the body
 is read."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ async def has_a_caller(connection: Connection, handler: BaseRouteHandler) -> Non
 
 
 async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
-    """The tenant to act for, into the request's context; the rules of D40 and D57."""
+    """The tenant to act for, into the request's context."""
     about: Operation | None = handler.opt.get("operation")
     if about is not None and about.tenant is not TenantUse.IGNORED:
         context = _context(connection)
@@ -30,7 +30,7 @@ async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -
 
 
 async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler) -> None:
-    """The user to act for, into the request's context (D69); 403 for what is not answered on behalf of one."""
+    """The user to act for, into the request's context; 403 for what is not answered on behalf of one."""
     about: Operation | None = handler.opt.get("operation")
     if about is not None:
         context, caller = _context(connection), _caller(connection)

@@ -48,7 +48,7 @@ async def dry_run(
     connection_id: str | None = None,
     text: str | None = None,
 ) -> IngestAnswer:
-    """Record that it is to be found out what this ingestion would do (D78). Not for a user: it counts what is hidden.
+    """Record that it is to be found out what this ingestion would do. Not for a user: it counts what is hidden.
 
     FORBIDDEN on behalf of one.
     """

@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _OPEN = ("/v1/oauth/", PREFIX)
-"""Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
+"""Below /v1, yet without an API key: a state or a signature is the authority there. Counted by address."""
 
 CLOSED = frozenset({"/metrics", PATH})
 """Outside /v1, where Prometheus and language models look, and behind a key all the same."""

@@ -1,4 +1,4 @@
-"""The header X-On-Behalf-Of: for which user a request is made, and what a key says of that (D69)."""
+"""The header X-On-Behalf-Of: for which user a request is made, and what a key says of that."""
 
 from __future__ import annotations
 

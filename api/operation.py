@@ -1,6 +1,6 @@
 """One operation of the API: a thin handler with everything said about it in one place.
 
-The order of checks is that of D48: key and rate (the middleware), tenant and scope (`api/guards.py`), body, and then
+The order of checks is the contract's: key and rate (the middleware), tenant and scope (`api/guards.py`), body, and then
 the handler's look-ups.
 """
 
@@ -116,7 +116,7 @@ class Call(Generic[B, Q]):
     """That the user's own token lists, beside those stored."""
 
     def scope(self, namespace_id: str) -> Scope:
-        """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
+        """The scope in a namespace; one that the key is not bound to looks as if it never was."""
         self.require_namespace(namespace_id)
         return Scope(self.caller.organization, namespace_id, self.tenant)
 
@@ -259,7 +259,7 @@ def operation(
 
 
 def answer(content: Answer | bytes, media_type: str = "application/json") -> Response[bytes]:
-    """200 with a JSON body, always (D03); bytes are one that was given before, or of another media type."""
+    """200 with a JSON body, always; bytes are one that was given before, or of another media type."""
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, media_type=media_type, status_code=200)
 

@@ -1,4 +1,4 @@
-"""Which key may do what: one row for each operation, its scope and what a bound key gets of it (D57, D81).
+"""Which key may do what: one row for each operation, its scope and what a bound key gets of it.
 
 The routes check requests by this table, the OpenAPI document and docs/contract.md tell it, and a generated test walks
 it: an operation without a row does not start.
@@ -27,7 +27,7 @@ class Reach(StrEnum):
 class Permission:
     """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get.
 
-    `on_behalf`: whether it is answered on behalf of a user (D69), and then of what that user may see alone.
+    `on_behalf`: whether it is answered on behalf of a user, and then of what that user may see alone.
     """
 
     scope: str | None

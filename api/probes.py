@@ -1,4 +1,4 @@
-"""Live checks of a namespace's configs: can this storage, index and model be used right now? (D43)"""
+"""Live checks of a namespace's configs: can this storage, index and model be used right now?"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from litestar.types import HTTPReceiveMessage, Receive
 from retrieval.errors import ErrorCode, ServiceError
 
 DEPTH = 32
-"""Levels of nesting in a JSON body (D06)."""
+"""Levels of nesting in a JSON body."""
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -87,7 +87,7 @@ async def read_json(
 
 
 def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, whole: bool = True) -> None:
-    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text (D06). `whole=False`: it is
+    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text. `whole=False`: it is
     made of bodies that are checked one by one, for what need not spoil the others."""
     try:
         body.decode("utf-8")

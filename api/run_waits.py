@@ -1,4 +1,4 @@
-"""Requests that wait for a job run to move on: one statement for all of them, four times a second (D73)."""
+"""Requests that wait for a job run to move on: one statement for all of them, four times a second."""
 
 from __future__ import annotations
 

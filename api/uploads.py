@@ -21,7 +21,7 @@ from retrieval.errors import ErrorCode, ServiceError
 
 FILE = "file"
 ABSENT = frozenset({b"", b"undefined", b"null"})
-"""What form libraries write into a JSON field that nobody set (D87)."""
+"""What form libraries write into a JSON field that nobody set."""
 _PIECE = 256 * 1024
 _FIELD_BYTES = 64 * 1024
 _PARTS = 50

@@ -1,4 +1,4 @@
-"""Integers written as `5.0` are integers, as JSON schema has it (D87)."""
+"""Integers written as `5.0` are integers, as JSON schema has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to search on behalf of a user, beside the same search of the application itself, in one run (D69).
+"""What it costs to search on behalf of a user, beside the same search of the application itself, in one run.
 
     python bench/access.py [--url URL] [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
 

@@ -193,7 +193,7 @@ def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> 
 
 
 def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False) -> Authorizer:
-    """Who speaks OAuth2 with a content service. `sharing`: it is to be asked whom it shows its items (D70), too."""
+    """Who speaks OAuth2 with a content service. `sharing`: it is to be asked whom it shows its items, too."""
     made = connector(name, app, options).authorizer
     more = getattr(made, "with_sharing", None)
     return cast("Authorizer", more()) if sharing and more is not None else made
@@ -207,7 +207,7 @@ def _load(table: Mapping[str, str], value: str, field: str) -> Any:
 
 
 def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceConfig) -> None:
-    """Fatal where the config's secrets were stored for another address than the settings name now (D85)."""
+    """Fatal where the config's secrets were stored for another address than the settings name now."""
     try:
         destinations.require_unmoved(settings.load(), area, config, namespace.sent_to)
     except ServiceError as error:
@@ -215,7 +215,7 @@ def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceC
 
 
 def _without_secret(error: KeyError) -> Exception:
-    """A namespace that was imported has no secrets until a client sends them (D79)."""
+    """A namespace that was imported has no secrets until a client sends them."""
     name = str(error.args[0]) if error.args else ""
     if name not in secret_fields.NAMES and name != "credentials":
         return error

@@ -1,4 +1,4 @@
-"""The flow of dry runs: finds out what an ingestion would do, and writes nothing but the report of it (D78)."""
+"""The flow of dry runs: finds out what an ingestion would do, and writes nothing but the report of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow of an evaluation's run: one task for each setting, then the comparison (D74)."""
+"""The flow of an evaluation's run: one task for each setting, then the comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step of `reembed` that judges a new generation by questions before it is swapped in (D75)."""
+"""The step of `reembed` that judges a new generation by questions before it is swapped in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`backup` and `restore`: a running instance with its embedded Postgres, as one directory (D79).
+"""`backup` and `restore`: a running instance with its embedded Postgres, as one directory.
 
 manifest.json       {"version", "postgres": its major version, "createdAt"}; written last: without it there is no backup
 postgres/           the data, Prefect's database included, copied by pg_basebackup with the write-ahead log it needs

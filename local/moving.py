@@ -1,4 +1,4 @@
-"""`export` and `import`: a namespace of the running instance to a file, and back (D79)."""
+"""`export` and `import`: a namespace of the running instance to a file, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of an account is synchronized: `include` and `exclude` of a connector's config, one rule for all (D71).
+"""Which part of an account is synchronized: `include` and `exclude` of a connector's config, one rule for all.
 
     {"id": "…"}          the file or folder with this id, and all below it
     {"path": "a/*/c"}    what lies at the path, and all below it; `*`: within a name, `**`: any number of folders

@@ -1,4 +1,4 @@
-"""Document filters: one rule for search and documents (D16, D29, D31), as SQL and as Python."""
+"""Document filters: one rule for search and documents, as SQL and as Python."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ VALUES = 1_000
 """Values that the metadata part of a filter may have, all keys together."""
 
 _CAME_BY = frozenset({"SITEMAP", "WEBSITE"})
-"""As a type these mean web pages that came by that way (D16); as a source they are what the table holds."""
+"""As a type these mean web pages that came by that way; as a source they are what the table holds."""
 TYPES = _CAME_BY | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
 SOURCES = STORED | FETCHED | {"FILE"}
 _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
-"""A client may name the source as it sent it (D15); documents report and hold the other."""
+"""A client may name the source as it sent it; documents report and hold the other."""
 STATUSES = frozenset(map(str, DocumentStatus))
 ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
@@ -60,13 +60,13 @@ class Filterable(Described, finding.Named, Protocol):
 class DocumentFilter:
     """AND between the fields, OR within one; an empty field restricts nothing.
 
-    A metadata value is a scalar or several of them (any of), and nothing matches none of them (D82); a list in the
+    A metadata value is a scalar or several of them (any of), and nothing matches none of them; a list in the
     document matches if it contains one.
     `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
-    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition (D64).
+    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition.
     `words`: each stands in the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is
     named, those of whom it is not known who may see them.
-    `viewer`: who looks (D69); set by the service, never by what a client sends as a filter.
+    `viewer`: who looks; set by the service, never by what a client sends as a filter.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ AWAITS_REMOVAL: LiteralString = """
 
 
 def _in_what_is_seen(alias: LiteralString) -> LiteralString:
-    """Whether a document's archive may be seen: for a viewer, what lies in a hidden one lies in none (H600)."""
+    """Whether a document's archive may be seen: for a viewer, what lies in a hidden one lies in none."""
     return f"exists (select from documents holder where holder.id = {alias}.archive_id and {visible('holder')})"
 
 

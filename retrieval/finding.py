@@ -1,4 +1,4 @@
-"""Documents by a piece of their name or address, and by site (H265): the rule in memory, as SQL, and how it is indexed.
+"""Documents by a piece of their name or address, and by site: the rule in memory, as SQL, and how it is indexed.
 
 A word is found anywhere in a name or an external id, whatever its case; both as NFKC in lower case, so far as they are
 indexed. The index holds every three characters that follow each other (`document_words` in the database), each behind

@@ -54,7 +54,7 @@ class JobConfig:
     accepted_at: datetime | None = None
     """When the request was made that a schedule repeats; None: the job is as old as its row."""
     dry_run: str | None = None
-    """The source of which it is only to be found out what it would bring (D78)."""
+    """The source of which it is only to be found out what it would bring."""
 
     def dump(self) -> str:
         """As JSON for `jobs.config`."""
@@ -131,7 +131,7 @@ PRINCIPAL: LiteralString = "(j.config ->> 'principal')"
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
 """When what a job `j` does was asked for."""
 PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
-"""Whether a job `j` only lists what a person picks from (D71)."""
+"""Whether a job `j` only lists what a person picks from."""
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
 CHANGED: LiteralString = "j.config || %(changes)s::jsonb"
 """The configuration of a job `j` with other values for some of its keys."""

@@ -1,4 +1,4 @@
-"""Who may see a document (D69): users and groups by name, what a document says of them, and who looks.
+"""Who may see a document: users and groups by name, what a document says of them, and who looks.
 
 A document names whom it is for (`Access`); the database lists that beside it in `document_principals`, one row for each
 name, kept by a trigger. A `Viewer` is a user with all the groups that hold it. Denial wins.

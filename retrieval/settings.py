@@ -136,7 +136,7 @@ class Settings(BoundedSettings, BaseSettings):
     batch_limit: int = Field(default=1000, ge=1)
     """Most job runs of one source and scope that share a flow run when many are waiting."""
 
-    # What is kept of the past (D80)
+    # What is kept of the past
     audit_days: int = Field(default=400, ge=1)
     """Days for which the audit log keeps an entry."""
     webhook_days: int = Field(default=7, ge=1)
@@ -150,7 +150,7 @@ class Settings(BoundedSettings, BaseSettings):
     price_currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
     """Currency of the prices."""
 
-    # What namespaces may use (D11)
+    # What namespaces may use
     allow_local_files: bool = True
     """Allow the file storage `LOCAL`."""
     allow_pgvector: bool = True
@@ -166,7 +166,7 @@ class Settings(BoundedSettings, BaseSettings):
     rerankers: Path | None = None
     """Folder below which the models of `LOCAL` rerankers lie; `rerankers` in the home if absent."""
     check_configs: bool = True
-    """Test a namespace's storage, index and model with real requests when it is created or changed (D43)."""
+    """Test a namespace's storage, index and model with real requests when it is created or changed."""
     openai_models: list[str] = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
     """Embedding models of `OPENAI` that namespaces may name."""
     cohere_models: list[str] = [
@@ -183,7 +183,7 @@ class Settings(BoundedSettings, BaseSettings):
     jina_models: list[str] = ["jina-embeddings-v3", "jina-embeddings-v4"]
     """Embedding models of `JINA` that namespaces may name."""
 
-    # Sign-in by OpenID Connect (D69)
+    # Sign-in by OpenID Connect
     oidc_issuer: Issuer = None
     """Issuer whose bearer tokens are accepted beside API keys, exactly as they name it in `iss`, such as
     `https://login.example.com/realms/staff`. API keys alone if absent."""
@@ -215,7 +215,7 @@ class Settings(BoundedSettings, BaseSettings):
     oidc_ui_token: Literal["id", "access"] = "id"  # noqa: S105 - which one, not itself
     """Which token of a person the admin app sends to the API; an access token must be a JWT for an audience."""
 
-    # Limits (D26, D41, D42)
+    # Limits
     max_file_bytes: int = Field(default=50 * 1024 * 1024, ge=1)
     """Bytes of an uploaded or fetched file."""
     max_text_bytes: int = Field(default=5 * 1024 * 1024, ge=1)
@@ -246,7 +246,7 @@ class Settings(BoundedSettings, BaseSettings):
     """Seconds within which a client must send a request body. A file upload has ten times as long, but may not pause
     for longer than this."""
 
-    # Connections (D44, D45)
+    # Connections
     redirect_hosts: list[str] = []
     """Hosts that `clientRedirectUrl` may name, as `["app.example.com"]`; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
@@ -281,7 +281,7 @@ class Settings(BoundedSettings, BaseSettings):
     fetch_host_delay: float = Field(default=0.25, ge=0)
     """Seconds between two requests to one host, for each worker process; a longer Crawl-delay of the site wins."""
     fetch_robots: bool = True
-    """Obey robots.txt in crawls and sitemaps, and its Crawl-delay in all fetches (D23, D59)."""
+    """Obey robots.txt in crawls and sitemaps, and its Crawl-delay in all fetches."""
     crawl_seconds: float = Field(default=14400, gt=0)
     """Seconds that a scraping service may take to crawl one website. Pages that came until then are ingested."""
 
@@ -289,7 +289,7 @@ class Settings(BoundedSettings, BaseSettings):
     readback_seconds: float = Field(default=60, ge=0)
     """Seconds within which a vector store must list vectors that were written; else the document fails."""
     parse_seconds: float = Field(default=60, gt=0)
-    """Seconds of CPU time for parsing one file; ten times as many of wall-clock time (H100)."""
+    """Seconds of CPU time for parsing one file; ten times as many of wall-clock time."""
     parse_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
     """Bytes of memory for parsing one file."""
     page_seconds: float = Field(default=20, gt=0)
@@ -367,7 +367,7 @@ class Settings(BoundedSettings, BaseSettings):
 
     @property
     def base_url(self) -> str:
-        """What redirect URIs and links are built on, without a slash at the end (D60)."""
+        """What redirect URIs and links are built on, without a slash at the end."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
         return (self.public_url or f"http://{host}:{self.api_port}").rstrip("/")
 

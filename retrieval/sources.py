@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
-"""Content services, read through a connection. Each is the package of its name in `connectors/sources` (H103)."""
+"""Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
 
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
 """Whose raw files are the source: nobody else has them."""
@@ -35,7 +35,7 @@ DOCUMENT_TYPES: Mapping[str, str] = {
     **dict.fromkeys(sorted(WEB), "URL"),
     **{name: f"{name}_DOCUMENT" for name in CONNECTORS},
 }
-"""Sources whose job runs find out what to ingest, and the type of their documents (D16)."""
+"""Sources whose job runs find out what to ingest, and the type of their documents."""
 
 FETCHED = frozenset(DOCUMENT_TYPES)
 """Sources that each document can be fetched from anew."""

@@ -1,6 +1,6 @@
 """The statuses of job runs, documents and connections, the stages of documents and the outcomes of runs, by name.
 
-They are strings: what is stored and what clients see (D22, D31, D52, D86).
+They are strings: what is stored and what clients see.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents and conditions (D64) of all kinds, for tests that compare what decides on them."""
+"""Documents and conditions of all kinds, for tests that compare what decides on them."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

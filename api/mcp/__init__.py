@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the API's operations as tools for language models (D76)."""
+"""The Model Context Protocol: the API's operations as tools for language models."""

@@ -1,1 +1,1 @@
-"""Bearer tokens of an OpenID Connect issuer, as an alternative to API keys (D69)."""
+"""Bearer tokens of an OpenID Connect issuer, as an alternative to API keys."""

@@ -1,4 +1,4 @@
-"""Administration of an organization: keys, tenants, usage. For organization-wide keys of the scope `admin` (D57)."""
+"""Administration of an organization: keys, tenants, usage. For organization-wide keys of the scope `admin`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log of an organization (D80)."""
+"""The audit log of an organization."""
 
 from __future__ import annotations
 

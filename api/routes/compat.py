@@ -1,4 +1,4 @@
-"""Searches as Dify and OpenAI's SDK ask for them (D77)."""
+"""Searches as Dify and OpenAI's SDK ask for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files to Markdown, for who asks and nobody else (D77)."""
+"""Files to Markdown, for who asks and nobody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletions: their receipts, read and checked (D79)."""
+"""Deletions: their receipts, read and checked."""
 
 from __future__ import annotations
 

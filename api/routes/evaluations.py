@@ -1,4 +1,4 @@
-"""Evaluations: judged questions, and runs that compare settings of the search over them (D74)."""
+"""Evaluations: judged questions, and runs that compare settings of the search over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files behind signed links (D35): streamed, and served so that nothing in them runs in a browser."""
+"""Files behind signed links: streamed, and served so that nothing in them runs in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups: whom documents may name beside users (D69)."""
+"""Groups: whom documents may name beside users."""
 
 from __future__ import annotations
 

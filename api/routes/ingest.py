@@ -180,7 +180,7 @@ def _flag(value: bytes) -> bool:
 
 
 def _text(config: TextConfig) -> dict[str, str]:
-    """The identity of a text, as its ingestion has it (D20)."""
+    """The identity of a text, as its ingestion has it."""
     digest = hashlib.sha256(config.text.encode()).hexdigest()
     external = config.external_id or config.name or digest
     return {"externalId": external, "name": config.name or config.external_id or f"text {digest[:12]}"}

@@ -1,4 +1,4 @@
-"""The Model Context Protocol at `/mcp`: streamable HTTP without sessions, by the keys of the API (D76)."""
+"""The Model Context Protocol at `/mcp`: streamable HTTP without sessions, by the keys of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces: create, list, read, change, delete. The tenant header plays no part here (D57)."""
+"""Namespaces: create, list, read, change, delete. The tenant header plays no part here."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, 
 
 
 def _shown(call: Call[Any, Any], namespace: NamespaceConfig) -> Namespace:
-    """What this key may see of it (D81)."""
+    """What this key may see of it."""
     return Namespace.name_of(namespace) if call.reach is Reach.NAMES else Namespace.of(namespace)
 
 
@@ -202,14 +202,14 @@ async def _find(call: Call[Any, None]) -> NamespaceConfig:
 
 
 def _left_out(call: Call[Any, None]) -> str:
-    """Names the configs that this version does not know: they are ignored (D07), and not without a word."""
+    """Names the configs that this version does not know: they are ignored, and not without a word."""
     sent = msgspec.json.decode(call.content, type=dict[str, msgspec.Raw])
     unknown = [key for key in sent if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
     return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
 
 def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
-    """A config as it is meant, its masked secrets with what is stored (D85)."""
+    """A config as it is meant, its masked secrets with what is stored."""
     before = stored.configs().get(area) or {}
     moved = bool(before) and destinations.moved(services.settings, area, before, stored.sent_to)
     return masks.unmask(config, before, area, moved=moved)
@@ -234,7 +234,7 @@ def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -
 
 
 async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> dict[str, Any] | None:
-    """What a new generation must pass (D75), as it is stored."""
+    """What a new generation must pass, as it is stored."""
     if call.body.gate is UNSET:
         return None
     asked = call.body.gate.asked()
@@ -245,7 +245,7 @@ async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> d
 
 
 async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
-    """Whether stored vectors must be made again for another model or store, which the client must ask for (D43)."""
+    """Whether stored vectors must be made again for another model or store, which the client must ask for."""
     moved = [
         name
         for name, was, becomes in (

@@ -1,4 +1,4 @@
-"""The OAuth callback (D44). No API key: the `state` parameter authenticates it."""
+"""The OAuth callback. No API key: the `state` parameter authenticates it."""
 
 from __future__ import annotations
 

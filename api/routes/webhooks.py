@@ -1,4 +1,4 @@
-"""Webhooks: endpoints that are told of changes (D72)."""
+"""Webhooks: endpoints that are told of changes."""
 
 from __future__ import annotations
 

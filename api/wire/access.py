@@ -1,4 +1,4 @@
-"""Access on the wire: whom a document is for, and what a group holds (D69)."""
+"""Access on the wire: whom a document is for, and what a group holds."""
 
 from __future__ import annotations
 

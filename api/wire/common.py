@@ -61,7 +61,7 @@ class Answer(Struct, kw_only=True):
 
 
 class DeletionAnswered(Answer, rename="camel", kw_only=True):
-    """What is answered to a deletion whose receipt can be read (D79)."""
+    """What is answered to a deletion whose receipt can be read."""
 
     deletion_id: str
 
@@ -80,7 +80,7 @@ class ErrorDetails(Struct):
 
 
 class ErrorInfo(Struct):
-    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them (D77)."""
+    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
 
     code: ErrorCode
     message: str
@@ -90,7 +90,7 @@ class ErrorInfo(Struct):
 
 
 class ErrorAnswer(Struct, kw_only=True):
-    """What every error answers, but the two about tenants. `error_code` and `error_msg` are Dify's (D77)."""
+    """What every error answers, but the two about tenants. `error_code` and `error_msg` are Dify's."""
 
     success: Literal[False] = False
     message: str

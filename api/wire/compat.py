@@ -1,4 +1,4 @@
-"""Searches in the shapes of other services, so that programs written for those search here (D77).
+"""Searches in the shapes of other services, so that programs written for those search here.
 
 Dify's external knowledge API, and the search of OpenAI's vector stores. Both carry what every answer carries besides.
 """

@@ -1,4 +1,4 @@
-"""Apps of content services on the wire: how a namespace brings them, and how answers show them (D09, D84).
+"""Apps of content services on the wire: how a namespace brings them, and how answers show them.
 
 The types are made of what each service says of itself (`connectors.info`).
 """

@@ -1,4 +1,4 @@
-"""A file that is converted to Markdown, and what it becomes (D77)."""
+"""A file that is converted to Markdown, and what it becomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations on the wire: judged questions, settings to compare, and what came out (D74)."""
+"""Evaluations on the wire: judged questions, settings to compare, and what came out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces on the wire: configs come in with their secrets and go out without them (D09)."""
+"""Namespaces on the wire: configs come in with their secrets and go out without them."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class Namespace(_Shown, kw_only=True):
 
     @classmethod
     def name_of(cls, namespace: NamespaceConfig) -> Namespace:
-        """What a bound key may see of it (D81)."""
+        """What a bound key may see of it."""
         return cls(id=namespace.id, identifier=namespace.id, name=namespace.name)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries on the wire (D72)."""
+"""Webhooks and their deliveries on the wire."""
 
 from __future__ import annotations
 

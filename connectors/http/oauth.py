@@ -50,7 +50,7 @@ class Service:
     """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
     `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other;
     `rights`: the scopes without which it cannot be read, each with those that hold it too; `sharing`: what is asked
-    for instead of `extra` where whom its items are for is to be read (D70)."""
+    for instead of `extra` where whom its items are for is to be read."""
 
     name: str
     authorize: str

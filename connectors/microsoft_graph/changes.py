@@ -5,7 +5,7 @@
         └───────────────┘   the feed has forgotten the place (410), a folder was deleted, or a week has passed
 
 A deleted folder takes files with it that the feed need not name, and a renamed one changes paths of files that it does
-not list at all; both come right with the next listing of everything. Where a part of the drive is chosen (D71), a
+not list at all; both come right with the next listing of everything. Where a part of the drive is chosen, a
 folder that was moved or renamed is a reason for one, for what lies in it may be chosen no longer, or now.
 """
 

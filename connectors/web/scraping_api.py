@@ -81,7 +81,7 @@ class Service:
         return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
-        """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us (D59)."""
+        """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us."""
         delay = self._robots.delay(url) if self._robots else 0.0
         return self._manners.turn(urlsplit(url).netloc, delay)
 

@@ -1,1 +1,1 @@
-"""Who may see which documents of a scope (D69): groups, viewers, and what is written on documents."""
+"""Who may see which documents of a scope: groups, viewers, and what is written on documents."""

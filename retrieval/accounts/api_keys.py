@@ -29,7 +29,7 @@ SCOPES = (
     "webhooks:write",
     "admin",
 )
-"""What a key may be allowed to do (D57). `admin`: keys, tenants, usage and the organization."""
+"""What a key may be allowed to do. `admin`: keys, tenants, usage and the organization."""
 
 
 @dataclass(frozen=True, slots=True)

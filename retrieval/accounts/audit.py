@@ -1,4 +1,4 @@
-"""The audit log (D80): one entry for every write that was asked for, done or refused; never content or secrets.
+"""The audit log: one entry for every write that was asked for, done or refused; never content or secrets.
 
 An answer to a write is sent after its entry is committed, so no write that a client knows of lacks one. Entries that
 are waited for at the same time are written by one statement.

@@ -1,4 +1,4 @@
-"""Idempotency keys (D19, D63): a repeated request with the same key acts once and gets the same response.
+"""Idempotency keys: a repeated request with the same key acts once and gets the same response.
 
 What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
 comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may

@@ -1,4 +1,4 @@
-"""Tenants that an organization knows (D40). The empty name is the scope without a tenant and is never listed."""
+"""Tenants that an organization knows. The empty name is the scope without a tenant and is never listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an organization uses of what it may use (D61)."""
+"""What an organization uses of what it may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A condition on documents: all, any, not, and leaves of a field, an operator and a value (D64)."""
+"""A condition on documents: all, any, not, and leaves of a field, an operator and a value."""
 
 from __future__ import annotations
 

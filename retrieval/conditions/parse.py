@@ -1,4 +1,4 @@
-"""Reads a condition (D64) from decoded JSON; what is wrong is refused and named by its place."""
+"""Reads a condition from decoded JSON; what is wrong is refused and named by its place."""
 
 from __future__ import annotations
 

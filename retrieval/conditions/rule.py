@@ -1,4 +1,4 @@
-"""The rule of conditions (D64) on a document in memory; `retrieval.conditions.sql` asks the database for the same."""
+"""The rule of conditions on a document in memory; `retrieval.conditions.sql` asks the database for the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Nothing:
 
 
 def restricts(condition: Condition) -> bool:
-    """Whether it names what it wants: one that holds for a document without any field does not (D32)."""
+    """Whether it names what it wants: one that holds for a document without any field does not."""
     return not matches(condition, Nothing())
 
 

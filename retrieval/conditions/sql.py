@@ -1,4 +1,4 @@
-"""Conditions (D64) as SQL on the `documents` table; every expression is true or false, never null."""
+"""Conditions as SQL on the `documents` table; every expression is true or false, never null."""
 
 from __future__ import annotations
 

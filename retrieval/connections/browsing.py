@@ -1,4 +1,4 @@
-"""What a connection gives access to, one folder at a time, and what of it is chosen now (D71)."""
+"""What a connection gives access to, one folder at a time, and what of it is chosen now."""
 
 from __future__ import annotations
 

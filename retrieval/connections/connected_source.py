@@ -49,7 +49,7 @@ class SourceCursor:
     at: str | None
     whole: bool = False
     moved: bool = False
-    """The connection speaks for another account than before: nothing leaves before a person says so (D52)."""
+    """The connection speaks for another account than before: nothing leaves before a person says so."""
 
     @classmethod
     def of(cls, cursor: str) -> SourceCursor:

@@ -105,7 +105,7 @@ async def create(
 async def list_part(
     db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
 ) -> Page[Connection]:
-    """Newest first, all of the scope (D34) or a part with the cursor of the next; those of `connector` if given."""
+    """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
     rows = await db.async_rows(
         "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
         " or c.connector = %(connector)s)" + pages.older("c"),
@@ -117,7 +117,7 @@ async def list_part(
 async def get(
     db: Database, ring: KeyRing, organization: str, tenant: str, connection_id: str, *, namespace: str | None
 ) -> Connection:
-    """CONNECTION_NOT_FOUND for any other, missing or foreign alike; `namespace`, if given, must be its own (D50)."""
+    """CONNECTION_NOT_FOUND for any other, missing or foreign alike; `namespace`, if given, must be its own."""
     row = await db.async_row(
         "select" + COLUMNS + "from connections c," + _PLACE + "where c.id = %(id)s and c.partition_id = p.id"
         " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
@@ -135,7 +135,7 @@ async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) ->
 async def change(
     db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start
 ) -> Connection:
-    """Apply the change and let `start` begin a new authorization. INVALID_REQUEST if it is REVOKED (D52)."""
+    """Apply the change and let `start` begin a new authorization. INVALID_REQUEST if it is REVOKED."""
     values = {
         **scopes.params(scope),
         "id": connection_id,
@@ -176,7 +176,7 @@ class Revoked:
 async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
     """REVOKED for good, tokens and open states wiped. Idempotent. Its documents are let go of by `holders.release`.
 
-    keep: those that no other connection has stay, without a connection; they are removed otherwise (D83).
+    keep: those that no other connection has stay, without a connection; they are removed otherwise.
     """
     values = {**scopes.params(scope), "id": connection_id, "connection": connection_id, "reason": REVOKED_BY_USER}
     async with db.async_transaction() as connection:
@@ -212,7 +212,7 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
-    """What an ingestion from a connector needs (D25): CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
+    """What an ingestion from a connector needs: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
     row = await db.async_row(
         "select c.connector, c.status from connections c," + _PLACE + "where c.id = %(id)s and" + _HERE,
         {**scopes.params(scope), "id": connection_id},
@@ -227,7 +227,7 @@ async def require_active(db: Database, scope: Scope, connection_id: str, connect
 
 
 def app(namespace: NamespaceConfig, connector: str) -> Config:
-    """The namespace's app for a connector; INVALID_REQUEST if it has none (D52)."""
+    """The namespace's app for a connector; INVALID_REQUEST if it has none."""
     found = namespace.connectors.get(APPS[connector])
     if not found:
         raise ServiceError(

@@ -1,4 +1,4 @@
-"""OAuth states (D44): the authority of a callback. 256 random bits, stored hashed, used once, good for ten minutes."""
+"""OAuth states: the authority of a callback. 256 random bits, stored hashed, used once, good for ten minutes."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ _NEXT: LiteralString = f"""
     from free f returning id
 """
 """One job for a schedule, made with the options of the newest request of the application, or of a user where the
-application made none; one run an execution (D54)."""
+application made none; one run an execution."""
 
 
 REFUSED = "Its schedule was refused: "

@@ -33,7 +33,7 @@ SHARE = 0.2
 class SyncState:
     """Where the next listing begins: None for everything. `moved`: another account was authorized since the last.
 
-    `chosen`: the mark of what the last one chose. `shares`: items bring whom they are shared with (D70).
+    `chosen`: the mark of what the last one chose. `shares`: items bring whom they are shared with.
     """
 
     cursor: str | None

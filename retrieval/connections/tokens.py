@@ -1,4 +1,4 @@
-"""What happens to a connection's authorization: granted, refused, refreshed. D44's states move here and in revoke."""
+"""What happens to a connection's authorization: granted, refused, refreshed. Its states change here and in `revoke`."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _REFUSE: LiteralString = """
 
 
 async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
-    """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor (D52)."""
+    """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor."""
     sealed = seal_tokens(ring, connection_id, tokens)
     row = await db.async_row(_GRANT, {"id": connection_id, "credentials": sealed, "account": tokens.account})
     return str(row["status"]) if row else ConnectionStatus.REVOKED
 
 
 async def refused(db: Database, connection_id: str, reason: str) -> str:
-    """FAILED, but an ACTIVE connection stays so, with the reason (D52); the status it has now."""
+    """FAILED, but an ACTIVE connection stays so, with the reason; the status it has now."""
     row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
     return str(row["status"]) if row else ConnectionStatus.REVOKED
 
 
 def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
-    """Wipe the tokens of a deleted scope and tell each vendor once (D53); one that does not hear holds nothing up."""
+    """Wipe the tokens of a deleted scope and tell each vendor once; one that does not hear holds nothing up."""
     had = db.rows(
         """
         with had as (
@@ -78,7 +78,7 @@ def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable
 
 
 class ConnectionTokens:
-    """The TokenSource of a connection: refreshed under a lock of its row, stored before it is used (D46)."""
+    """The TokenSource of a connection: refreshed under a lock of its row, stored before it is used."""
 
     def __init__(self, db: Database, ring: KeyRing, connection_id: str, authorizer: Authorizer) -> None:
         self._db = db

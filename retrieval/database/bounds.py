@@ -1,4 +1,4 @@
-"""What one reader may cost: the time that all its statements together may take (H542)."""
+"""What one reader may cost: the time that all its statements together may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of JSON as people wrote them: PostgreSQL keeps and answers 1e308 by its 309 digits (H544)."""
+"""Numbers of JSON as people wrote them: PostgreSQL keeps and answers 1e308 by its 309 digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The visible chunks of a document, in their order, page by page (D61)."""
+"""The visible chunks of a document, in their order, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections have a document: an item of a content service belongs to every connection that lists it (D83).
+"""Which connections have a document: an item of a content service belongs to every connection that lists it.
 
     listed by A ──▶ pair (A, document) ──▶ A says that it is gone, or is revoked ──▶ no pair with A
                                                                                         │ none is left

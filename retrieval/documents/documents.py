@@ -1,4 +1,4 @@
-"""Documents as clients manage them: listed page by page, their metadata changed, deleted (D31 to D37)."""
+"""Documents as clients manage them: listed page by page, their metadata changed, deleted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer, stored
 
 MOST = 1_000
-"""Documents that one answer without paging holds (D34)."""
+"""Documents that one answer without paging holds."""
 SITES = 100
 """Sites that are counted in one answer."""
 SITES_AMONG = 100_000
@@ -39,7 +39,7 @@ SITES_AMONG = 100_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document as its row has it. `properties` and `embedding` hold what the pipeline found out (D36)."""
+    """A document as its row has it. `properties` and `embedding` hold what the pipeline found out."""
 
     id: str
     external_id: str
@@ -256,7 +256,7 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
-    """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
+    """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none."""
     condition, params = where.sql("d")
     among: LiteralString = ""
     if where.words or where.sites:
@@ -275,7 +275,7 @@ async def matching(connection: AsyncConnection[Row], scope: Scope, where: Docume
 
 
 def require_restriction(where: DocumentFilter) -> None:
-    """A change needs a filter that can match: without one it would hit the whole namespace by a slip (D32, D82)."""
+    """A change needs a filter that can match: without one it would hit the whole namespace by a slip."""
     if not where.restricts():
         message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")

@@ -1,4 +1,4 @@
-"""Facets (D65): how often each value of a field stands in the documents that a filter matches."""
+"""Facets: how often each value of a field stands in the documents that a filter matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a document in each job run that held it, newest first, page by page (D61)."""
+"""What became of a document in each job run that held it, newest first, page by page."""
 
 from __future__ import annotations
 

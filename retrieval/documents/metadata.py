@@ -1,4 +1,4 @@
-"""Metadata that clients attach to documents: free-form JSON within limits (D26)."""
+"""Metadata that clients attach to documents: free-form JSON within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a change goes into a document's own metadata (D37), and how it outlives a job run that is under way.
+"""How a change goes into a document's own metadata, and how it outlives a job run that is under way.
 
 request accepted ───────────▶ its metadata is set when the new version becomes visible
           └── change, told as done ── kept with its time ──▶ made again upon that metadata

@@ -1,4 +1,4 @@
-"""Receipts of deletions (D79): what each store has lost, and when it was asked again and had nothing left.
+"""Receipts of deletions: what each store has lost, and when it was asked again and had nothing left.
 
 A deletion is confirmed once every sweep that carries it out is done; each reads back what it removed before it is. What
 a sweep finds is noted with the sweep (`removed`) before it is taken away, so that one that is repeated after a failure

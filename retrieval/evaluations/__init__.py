@@ -1,1 +1,1 @@
-"""Evaluations: judged questions, and what settings of the search make of them (D74)."""
+"""Evaluations: judged questions, and what settings of the search make of them."""

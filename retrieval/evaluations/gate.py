@@ -1,4 +1,4 @@
-"""The gate of a new generation: searched in the shadow, and swapped in only if it answers judged questions well (D75).
+"""The gate of a new generation: searched in the shadow, and swapped in only if it answers judged questions well.
 
 What is judged is the search by meaning, since another model or vector store changes nothing else; of each question the
 best 100 results, as a run of the evaluation measures them.

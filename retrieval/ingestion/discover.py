@@ -37,7 +37,7 @@ class Waiting:
 
     @property
     def picks(self) -> bool:
-        """Whether it only lists: what is new waits in BACKLOG for a resync (D71)."""
+        """Whether it only lists: what is new waits in BACKLOG for a resync."""
         return bool(self.request.config.get("pick"))
 
 
@@ -103,7 +103,7 @@ def _cursor(db: Database, wanted: Waiting) -> str | None:
 
 
 def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
-    """The run knows no more than it knows: one entry carries the reason (D21), what was found goes on."""
+    """The run knows no more than it knows: one entry carries the reason, what was found goes on."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         give_up(connection, wanted.job_run_id, error)

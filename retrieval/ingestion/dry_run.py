@@ -1,4 +1,4 @@
-"""What an ingestion would do, found out as the pipeline finds it out, and written nowhere (D78).
+"""What an ingestion would do, found out as the pipeline finds it out, and written nowhere.
 
 Content is fetched, read and cut as it would be; what would be embedded is counted with the texts that have vectors
 already left out. Of sources that list more than `SAMPLE` documents so many of them, spread over the list, are read, and

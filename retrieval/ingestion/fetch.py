@@ -67,7 +67,7 @@ def run(
 
 
 def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> bytes:
-    """Two runs with the same fingerprint would store the same chunks and vectors (D20)."""
+    """Two runs with the same fingerprint would store the same chunks and vectors."""
     parts = [
         PARSER_VERSION,
         raw_hash.hex(),

@@ -86,7 +86,7 @@ KEEP_SECONDS = 1.0
 """So often a step records what it has done: what the loss of its process can cost, but for the longest document."""
 
 ARCHIVE_PATH = "archivePath"
-"""Property and metadata key of a document that was packed into another: its path there (D20)."""
+"""Property and metadata key of a document that was packed into another: its path there."""
 
 STAGES = {
     "fetch": Stage.ACCEPTED,

@@ -1,4 +1,4 @@
-"""Re-embedding a namespace for another model or vector store: built beside the live index, then swapped (D43).
+"""Re-embedding a namespace for another model or vector store: built beside the live index, then swapped.
 
     PATCH ──begin──▶ pending ──refresh, shadow generations──▶ every document current? ──swap──▶ epoch + 1
                         └── cancelled, or a document fails ──▶ drop: the sweep takes what was built

@@ -1,4 +1,4 @@
-"""The trial of a new generation: searches that see it while nobody else does, and what came of them (D75)."""
+"""The trial of a new generation: searches that see it while nobody else does, and what came of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unpack: entries of archives and attachments become documents of the same job run (D20)."""
+"""Unpack: entries of archives and attachments become documents of the same job run."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def _count(connection: Connection[Row], job_run_id: str) -> int:
 
 
 def _refuse(connection: Connection[Row], item: Item, members: Sequence[Member], first: int) -> None:
-    """One failed entry of the run for each member that was left out; no document stands behind it (D21)."""
+    """One failed entry of the run for each member that was left out; no document stands behind it."""
     with connection.cursor() as cursor:
         cursor.executemany(
             """

@@ -331,7 +331,7 @@ def leave_stores(connection: Connection[Row], job_runs: Sequence[str]) -> None:
 
 
 def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
-    """Let one failed entry say why a run could not find out what to ingest (D21). No document stands behind it."""
+    """Let one failed entry say why a run could not find out what to ingest. No document stands behind it."""
     connection.execute(
         """
         insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)

@@ -1,4 +1,4 @@
-"""Job runs as people manage them: list, cancel, run failed documents again (D61)."""
+"""Job runs as people manage them: list, cancel, run failed documents again."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[st
 
     A document that was sent or retried again meanwhile is left alone. A run that could not find out what to ingest
     tries that again. `changes`: of the job's configuration, by the keys of `job_config`; then the new run has a job of
-    its own, which its documents keep (H260). INVALID_REQUEST for a source whose jobs list their documents: its next
+    its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: its next
     listing would read them as before.
     """
     new = made_ids.job_run_id()

@@ -1,4 +1,4 @@
-"""Dry runs: job runs that find out what an ingestion would do, and write nothing but a report of it (D78).
+"""Dry runs: job runs that find out what an ingestion would do, and write nothing but a report of it.
 
 They have a source of their own, so that they go through a flow of their own; `job_config.JobConfig.dry_run` names the
 one that is tried.

@@ -1,4 +1,4 @@
-"""Display names of job runs: a host, a file, "27 texts". No query strings, no secrets (D86)."""
+"""Display names of job runs: a host, a file, "27 texts". No query strings, no secrets."""
 
 from __future__ import annotations
 

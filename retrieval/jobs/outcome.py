@@ -1,4 +1,4 @@
-"""Outcomes and notices of job runs (D86): one definition for the API, the app and Prefect."""
+"""Outcomes and notices of job runs: one definition for the API, the app and Prefect."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ COUNTED: LiteralString = (
     ) counted
 """
 )
-"""Joined to job run `r`: its documents counted by how they ended, and how far they have come (D61).
+"""Joined to job run `r`: its documents counted by how they ended, and how far they have come.
 
 An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its
 turn. `whole` leaves out what was packed into others; `hosts` counts those of URL lists.

@@ -1,4 +1,4 @@
-"""Resync: ingest documents again from what is stored of them, as new runs of the jobs they came from (D38, D56)."""
+"""Resync: ingest documents again from what is stored of them, as new runs of the jobs they came from."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A job run with its documents, each in exactly one of the five groups (D22)."""
+    """A job run with its documents, each in exactly one of the five groups."""
 
     id: str
     status: str
@@ -104,7 +104,7 @@ async def accept_text(
     external_id: str | None = None,
     viewer: Viewer | None = None,
 ) -> Accepted:
-    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash (D20).
+    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash.
 
     FORBIDDEN if it would replace what is hidden from the viewer.
     """

@@ -1,4 +1,4 @@
-"""A list of URLs to ingest: its documents are known, and recorded, at acceptance (D18)."""
+"""A list of URLs to ingest: its documents are known, and recorded, at acceptance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def accept(
     ingestion: Ingestion,
     viewer: Viewer | None = None,
 ) -> Receipt:
-    """Record one document a URL; the URL is its identity (D20), so one that stands twice is one document.
+    """Record one document a URL; the URL is its identity, so one that stands twice is one document.
 
     FORBIDDEN if it would replace what is hidden from the viewer.
     """

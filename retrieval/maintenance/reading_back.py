@@ -1,4 +1,4 @@
-"""Deletions from stores that are asked afterwards whether they are empty, with notes of what was there (D79)."""
+"""Deletions from stores that are asked afterwards whether they are empty, with notes of what was there."""
 
 from __future__ import annotations
 

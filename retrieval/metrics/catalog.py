@@ -1,4 +1,4 @@
-"""Every metric, with all values that its labels may have: no tenant, document or text ever becomes a series (D80)."""
+"""Every metric, with all values that its labels may have: no tenant, document or text ever becomes a series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masked secrets in a PATCH: a mask stands for the stored secret while its address is unchanged (D09, D85)."""
+"""Masked secrets in a PATCH: a mask stands for the stored secret while its address is unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrieval.namespaces.secret_fields import NAMES
 from retrieval.security.secrets import HIDDEN, is_mask, mask
 
 SHOWN = frozenset({WEB_SCRAPER, RERANKER, *CONNECTORS})
-"""The configs whose secrets answers show masked; those of the others they leave out (D09)."""
+"""The configs whose secrets answers show masked; those of the others they leave out."""
 FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix"})
 """Fields beside the secrets that may change under a mask: they do not decide who is sent the secret. A new field of a
 config does, until it is named here."""

@@ -38,7 +38,7 @@ EMBEDDED: Mapping[str, Config] = {
     EMBEDDING_MODEL: {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     WEB_SCRAPER: {"provider": "BUILTIN"},
 }
-"""The defaults that need no account (D11, D62)."""
+"""The defaults that need no account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = Fals
 async def list_part(
     db: Database, keys: KeyRing, organization: str, part: Part | None = None, *, only: str | None = None
 ) -> Page[NamespaceConfig]:
-    """Newest first, all of them (D34) or a part with the cursor of the next; `only`: none but this one."""
+    """Newest first, all of them or a part with the cursor of the next; `only`: none but this one."""
     rows = await db.async_rows(
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
         " and (%(only)s::text is null or id = %(only)s)" + pages.older(),
@@ -179,7 +179,7 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
 
 async def delete(db: Database, organization: str, namespace_id: str) -> str:
     """Delete a namespace, at once for clients; the id of the receipt. Its runs end; garbage collection deletes files
-    and vectors (D53)."""
+    and vectors."""
     deletion = ids.deletion_id()
     row = await db.async_row(
         """

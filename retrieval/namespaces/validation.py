@@ -1,4 +1,4 @@
-"""Validation of namespace configurations: known models, embedded services that can be switched off (D10 to D12)."""
+"""Validation of namespace configurations: known models, embedded services that can be switched off."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_allowed(settings: Settings, configs: Config) -> None:
 
 
 def models(settings: Settings) -> Mapping[str, list[str]]:
-    """The embedding models of each provider (D12)."""
+    """The embedding models of each provider."""
     return {
         "OPENAI": settings.openai_models,
         "COHERE": settings.cohere_models,

@@ -10,7 +10,7 @@ _UNUSABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 
 def tidy(address: str) -> str:
-    """The address without its fragment (D23). ValueError says what is wrong with it, without repeating it."""
+    """The address without its fragment. ValueError says what is wrong with it, without repeating it."""
     if len(address) > MOST_CHARACTERS:
         raise ValueError(f"is longer than {MOST_CHARACTERS} characters")
     if _UNUSABLE.search(address):

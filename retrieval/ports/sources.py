@@ -129,7 +129,7 @@ class Connector(Protocol):
 
 @runtime_checkable
 class Choosing(Protocol):
-    """A connector that has to know what is chosen of an account (D71): who runs it judges each item that it lists."""
+    """A connector that has to know what is chosen of an account: who runs it judges each item that it lists."""
 
     def choosing(self, choice: Choice) -> Connector:
         """The same connector, whose items say where they lie: `path` among their properties, and `above` where the
@@ -143,7 +143,7 @@ class Choosing(Protocol):
 
 @runtime_checkable
 class Browsing(Protocol):
-    """A connector that shows what there is, one folder at a time, for people who choose (D71)."""
+    """A connector that shows what there is, one folder at a time, for people who choose."""
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         """A page of what lies in a folder by its id, or at the top for None; nothing is noted or fetched.
@@ -155,7 +155,7 @@ class Browsing(Protocol):
 
 @runtime_checkable
 class Sharing(Protocol):
-    """A connector that says whom the service shows an item (D70)."""
+    """A connector that says whom the service shows an item."""
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         """With what it inherits from the folders above. Skippable, with the reason, where it cannot be told."""

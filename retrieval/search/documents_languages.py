@@ -1,9 +1,9 @@
-"""In which language each document is read for its keywords, and each query (D68).
+"""In which language each document is read for its keywords, and each query.
 
 A document is read in the language that its namespace fixes, else in the one that is found in its text, else in the one
 that it names itself. `documents.keyword_language` holds the configuration that was used, with `=` before one that was
 fixed; null: the document was indexed before this was kept. `partitions.keyword_languages` holds all that are in use;
-while some documents may be indexed by the former rules for words (H441), a query is read by those besides.
+while some documents may be indexed by the former rules for words, a query is read by those besides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One way to write a character, of those that people and keyboards have for it (H441).
+"""One way to write a character, of those that people and keyboards have for it.
 
 Left out: accents of Latin and Greek letters, points and signs of vowels in Hebrew and Arabic, the nukta of Devanagari,
 and what is not seen (soft hyphens, joiners, marks of direction). Made one: the alefs, yehs, kafs and hehs of Arabic and

@@ -1,4 +1,4 @@
-"""How words were indexed before (H441): a query is read so besides, until its partition has been indexed again."""
+"""How words were indexed before: a query is read so besides, until its partition has been indexed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which language a text is in, and which of PostgreSQL's text search configurations reads it (D68).
+"""Which language a text is in, and which of PostgreSQL's text search configurations reads it.
 
 Found by script, then by the letters that tell neighbours apart, then by function words, of which a text holds one in
 three or four. A text that says too little has no language.

@@ -1,4 +1,4 @@
-"""What is said beside a search by words that finds nothing (H443, H541, H601)."""
+"""What is said beside a search by words that finds nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reranking: the best hits read again by a model that sees query and text together (D67).
+"""Reranking: the best hits read again by a model that sees query and text together.
 
 The score of a hit becomes the reranker's. A reranker that is away, late or wrong changes nothing: the order stays as it
 was. One that has failed three times in a row is left alone for ten seconds, so that not every search waits for it.

@@ -1,4 +1,4 @@
-"""Why a document is shown by a search, or is not (H163): what hides it, and where its best chunk stands in each list.
+"""Why a document is shown by a search, or is not: what hides it, and where its best chunk stands in each list.
 
 Everything is computed exactly, over all chunks that match: for questions of people, not for each search.
 """

@@ -1,4 +1,4 @@
-"""What is indexed of a text, and looked for of a query: words as people type them (D68, H441 to H443).
+"""What is indexed of a text, and looked for of a query: words as people type them.
 
 A configuration of PostgreSQL stems the words of most languages. Before it sees them each character is written in one
 way (`folding`), on both sides alike, and what it would not read as people type it is made plain, so that it sees words

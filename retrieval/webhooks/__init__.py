@@ -1,1 +1,1 @@
-"""Webhooks: endpoints of clients, what they are told, and how it is sent (D72)."""
+"""Webhooks: endpoints of clients, what they are told, and how it is sent."""

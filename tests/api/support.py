@@ -92,7 +92,7 @@ def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
 
 
 def assert_error(answer, status: int, code: str) -> dict:
-    """The body of D04, with the status of the code and the headers of every answer."""
+    """The usual body of an error, with the status of the code and the headers of every answer."""
     assert answer.status_code == status, answer.text
     body = answer.json()
     of_dify = {"error_code", "error_msg"} if "/v1/compat/dify/" in str(answer.url) else set()

@@ -16,7 +16,6 @@ from api.access_log import MOST, AccessLog
 from tests.api.process import running
 
 
-@pytest.mark.decision("H122")
 def test_lines_wait_for_others_a_fifth_of_a_second_and_are_written_whole():
     async def work() -> list[str]:
         stream = io.StringIO()
@@ -92,7 +91,6 @@ def test_lines_that_a_full_disk_refuses_do_not_pile_up():
     assert asyncio.run(work()) == ["req_1"]
 
 
-@pytest.mark.decision("H122")
 def test_every_request_of_a_process_has_its_line_and_errors_come_in_order(api_database, ring, organization, tmp_path):
     org = organization()
     with running(tmp_path, api_database, ring) as (address, process, log):

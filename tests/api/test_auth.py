@@ -15,7 +15,6 @@ from tests.api.support import EMBEDDED, assert_error, serve
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
-@pytest.mark.decision("D39")
 @pytest.mark.parametrize(
     "header",
     [None, "", "Bearer", "Basic abc", "Bearer wrong", "Bearer " + "x" * 4000, "Bearer k\xe9y", "rtr_x"],
@@ -28,7 +27,6 @@ def test_no_or_a_wrong_key_is_401(anonymous, header):
     assert all(name in answer.headers for name in RATE)
 
 
-@pytest.mark.decision("H525")
 @pytest.mark.parametrize("path", ["/v1/keys/current", "/metrics", "/mcp"])
 def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
     """A proxy that looks at the other one would have let somebody else pass."""
@@ -45,7 +43,6 @@ def test_the_scheme_may_have_any_case(org, anonymous, scheme):
     assert answer.status_code == 200
 
 
-@pytest.mark.decision("D39")
 def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
     made = api_keys.create(org.db, org.ring, org.id, "short-lived")
     assert made.api_key not in repr(made)
@@ -59,7 +56,6 @@ def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
     assert not api_keys.revoke(org.db, "org_other", made.id)
 
 
-@pytest.mark.decision("D57")
 def test_each_operation_needs_its_scope(org):
     space = org.namespace()
     text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}}
@@ -88,7 +84,6 @@ def test_an_unknown_scope_is_not_granted(org):
         api_keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
 
 
-@pytest.mark.decision("D39")
 def test_a_key_bound_to_a_namespace_sees_no_other(org):
     mine, other = org.namespace(), org.namespace()
     with org.key(namespace=mine) as bound:
@@ -108,7 +103,6 @@ def run_of(org, namespace, run, tenant=None):
     return org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={namespace}", headers=headers)
 
 
-@pytest.mark.decision("D40")
 def test_open_tenants_become_known_with_their_first_ingestion(org):
     space = org.namespace()
     answer = run_of(org, space, "x", "alice")
@@ -122,7 +116,6 @@ def test_open_tenants_become_known_with_their_first_ingestion(org):
     assert_error(run_of(org, space, run, "bob"), 404, "INGEST_JOB_RUN_NOT_FOUND")
 
 
-@pytest.mark.decision("D40")
 def test_registered_tenants_are_made_by_an_administrator(organization):
     org = organization(tenants=organizations.TenantRule.REGISTERED)
     space = org.namespace()
@@ -136,7 +129,6 @@ def test_registered_tenants_are_made_by_an_administrator(organization):
     assert run_of(org, space, "x", "alice").json()["error"] == "invalid_tenant_id"
 
 
-@pytest.mark.decision("D40")
 def test_a_required_tenant_that_is_absent(organization):
     org = organization(tenant_required=True)
     space = org.namespace()
@@ -146,7 +138,6 @@ def test_a_required_tenant_that_is_absent(organization):
     assert all(name in answer.headers for name in RATE)
 
 
-@pytest.mark.decision("D40")
 @pytest.mark.parametrize("sent", ["", "a b", "x" * 65, "a/b", "ä", "a,b", "*"])
 def test_a_malformed_tenant_is_refused_everywhere_but_on_namespaces(org, sent):
     space = org.namespace()
@@ -166,7 +157,6 @@ def test_two_tenant_headers_are_one_too_many(org):
     assert answer.json()["error"] == "invalid_tenant_id"
 
 
-@pytest.mark.decision("D57")
 def test_a_key_bound_to_a_tenant_acts_for_it_alone(org):
     space = org.namespace()
     run = org.text(space, tenant="alice")["data"]["ingestJobRunId"]
@@ -177,7 +167,6 @@ def test_a_key_bound_to_a_tenant_acts_for_it_alone(org):
         assert_error(bound.get(path, headers={"X-Tenant-ID": "bob"}), 403, "FORBIDDEN")
 
 
-@pytest.mark.decision("D48", "H121")
 def test_the_order_of_checks(organization):
     """401, 429, tenant, 403, body shape, look-up: each request below has all that comes later wrong, too."""
     org = organization(tenant_required=True)
@@ -199,7 +188,6 @@ def wait_for_a_fresh_minute(seconds_needed: float) -> None:
         time.sleep(left + 0.1)
 
 
-@pytest.mark.decision("D41")
 def test_the_limit_is_exact_over_two_servers_and_eight_clients(organization, api_settings, api_database, ring):
     limit = 60
     org = organization(requests_per_minute=limit)
@@ -231,7 +219,6 @@ def test_the_limit_is_exact_over_two_servers_and_eight_clients(organization, api
     assert refused.headers["x-ratelimit-remaining"] == "0"
 
 
-@pytest.mark.decision("D41")
 @pytest.mark.parametrize(("plan", "limit"), [("pilot", 50), ("pro", 200), ("team", 500), ("custom", 10_000)])
 def test_each_plan_has_its_limit(organization, plan, limit):
     org = organization(plan=organizations.Plan(plan))
@@ -248,7 +235,6 @@ def test_a_new_plan_holds_at_once(org):
     assert org.client.get("/v1/namespaces").headers["x-ratelimit-limit"] == "50"
 
 
-@pytest.mark.decision("D58")
 def test_wrong_keys_are_counted_by_address(anonymous):
     wait_for_a_fresh_minute(5)
     first = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-1"})
@@ -257,7 +243,6 @@ def test_wrong_keys_are_counted_by_address(anonymous):
     assert left[1] < left[0]
 
 
-@pytest.mark.decision("D41")
 def test_the_rate_headers_are_on_answers_of_every_kind(org):
     for answer in (
         org.client.get("/v1/namespaces"),

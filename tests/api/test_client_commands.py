@@ -72,7 +72,6 @@ def test_each_invocation_is_a_request_of_its_own_with_ocr_or_without(ingest, org
     assert given == {plain: "BASIC_PARSER", read: "STANDARD_OCR"}
 
 
-@pytest.mark.decision("H332")
 def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, tmp_path):
     (tmp_path / "old").mkdir()
     for name in (b"\xfc.txt", b"\xff.txt"):

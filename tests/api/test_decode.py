@@ -49,7 +49,6 @@ def said(read, text):
     return refused.value.message, refused.value.reason
 
 
-@pytest.mark.decision("H330")
 @pytest.mark.parametrize(
     ("body", "message", "reason"),
     [
@@ -79,7 +78,6 @@ def test_a_pattern_of_a_wire_type_is_told_in_words():
     assert said_of == (words, "out_of_bounds")
 
 
-@pytest.mark.decision("H330")
 def test_a_field_of_a_form_and_a_query_string_are_named_likewise():
     assert said(json_reader(Part, INVALID, at="metadata"), b"{")[0] == "metadata is not valid JSON."
     assert said(json_reader(Part, INVALID, at="ocrConfig"), b'{"oneKind": 5}')[0].startswith(

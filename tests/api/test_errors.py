@@ -17,7 +17,6 @@ from tests.api.support import assert_error
 NO_SUCH = "ns_000000000000000000000000000000000000"
 
 
-@pytest.mark.decision("D05")
 def test_every_code_has_a_status_and_the_rules_hold():
     assert set(STATUS) == set(ErrorCode)
     for code, status in STATUS.items():
@@ -29,7 +28,6 @@ def test_every_code_has_a_status_and_the_rules_hold():
             assert status == 500
 
 
-@pytest.mark.decision("D05")
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_code_renders(code):
     rendered = render(ServiceError(code, "Words.", field="a.b", reason="why"))
@@ -50,7 +48,6 @@ def test_what_nobody_expected_keeps_its_words_to_itself():
     assert "hunter2" not in error.message
 
 
-@pytest.mark.decision("D04")
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
@@ -119,7 +116,6 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.decision("D06")
 @pytest.mark.parametrize(("method", "path", "code"), OPERATIONS)
 def test_unreadable_bodies_get_the_code_of_their_area(org, method, path, code):
     for body, what in BODIES:
@@ -129,14 +125,12 @@ def test_unreadable_bodies_get_the_code_of_their_area(org, method, path, code):
         assert found == code or (path.endswith("hybrid") and found == "INVALID_HYBRID_CONFIG"), what
 
 
-@pytest.mark.decision("D06")
 def test_text_about_nul_and_brackets_is_no_nul_and_no_nesting(org):
     space = org.namespace()
     for text in ("a \\u0000 written out", "[" * 500, '"' * 100, "{[" * 50 + '\\"'):
         org.text(space, text)
 
 
-@pytest.mark.decision("D04")
 @pytest.mark.parametrize("sent", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
 def test_other_content_types_are_refused(org, sent):
     answer = org.client.post("/v1/search", content=b"{}", headers={"Content-Type": sent})
@@ -164,7 +158,6 @@ def test_a_body_over_the_cap_is_refused_announced_or_not(org, api_settings):
     assert_error(org.client.post("/v1/search", content=pieces, headers=headers), 413, "PAYLOAD_TOO_LARGE")
 
 
-@pytest.mark.decision("D05")
 def test_a_slow_body_is_given_up(org, base, api_settings):
     host, port = base.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=20) as wire:
@@ -179,7 +172,6 @@ def test_a_slow_body_is_given_up(org, base, api_settings):
     assert time.monotonic() - started < api_settings.body_seconds + 5
 
 
-@pytest.mark.decision("D04")
 def test_the_clients_request_id_is_kept_if_it_is_sane(org):
     for sent, kept in (("abc-123", True), ("a b", False), ("x" * 200, False), ("<script>", False)):
         got = org.client.get("/v1/namespaces", headers={"X-Request-Id": sent}).headers["x-request-id"]
@@ -187,7 +179,6 @@ def test_the_clients_request_id_is_kept_if_it_is_sane(org):
         assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", got)
 
 
-@pytest.mark.decision("D04")
 def test_no_answer_repeats_what_was_sent(org):
     canary = "canary-7f3a9c"
     bodies = [
@@ -202,7 +193,6 @@ def test_no_answer_repeats_what_was_sent(org):
     assert canary not in org.client.get(f"/v1/{canary}").text
 
 
-@pytest.mark.decision("D08")
 def test_foreign_and_missing_look_the_same(org, organization):
     foreign = organization().namespace()
     run = organization()
@@ -219,7 +209,6 @@ def test_foreign_and_missing_look_the_same(org, organization):
         assert left.status_code == 404
 
 
-@pytest.mark.decision("H491")
 def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url):
     with psycopg.connect(database_url) as connection:
         connection.execute("set statement_timeout = 50")

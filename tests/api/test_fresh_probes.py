@@ -71,7 +71,6 @@ def checked(area, config, endpoints):
     return ended.stdout.splitlines()
 
 
-@pytest.mark.decision("D43")
 @pytest.mark.parametrize("name", ["OPENAI", pytest.param("COHERE", marks=pytest.mark.slow)])
 def test_importing_the_sdk_is_not_the_models_time(name):
     with embedding_server.running(name) as vendor:
@@ -81,7 +80,6 @@ def test_importing_the_sdk_is_not_the_models_time(name):
 
 
 @pytest.mark.slow
-@pytest.mark.decision("D43")
 def test_importing_the_sdk_is_not_the_storages_time():
     with s3_server.running() as storage:
         said = checked("fileStorageConfig", storage.config(s3_server.bucket(storage)), {})
@@ -90,7 +88,6 @@ def test_importing_the_sdk_is_not_the_storages_time():
 
 
 @pytest.mark.slow
-@pytest.mark.decision("D43")
 def test_importing_the_sdk_is_not_the_indexs_time(pinecone_index):
     said = checked("vectorStorageConfig", pinecone_index(dimension=384).config(), {})
     assert said[-1] == "passed", said

@@ -53,7 +53,6 @@ def key():
     return {"Idempotency-Key": str(uuid.uuid4())}
 
 
-@pytest.mark.decision("D19")
 def test_32_twins_make_one_job_run_and_get_one_answer(org, key):
     space = org.namespace()
     with ThreadPoolExecutor(32) as pool:
@@ -122,7 +121,6 @@ def test_an_ingestion_into_a_deleted_namespace_is_refused_under_the_key_that_was
     assert_error(org.client.post("/v1/ingest/text", json=text_body(space), headers=key), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("D19")
 def test_another_body_path_or_query_under_the_same_key_is_a_conflict(org, key):
     space = org.namespace()
     assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).status_code == 200
@@ -137,14 +135,12 @@ def other_code():
     return ErrorCode.IDEMPOTENCY_CONFLICT.value
 
 
-@pytest.mark.decision("D19")
 def test_a_namespace_is_made_once(org, key):
     made = [org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key) for _ in range(3)]
     assert len({one.json()["data"]["namespace"]["id"] for one in made}) == 1
     assert len(org.client.get("/v1/namespaces").json()["data"]["namespaces"]) == 1
 
 
-@pytest.mark.decision("D19")
 def test_a_file_is_taken_once_whatever_the_boundary(org, key):
     space = org.namespace()
 
@@ -161,7 +157,6 @@ def test_a_file_is_taken_once_whatever_the_boundary(org, key):
     assert_error(send(externalId="x"), 409, "IDEMPOTENCY_CONFLICT")
 
 
-@pytest.mark.decision("D19")
 def test_what_was_refused_may_be_tried_again(organization, key):
     org = organization(namespace_limit=1)
     org.namespace()
@@ -171,7 +166,6 @@ def test_what_was_refused_may_be_tried_again(organization, key):
     assert org.client.post("/v1/namespaces", json=body, headers=key).status_code == 200
 
 
-@pytest.mark.decision("D19")
 @pytest.mark.parametrize("sent", ["", "x" * 256, "ä".encode("latin-1")], ids=["empty", "long", "not ASCII"])
 def test_a_malformed_key_is_refused(org, sent):
     answer = org.client.post("/v1/ingest/text", json=text_body(org.namespace()), headers={"Idempotency-Key": sent})
@@ -188,7 +182,6 @@ def test_the_longest_key_is_taken_and_two_are_not(org):
     assert_error(answer, 400, "INVALID_INGEST_CONFIG")
 
 
-@pytest.mark.decision("D19")
 def test_two_tenants_and_two_keys_do_not_see_each_other(org, key):
     space = org.namespace()
 
@@ -201,7 +194,6 @@ def test_two_tenants_and_two_keys_do_not_see_each_other(org, key):
     assert len(runs) == 3
 
 
-@pytest.mark.decision("D63")
 def test_answers_are_kept_sealed_for_a_day(org, key):
     space = org.namespace()
     first = org.client.post("/v1/ingest/text", json=text_body(space), headers=key).json()["data"]
@@ -227,7 +219,6 @@ def test_counts_of_addresses_do_not_pile_up(org):
     assert [row["caller"] for row in left] == ["org_old"]
 
 
-@pytest.mark.decision("D19")
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
     asked = IdempotentRequest(org.id, "k", b"hash")
@@ -288,7 +279,6 @@ CREATING = [
 ]
 
 
-@pytest.mark.decision("D19")
 @pytest.mark.parametrize("about", CREATING, ids=lambda about: about.path)
 def test_whatever_is_created_is_created_once(org, key, about):
     """The example of each operation, sent twice: its handler does what it does within `Call.once`."""

@@ -149,8 +149,6 @@ def refused(answer, reason, status=401, code="UNAUTHORIZED"):
     return details["message"]
 
 
-@pytest.mark.decision("D69")
-@pytest.mark.decision("H275")
 def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, library):
     """The groups of the token, in its own spelling, beside those stored; a denied group of the token counts, too."""
     ada = ask()
@@ -161,7 +159,6 @@ def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, libra
     assert names(ask("sub-eve"), space) == {"open", "not-for-auditors"}
 
 
-@pytest.mark.decision("H275")
 def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
     text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": TEXT}}}
     group = {"namespaceId": space, "members": {"users": [], "groups": []}}
@@ -184,7 +181,6 @@ def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
     assert root.get("/v1/keys/current").json()["data"]["key"]["scopes"] == list(api_keys.SCOPES)
 
 
-@pytest.mark.decision("H275")
 def test_only_an_admin_asks_for_somebody_else(ask, space, library):
     for subject in ("sub-ada", "sub-eve"):
         answer = ask(subject).post(
@@ -198,7 +194,6 @@ def test_only_an_admin_asks_for_somebody_else(ask, space, library):
     }
 
 
-@pytest.mark.decision("H611")
 def test_editors_are_told_what_a_connection_takes_and_not_for_whom(ask, org):
     space = org.namespace(boxConfig={"clientId": "id", "clientSecret": "secret"})
     body = {"namespaceId": space, "name": "x", "connector": "BOX"}
@@ -224,7 +219,6 @@ def test_editors_are_told_what_a_connection_takes_and_not_for_whom(ask, org):
     assert chosen(ask("sub-root"), **{"X-On-Behalf-Of": "ada@example.com"}) is None
 
 
-@pytest.mark.decision("H300")
 def test_an_admin_reads_the_receipt_of_a_namespace_and_a_viewer_does_not(ask, org):
     root, ada = ask("sub-root"), ask("sub-ada")
     whole = root.delete(f"/v1/namespaces/{org.namespace()}").json()["deletionId"]
@@ -266,7 +260,6 @@ def test_a_role_without_an_organization_is_of_the_first_one(ask, api_db):
     assert answer.json()["data"]["organization"]["id"] == first
 
 
-@pytest.mark.decision("H275")
 def test_the_audit_log_names_the_subject_and_no_key(ask, org, space):
     body = {"namespaceId": space, "members": {"users": [], "groups": []}}
     ask("sub-eve").put("/v1/groups/audited", json=body)
@@ -298,7 +291,6 @@ def test_two_people_with_one_idempotency_key_do_not_share_an_answer(ask, org, sp
     assert again == answers[0]
 
 
-@pytest.mark.decision("H275")
 def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library, api_settings, anonymous):
     """And by no others: what is changed in a link makes it none."""
     document = upload(org, space, "staff.pdf", b"For the staff.", "application/pdf")
@@ -318,7 +310,6 @@ def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library,
     org.client.request("DELETE", "/v1/documents", json=body)
 
 
-@pytest.mark.decision("H275")
 def test_what_is_ingested_from_the_web_keeps_whose_groups_asked(ask, org, space, library):
     """The job looks at documents as the person did: it must not replace one that is denied to a group of theirs."""
     urls = {
@@ -366,7 +357,6 @@ WRONG = {
 }
 
 
-@pytest.mark.decision("H276")
 @pytest.mark.parametrize("reason", WRONG)
 def test_a_token_is_refused_with_what_is_wrong(ask, reason):
     refused(ask(**WRONG[reason]).get("/v1/namespaces"), reason)
@@ -414,7 +404,6 @@ def test_several_audiences_are_fine_with_the_client_that_asked(ask):
     assert ask(**claims).get("/v1/keys/current").status_code == 200
 
 
-@pytest.mark.decision("H276")
 def test_a_signature_by_anybody_else_is_refused(ask, provider):
     claims, signer = provider.claims("sub-root"), provider.keys[0]
     usual = {"alg": "RS256", "kid": signer.kid, "typ": "JWT"}

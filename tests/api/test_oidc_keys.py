@@ -63,7 +63,6 @@ async def reason(verifier, token):
     return None
 
 
-@pytest.mark.decision("H276")
 def test_both_documents_are_fetched_once_for_many_tokens(provider, clock):
     async def steps(verifier):
         tokens = [provider.token(f"person-{n}") for n in range(50)]
@@ -94,7 +93,6 @@ def test_other_signatures_are_not(provider, clock, algorithm):
     assert provider.requests == []
 
 
-@pytest.mark.decision("H276")
 def test_a_new_key_is_found_and_a_withdrawn_one_ends(provider, clock):
     async def steps(verifier):
         old, new = provider.keys[0], signing_key("ES256")
@@ -112,7 +110,6 @@ def test_a_new_key_is_found_and_a_withdrawn_one_ends(provider, clock):
     run(provider, clock, steps)
 
 
-@pytest.mark.decision("H276")
 def test_tokens_of_unknown_keys_do_not_make_it_ask_more_often(provider, clock):
     async def steps(verifier):
         for _ in range(100):
@@ -134,7 +131,6 @@ def test_a_token_without_a_keys_id_is_read_where_one_key_can_be_meant(provider, 
     run(provider, clock, steps)
 
 
-@pytest.mark.decision("H276")
 def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
     async def steps(verifier):
         token = provider.token("somebody")
@@ -152,7 +148,6 @@ def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
     run(provider, clock, steps)
 
 
-@pytest.mark.decision("H276")
 def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch):
     monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 2.0)
     over = threading.Event()
@@ -219,7 +214,6 @@ def test_keys_are_read_by_https_alone(provider, clock, address):
     run(provider, clock, steps)
 
 
-@pytest.mark.decision("H276")
 def test_a_key_set_of_ten_thousand_keys_is_refused_and_known_keys_go_on(provider, clock):
     async def steps(verifier):
         token = provider.token("somebody")

@@ -148,7 +148,6 @@ def test_success_has_a_type_and_is_required():
         assert "success" in one["required"], name
 
 
-@pytest.mark.decision("D12")
 def test_models_and_scopes_are_enumerated():
     schemas = DOCUMENT["components"]["schemas"]
     assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == MODELS["OPENAI"]
@@ -199,7 +198,6 @@ def test_examples_validate(method, path, operation):
                 jsonschema.validate(example, resolved(media["schema"]))
 
 
-@pytest.mark.decision("D04")
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
 def test_every_operation_documents_its_errors(method, path, operation):
     if not path.startswith("/v1/"):
@@ -212,7 +210,6 @@ def test_every_operation_documents_its_errors(method, path, operation):
     assert ("requestBody" in operation) == ({"408", "413", "415"} <= statuses)
 
 
-@pytest.mark.decision("D03")
 def test_success_is_200_with_a_body_everywhere():
     for method, path, operation in OPERATIONS:
         good = [status for status in operation["responses"] if status.startswith("2")]
@@ -227,7 +224,6 @@ def test_success_is_200_with_a_body_everywhere():
         assert kinds == special.get(path, {"application/json"})
 
 
-@pytest.mark.decision("D26")
 def test_bounds_and_enums_are_told():
     schemas = DOCUMENT["components"]["schemas"]
     size = schemas["ChunkConfig"]["properties"]["chunkSize"]
@@ -248,7 +244,6 @@ def test_the_page_needs_no_foreign_host(anonymous):
         assert "connect-src 'self'" in answer.headers["content-security-policy"]
 
 
-@pytest.mark.decision("H281")
 def test_the_viewer_comes_with_its_own_files(anonymous):
     page = anonymous.get("/docs").text
     for path in re.findall(r"""(?:src|href)="(/docs/[^"]+)""", page):

@@ -102,7 +102,6 @@ def wait_until(true):
         time.sleep(0.02)
 
 
-@pytest.mark.decision("D43")
 @pytest.mark.parametrize(
     ("port", "field", "code"),
     [
@@ -121,7 +120,6 @@ def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, por
     assert probed.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
 
 
-@pytest.mark.decision("D43")
 @pytest.mark.parametrize("named", ["bucket", "fileStorageConfig.bucket"])
 def test_a_port_may_name_the_field(probed, ports, named):
     ports.files = failing(Fatal("there is no such bucket.", field=named))
@@ -131,14 +129,12 @@ def test_a_port_may_name_the_field(probed, ports, named):
     assert body["message"] == "fileStorageConfig.bucket could not be verified: there is no such bucket."
 
 
-@pytest.mark.decision("D43")
 def test_the_three_checks_run_beside_each_other(probed, ports):
     together = threading.Barrier(3, timeout=4)
     ports.files = ports.vectors = ports.model = together.wait
     assert probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED}).status_code == 200
 
 
-@pytest.mark.decision("D43")
 def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
     released = threading.Event()
     ports.files = ports.vectors = ports.model = released.wait
@@ -153,7 +149,6 @@ def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
     assert 4.5 < seconds < 8
 
 
-@pytest.mark.decision("D43")
 def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
     """More of them than there are threads for searches; a write of a file, which needs such a thread, goes on."""
     space = probed.namespace()
@@ -192,8 +187,6 @@ def test_a_call_that_never_ends_keeps_no_process():
     assert ended.stdout == "given up\n"
 
 
-@pytest.mark.decision("D43")
-@pytest.mark.decision("H21")
 @pytest.mark.parametrize("model", validation.LOCAL_MODELS)
 def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
     monkeypatch.setattr(registry, "_made", {})
@@ -207,12 +200,10 @@ def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_d
             assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.decision("D43")
 def test_checks_are_on_unless_a_setting_says_no():
     assert Settings.model_fields["check_configs"].default is True
 
 
-@pytest.mark.decision("D43")
 def test_a_check_that_hangs_is_given_up_after_five_seconds(probed, ports):
     released = threading.Event()
     ports.model = released.wait
@@ -227,7 +218,6 @@ def test_a_check_that_hangs_is_given_up_after_five_seconds(probed, ports):
     assert 4.5 < seconds < 15
 
 
-@pytest.mark.decision("D43")
 def test_a_patch_checks_what_it_changes(probed, ports):
     space = probed.namespace()
     assert sorted(ports.asked) == ["files", "model", "vectors"]
@@ -243,7 +233,6 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
 
 
-@pytest.mark.decision("D43")
 def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
     monkeypatch.setattr(registry, "EMBEDDERS", {"LOCAL": "probed_ports:model"})
     model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
@@ -251,7 +240,6 @@ def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
     assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")
 
 
-@pytest.mark.decision("D11")
 @pytest.mark.parametrize(
     ("setting", "config"),
     [
@@ -269,7 +257,6 @@ def test_embedded_values_can_be_switched_off(api_settings, setting, config):
     assert refused.value.reason == "switched_off"
 
 
-@pytest.mark.decision("H555")
 @pytest.mark.parametrize("area", EMBEDDED)
 def test_a_part_of_the_service_that_is_too_busy_is_no_fault_of_the_config(probed, ports, area):
     port = {"fileStorageConfig": "files", "vectorStorageConfig": "vectors", "embeddingModelConfig": "model"}[area]
@@ -287,7 +274,6 @@ def test_a_part_of_the_service_that_is_too_busy_is_no_fault_of_the_config(probed
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.decision("H555")
 def test_a_check_that_found_no_thread_says_nothing_of_the_config(probed, ports):
     """What hangs are other people's buckets; this one was not asked at all."""
     released = threading.Event()

@@ -26,7 +26,6 @@ def client(base, org):
         yield opened
 
 
-@pytest.mark.decision("H250")
 def test_content_goes_in_and_is_listed_by_attributes_and_by_the_wires_names(client):
     space = client.namespaces.create("by a client")
     assert space.id in [one.id for one in client.namespaces.list()]

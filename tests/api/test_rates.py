@@ -28,7 +28,6 @@ def wait_for_a_fresh_minute(seconds_needed: float) -> None:
         time.sleep(left + 0.1)
 
 
-@pytest.mark.decision("D41")
 def test_eight_clients_of_two_processes_get_exactly_the_limit(organization, api_database, ring, tmp_path):
     org = organization(requests_per_minute=LIMIT)
     with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
@@ -55,7 +54,6 @@ def test_eight_clients_of_two_processes_get_exactly_the_limit(organization, api_
     assert sum(answer.status_code == 200 for answer in answers) < 160
 
 
-@pytest.mark.decision("D41")
 def test_the_headers_are_on_every_answer(org, organization, anonymous, api_settings):
     big = b" " * (api_settings.max_body_bytes + 1)
     json = {"Content-Type": "application/json"}
@@ -91,7 +89,6 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
         assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
 
 
-@pytest.mark.decision("D41")
 def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("a fault")
@@ -120,7 +117,6 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
     assert all(at_the_door.headers[name].isdigit() for name in HEADERS)
 
 
-@pytest.mark.decision("D58")
 def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkeypatch):
     async def away(*_: object, **__: object) -> None:
         raise databases.AWAY[0]("gone")
@@ -146,7 +142,6 @@ def _ask_for(org, addresses: tuple[str, ...], clients: int, each: int) -> list[h
         return [answer for found in pool.map(client, range(clients)) for answer in found]
 
 
-@pytest.mark.decision("H123")
 def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database, ring, tmp_path):
     limit = 600
     org = organization(requests_per_minute=limit)
@@ -180,7 +175,6 @@ def test_a_process_ends_in_time_while_the_database_is_away():
     assert asyncio.run(work()) < 2 * databases.WAIT
 
 
-@pytest.mark.decision("H123")
 def test_places_of_another_limit_are_not_kept():
     """They would go back as places of the new one, and let in more than it."""
     leases = RateLeases(Database("postgresql://nobody@127.0.0.1:1/nothing"))
@@ -193,7 +187,6 @@ def test_places_of_another_limit_are_not_kept():
     assert leases.take("org") is None
 
 
-@pytest.mark.decision("H123")
 def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):
     wait_for_a_fresh_minute(30)
     minute = int(time.time()) // 60
@@ -224,7 +217,6 @@ def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_onc
     assert_error(org.client.get("/v1/keys/current"), 401, "UNAUTHORIZED")
 
 
-@pytest.mark.decision("H373")
 @pytest.mark.parametrize("minutes", [60, -60])
 def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes):
     """PostgreSQL's clock was an hour ahead and was set right: the full minute lasted for an hour."""
@@ -243,7 +235,6 @@ def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes)
     assert all(0 <= int(answer.headers["x-ratelimit-reset"]) - time.time() <= 60 for answer in answers)
 
 
-@pytest.mark.decision("H373")
 def test_nobody_is_asked_to_wait_longer_than_a_minute(organization, monkeypatch):
     """The clock of one API process is an hour behind the database's."""
     org = organization(requests_per_minute=1)

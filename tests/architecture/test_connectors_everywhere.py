@@ -27,7 +27,6 @@ def slug(name):
     return name.lower().replace("_", "-")
 
 
-@pytest.mark.decision("H105")
 def test_every_list_of_connectors_names_the_same_ones():
     deployments = allowed_flows.plan()["deployments"]
     wanted = set(APPS)
@@ -63,7 +62,6 @@ def spelled(name, title):
     )
 
 
-@pytest.mark.decision("H103")
 @pytest.mark.parametrize("name", APPS)
 def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     """Beside its line in the suite: the registry, and where its SDK is declared."""

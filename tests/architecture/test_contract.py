@@ -69,7 +69,7 @@ def test_every_operation_of_the_service_is_described():
 def test_a_shown_answer_is_json_in_the_envelope(example):
     shown = json.loads(example)
     if shown["success"]:
-        assert set(shown) - {"deletionId"} == {"success", "message", "data"}  # D79
+        assert set(shown) - {"deletionId"} == {"success", "message", "data"}
     else:
         msgspec.convert(shown, ErrorAnswer)
 

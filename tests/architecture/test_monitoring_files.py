@@ -25,7 +25,6 @@ EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PA
 TOLD = {name: metric for metric in CATALOG.values() for name in metric.told()}
 
 
-@pytest.mark.decision("D80")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_for(expression):
     named = re.findall(r"\b(retrieval_\w+)(?:\{([^}]*)\})?", expression)
@@ -44,7 +43,6 @@ def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_fo
     assert expression.count("(") == expression.count(")")
 
 
-@pytest.mark.decision("D80")
 def test_each_alert_says_what_to_do_and_the_runbook_holds_nothing_else():
     names = [rule["alert"] for rule in RULES]
     assert re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE) == names
@@ -82,7 +80,6 @@ def promtool(*arguments):
 
 
 @needs_promtool
-@pytest.mark.decision("D80")
 def test_prometheus_takes_its_configuration_with_the_rules():
     promtool("check", "config", str(DEPLOY / "prometheus" / "prometheus.yaml"))
 

@@ -1,6 +1,5 @@
 """Every table is somebody's: a new one says what exports, deletions and `retrieval fsck` do with it."""
 
-import pytest
 from sqlmodel import SQLModel
 
 import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
@@ -11,19 +10,16 @@ from retrieval.maintenance.moving import exporting
 TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
 
 
-@pytest.mark.decision("H204")
 def test_every_table_has_an_owner():
     known = {**ownership.OF_NAMESPACES, **ownership.OF_OTHERS}
     assert sorted(known) == sorted(TABLES)
     assert not ownership.OF_NAMESPACES.keys() & ownership.OF_OTHERS.keys()
 
 
-@pytest.mark.decision("H204")
 def test_every_table_that_travels_is_part_of_an_export():
     assert {*exporting.TABLES, "embeddings"} == set(ownership.EXPORTED)
 
 
-@pytest.mark.decision("H204")
 def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():
     for name, one in ownership.OF_NAMESPACES.items():
         column = TABLES[name].columns.get("partition_id")

@@ -7,8 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
@@ -26,7 +24,6 @@ def table():
     return HEAD + "".join(rows)
 
 
-@pytest.mark.decision("D81")
 def test_the_contract_shows_the_table_of_the_code():
     assert table() + "\n" in CONTRACT.read_text(encoding="utf-8")
 

@@ -6,8 +6,6 @@ import ast
 import inspect
 from pathlib import Path
 
-import pytest
-
 PROJECT = Path(__file__).resolve().parents[2]
 PLACE = PROJECT / "flows" / "prefect_internals"
 SOURCES = [
@@ -80,7 +78,6 @@ def internals_of(source: str) -> set[str]:
     return found
 
 
-@pytest.mark.decision("H120")
 def test_what_is_private_or_undocumented_of_prefect_is_used_in_one_place():
     here, elsewhere = set(), {}
     for path in SOURCES:

@@ -194,7 +194,6 @@ WRITTEN = {
 }
 
 
-@pytest.mark.decision("H113")
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_reference_is_that_of_the_code(name):
     assert (PROJECT / name).read_text(encoding="utf-8") == WRITTEN[name](), (

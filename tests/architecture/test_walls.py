@@ -82,7 +82,6 @@ def test_imports_go_down_only():
     assert code == 0, said
 
 
-@pytest.mark.decision("H102")
 @pytest.mark.parametrize(("contract", "module", "imported"), PLANTED)
 def test_a_forbidden_import_is_refused(planted, contract, module, imported):
     code, said = planted

@@ -45,7 +45,6 @@ def test_what_is_left_out_of_the_service_is_locked_under_that_name():
     assert {*listed.split(), "openvino"} <= locked
 
 
-@pytest.mark.decision("H181")
 def test_the_service_needs_nothing_of_what_is_left_out():
     """The admin app's packages are imported by the admin app alone."""
     found = [
@@ -58,7 +57,6 @@ def test_the_service_needs_nothing_of_what_is_left_out():
     assert found == []
 
 
-@pytest.mark.decision("H181")
 @pytest.mark.parametrize(("package", "pattern"), PRUNE["UNUSED"])
 def test_every_pattern_of_unused_files_meets_some(package, pattern):
     if (PACKAGES / package).is_dir():
@@ -95,7 +93,6 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.decision("H181")
 @pytest.mark.parametrize("package", LIBRARIES)
 def test_a_library_that_stays_needs_none_that_is_left_out(package):
     """But for modules for what is left out alone, and OpenVINO's own, which looks for its plugins by name."""

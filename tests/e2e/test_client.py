@@ -23,7 +23,6 @@ def client(service):
         yield opened
 
 
-@pytest.mark.decision("H250")
 def test_a_file_is_ingested_waited_for_and_found(client, service, tmp_path):
     path = tmp_path / "cover.md"
     path.write_text("# Cover\n\nTurn the small brass key to the left to open the cover.\n")

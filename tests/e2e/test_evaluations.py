@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.decision("D74")
 ANIMALS = ("owl", "fox", "otter", "heron", "badger", "salmon", "beetle", "lizard", "stork", "marten")
 
 
@@ -101,7 +100,6 @@ def test_questions_are_added_and_removed(space):
     assert space.client.get(path, params=where).status_code == 404
 
 
-@pytest.mark.decision("H210")
 def test_questions_in_files_are_measured_from_the_command_line(space):
     """As BEIR has them, by a path that counts from where the command is typed."""
     folder = space.home / "beir"
@@ -123,7 +121,6 @@ def test_questions_in_files_are_measured_from_the_command_line(space):
     assert (worse.returncode, worse.stderr.count("recallAt10 is 0.9000, below 0.9500")) == (1, 1), worse.stderr
 
 
-@pytest.mark.decision("D75")
 def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     questions = [{"query": f"where does the {animal} live", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
     questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
@@ -154,7 +151,6 @@ def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] == static["model"]
 
 
-@pytest.mark.decision("D78")
 def test_a_dry_run_reports_through_the_real_processes(space):
     text = "\n\n".join(f"The walrus {number} rests on the ice." for number in range(40))
     config = {"source": "TEXT", "config": {"text": text, "name": "walrus"}}

@@ -42,7 +42,6 @@ def until(true, seconds=60):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H40")
 def test_a_killed_worker_is_followed_by_one_that_pays_nothing_twice(new_service, crawler):
     service = new_service(
         endpoints=json.dumps({"FIRECRAWL": {"base_url": crawler.base_url}}), lease_seconds="6", fetch_robots="false"

@@ -66,7 +66,6 @@ def entered(place, api_key, namespace):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.decision("D79")
 def test_backup_restore_export_import_and_fsck_as_commands(service, tmp_path):
     """Of a running instance into a fresh home: the same hits, the same keys, and the work goes on."""
     sent = [service.file("owls.html", b"<p>Owls hunt mice at night.</p>")]

@@ -20,7 +20,6 @@ def address(service):
     return service.info["prefect"]
 
 
-@pytest.mark.decision("H81")
 @pytest.mark.parametrize("login", [None, "retrieval:wrong", "admin:pass", "rétrieval:ü"])
 @pytest.mark.parametrize(
     ("method", "path"),
@@ -73,7 +72,6 @@ def test_a_websocket_asks_as_well(address, path):
         pass
 
 
-@pytest.mark.decision("H80")
 def test_a_strange_deployment_in_the_pool_runs_nothing(service):
     """The attack that once ran a shell as the service, by somebody who has the login."""
     with service.prefect() as prefect:
@@ -97,7 +95,6 @@ def ended(prefect, run):
     return state if state["type"] in ("FAILED", "CRASHED", "COMPLETED") else None
 
 
-@pytest.mark.decision("H82")
 def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
     """Every process of the service with its children: what stands in its environment, against what it is for."""
     service.wait(service.file("a.html", b"<p>Parsed in a child of its own.</p>")["ingestJobRunId"])

@@ -9,7 +9,6 @@ import pytest
 from retrieval.namespaces.namespaces import EMBEDDED
 from tests.standins import cross_encoder, faults, rerank_server
 
-pytestmark = pytest.mark.decision("D67")
 QUERY = "lantern keeper of the northern cape"
 FACT = "The northern cape has a lantern, and its keeper is the oldest of all."
 WIDE = {"candidates": 20, "budgetMs": 3000}

@@ -225,7 +225,6 @@ class Load:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.decision("H453")
 def test_no_request_fails_and_nothing_is_lost(place):
     python = (sys.executable, "-m")
     made = json.loads(place.run("old", *python, "local.first_steps").splitlines()[-1])

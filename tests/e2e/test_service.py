@@ -92,7 +92,6 @@ def test_a_file_is_found_by_a_sentence_from_its_middle(service, name, content, p
         assert best["chunk"]["page"] <= page
 
 
-@pytest.mark.decision("D66")
 def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
     manual = "# Lighthouse manual\n\n" + "".join(
         f"## Lamp {n}\n\nThe lamp {n} of the lighthouse turns every {n} seconds. It is cleaned on Mondays.\n\n"

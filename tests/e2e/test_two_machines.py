@@ -64,7 +64,6 @@ def in_a_bucket(machine, storage):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.decision("H205")
 def test_a_worker_on_another_machine_takes_over_and_ends_in_order(machines, own_postgres):
     first, second = machines
     first.up()

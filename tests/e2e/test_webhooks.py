@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 
-import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -16,7 +15,6 @@ from tests.standins.webhook_receiver import receiving
 WORDS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
 
-@pytest.mark.decision("D72")
 def test_an_endpoint_is_told_of_an_ingestion_within_seconds(service):
     with receiving() as receiver:
         asked = {"url": receiver.url, "events": ["*"], "namespaceId": service.namespace}
@@ -53,7 +51,6 @@ def _delivered(service, path):
     return statuses
 
 
-@pytest.mark.decision("D76")
 def test_a_language_model_asks_over_stdin_and_stdout(service):
     service.wait(service.text("Owls hunt at night and sleep by day.", name="owls")["ingestJobRunId"])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}

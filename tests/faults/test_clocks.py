@@ -25,7 +25,6 @@ def place():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H372")
 @pytest.mark.parametrize("seconds", [faults.HOUR, -faults.HOUR])
 @pytest.mark.parametrize("role", faults.CLOCKS)
 def test_work_goes_on_while_a_clock_is_wrong(place, role, seconds):
@@ -45,7 +44,6 @@ def test_work_goes_on_while_a_clock_is_wrong(place, role, seconds):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H373")
 def test_clocks_may_jump(place):
     names = [f"clock of {role} jumps" for role in faults.CLOCKS]
     done = rounds.run(place, SEED, 0, SECONDS, names, PATIENCE)

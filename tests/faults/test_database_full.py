@@ -114,14 +114,12 @@ def use_up_the_log(home):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H374")
 def test_a_full_disk_refuses_loses_nothing_and_is_over_by_itself(service, disk):
     is_over_by_itself(service, disk, [lambda: use_up_the_log(service.home)])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H410")
 def test_a_full_home_is_over_by_itself_too(service, disk_of_all):
     """The worker, its children and Prefect's server have no room for what they log and store meanwhile."""
     is_over_by_itself(service, disk_of_all, [])
@@ -161,7 +159,6 @@ def is_over_by_itself(service, filler, later):
     (service.home.parent / "figures").write_text(f"{figures}\n{said}")
 
 
-@pytest.mark.decision("H573")
 def test_a_disk_too_small_for_the_first_start_is_a_sentence(tmp_path):
     """What initdb says of it are lines about a transaction, a child and an exit code."""
     folder = tmp_path / "small"

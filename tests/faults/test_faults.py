@@ -29,7 +29,6 @@ def place():
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.decision("H200")
 def test_nothing_is_lost_doubled_or_half_seen_whatever_dies(place):
     names = [name for name in NAMES if place.has_disk or name != "disk for files full"]
     done = rounds.run(place, SEED, 0, SECONDS, names, PATIENCE)

@@ -34,7 +34,6 @@ class Database:
         return self._rows
 
 
-@pytest.mark.decision("H376")
 @pytest.mark.parametrize(
     ("database", "said"),
     [

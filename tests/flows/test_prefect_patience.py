@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import httpx
-import pytest
 
 AWAY_FOR = """
 import asyncio, time
@@ -35,7 +34,6 @@ print(max(slept), sum(slept), len(slept))
 """
 
 
-@pytest.mark.decision("H370")
 def test_no_pause_between_two_attempts_is_long():
     """They doubled up to 32 s: work stood still for half a minute and more after Prefect was back."""
     done = subprocess.run(
@@ -62,7 +60,6 @@ class Server:
         return httpx.Response(200, headers={"date": self.said} if self.said else {})
 
 
-@pytest.mark.decision("H372")
 def test_the_time_is_that_of_prefects_server(monkeypatch):
     from flows import server_clock
 
@@ -79,7 +76,6 @@ def test_the_time_is_that_of_prefects_server(monkeypatch):
     assert server.asked == 4
 
 
-@pytest.mark.decision("H372")
 def test_a_flow_run_waits_for_no_moment_of_this_machines_clock(monkeypatch):
     """A dispatcher whose clock is an hour ahead had its flow runs wait for an hour."""
     from flows import prefect_client
@@ -101,7 +97,6 @@ def test_a_flow_run_waits_for_no_moment_of_this_machines_clock(monkeypatch):
     assert made[0]["state"].state_details.scheduled_time.month == 1
 
 
-@pytest.mark.decision("H377")
 def test_a_deployment_that_the_server_has_forgotten_is_asked_for_again(monkeypatch):
     """Prefect lost its database: its answer was no `ObjectNotFound`, and nothing was dispatched until a restart."""
     from prefect.exceptions import PrefectHTTPStatusError

@@ -31,7 +31,6 @@ def pool(prefect_server, monkeypatch):
     settings.load.cache_clear()
 
 
-@pytest.mark.decision("H83")
 def test_what_an_operator_set_in_the_pool_stays(pool):
     async def story():
         async with get_client() as client:
@@ -54,7 +53,6 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
     assert (there.concurrency_limit, there.is_paused, there.description) == (3, True, "ours")
 
 
-@pytest.mark.decision("H580")
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
     monkeypatch.setattr(dispatch, "REGISTER_SECONDS", 0.0)
     names = [one["name"] for one in allowed_flows.plan()["deployments"]]
@@ -96,7 +94,6 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert set(shares.QUEUES) <= queues
 
 
-@pytest.mark.decision("H580")
 def test_several_register_at_the_same_moment(pool, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered-at-once")
     settings.load.cache_clear()

@@ -15,8 +15,6 @@ from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
 
-pytestmark = pytest.mark.decision("H125")
-
 
 @pytest.fixture(autouse=True)
 def _nothing_else_waits(db):
@@ -101,7 +99,6 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     assert Turn(db, lease).is_over()
 
 
-@pytest.mark.decision("H132")
 def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(db, space, new_scope, at_once):
     post(db, space.scope, "one")
     lease = held(space)
@@ -227,7 +224,6 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
     assert set(space.search("about text", top_k=20)) == set(names)
 
 
-@pytest.mark.decision("H127")
 def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch):
     taken = []
 
@@ -249,7 +245,6 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         assert not open_runs(space)
 
 
-@pytest.mark.decision("H292")
 def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch):
     """Those that changed go on in usual windows, beside what is new."""
     taken = []

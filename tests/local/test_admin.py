@@ -64,7 +64,6 @@ def log(db, org):
     )
 
 
-@pytest.mark.decision("D80")
 def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
     code, told = retrieval("key", "create", "--name", "site", "--org", org)
     assert code == 0
@@ -90,7 +89,6 @@ def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
     assert secret not in str(found)
 
 
-@pytest.mark.decision("D80")
 def test_an_import_that_is_refused_is_in_the_log(retrieval, org, db, tmp_path):
     broken = tmp_path / "notes.txt"
     broken.write_text("no export")

@@ -84,7 +84,6 @@ def test_a_setting_that_is_no_number_is_named(
     assert "RETRIEVAL_API_PORT" in capsys.readouterr().err
 
 
-@pytest.mark.decision("H560")
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -110,7 +109,6 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
     assert capsys.readouterr().err == "", "once is enough"
 
 
-@pytest.mark.decision("H560")
 def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
     (told,) = unknown_settings.warnings({}, tmp_path / ".env")
@@ -118,7 +116,6 @@ def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> N
     assert unknown_settings.warnings({}, tmp_path / "none") == []
 
 
-@pytest.mark.decision("H560")
 def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
     cli.main(["status"])
@@ -173,7 +170,6 @@ def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     assert found.prefect_api_url == "http://127.0.0.1:4444/api"
 
 
-@pytest.mark.decision("H572")
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"one\ntwo\n", None])
 @pytest.mark.parametrize(
     ("name", "remedy"),
@@ -304,7 +300,6 @@ def test_a_home_on_a_read_only_file_system_is_a_sentence(
     assert "/srv/home cannot be written (Read-only file system)" in capsys.readouterr().err
 
 
-@pytest.mark.decision("H82")
 def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +337,6 @@ def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys
     assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
 
 
-@pytest.mark.decision("H407")
 def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +366,6 @@ def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: py
     assert environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == f"{home}/prefect/ui"
 
 
-@pytest.mark.decision("H182")
 @pytest.mark.parametrize(
     ("query", "passed", "tls"),
     [
@@ -450,7 +443,6 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     assert "stopped" in capsys.readouterr().out
 
 
-@pytest.mark.decision("H84")
 def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = time.time()
     often, once = Series("scheduler - no bulk DML", 14, now - 125, now - 2), Series("just once", 1, now, now)

@@ -9,7 +9,6 @@ import pytest
 from local import evaluate
 from local.errors import LocalError
 
-pytestmark = pytest.mark.decision("H210")
 QUERIES = [{"_id": "1", "text": "owls"}, {"_id": "2", "text": "tides"}, {"_id": "3", "text": "nobody judged this"}]
 OWLS = {"query": "owls", "relevant": [{"externalId": "a", "grade": 2}, {"externalId": "b", "grade": 1}]}
 TIDES = {"query": "tides", "relevant": [{"externalId": "c", "grade": 4}]}

@@ -43,7 +43,6 @@ def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
     assert list(lines(OTHERS + TRACE)) == ["ZeroDivisionError: division by zero"]
 
 
-@pytest.mark.decision("H84")
 @pytest.mark.parametrize("program", ERRORS)
 def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, program):
     log, series = tmp_path / "role.log", []

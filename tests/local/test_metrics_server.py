@@ -40,7 +40,6 @@ def ask(port, path="/metrics", method="GET", **headers):
         connection.close()
 
 
-@pytest.mark.decision("D80", "H143")
 def test_the_port_tells_the_figures_and_answers_to_this_machines_names_alone(database_url, tmp_path):
     with running(database_url, tmp_path) as port:
         status, body, headers = ask(port)

@@ -10,7 +10,6 @@ from local import postgres
 GB = 1 << 30
 
 
-@pytest.mark.decision("H395")
 @pytest.mark.parametrize(
     ("memory", "kept"), [(GB, "128MB"), (2 * GB, "128MB"), (4 * GB, "256MB"), (8 * GB, "512MB"), (64 * GB, "512MB")]
 )
@@ -20,7 +19,6 @@ def test_a_sixteenth_of_the_machines_memory_within_bounds(memory, kept, monkeypa
     assert postgres._shared_buffers() == kept
 
 
-@pytest.mark.decision("H395")
 def test_the_server_is_started_with_it(postgres_url):
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("show shared_buffers").fetchone() == (postgres._shared_buffers(),)

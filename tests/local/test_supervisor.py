@@ -80,7 +80,6 @@ def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
         _until(supervisor, lambda: False)
 
 
-@pytest.mark.decision("H374")
 def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
 ) -> None:

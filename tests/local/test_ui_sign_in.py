@@ -20,7 +20,6 @@ def settings(home, **said):
     return Settings(home=home, ui_port=8501, **(common | said))
 
 
-@pytest.mark.decision("H277")
 def test_the_app_finds_its_provider_in_a_private_file(tmp_path):
     told = settings(tmp_path, ui_public_url="https://admin.example.com/")
     ui_sign_in.write(told, "http://127.0.0.1:8501")
@@ -37,7 +36,6 @@ def test_the_app_finds_its_provider_in_a_private_file(tmp_path):
     assert f"--secrets.files={place}" in roles.commands(told)["ui"]
 
 
-@pytest.mark.decision("H277")
 def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_OIDC_CLIENT_SECRET", SECRET)
     cookie = tmp_path / "canary-cookie"

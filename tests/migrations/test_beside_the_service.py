@@ -4,7 +4,6 @@ import threading
 import time
 
 import psycopg
-import pytest
 from alembic import command
 
 from retrieval.database import database
@@ -51,7 +50,6 @@ def go_on(url, order, ended, told):
         told.append((0.0, f"{order}: {type(error).__name__}"))
 
 
-@pytest.mark.decision("H201")
 def test_no_transaction_of_the_release_before_fails_or_waits_long(fresh_database):
     url = fresh_database("beside")
     command.downgrade(alembic(url), OLD)

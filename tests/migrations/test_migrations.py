@@ -1,7 +1,6 @@
 """What migrations make of the rows that are there."""
 
 import psycopg
-import pytest
 from alembic import command
 from alembic.config import Config
 
@@ -17,7 +16,6 @@ def alembic(url):
     return config
 
 
-@pytest.mark.decision("D83")
 def test_pairs_are_made_of_the_one_connection_that_a_document_had(fresh_database):
     """A revoked one's documents are nobody's; who shares its place with another lists everything anew."""
     url = fresh_database("migrated_pairs")

@@ -71,7 +71,6 @@ def module(body, before=""):
     return f'{before}\ndef upgrade():\n{inside}\n\ndef downgrade():\n    op.drop_column("jobs", "x")\n'
 
 
-@pytest.mark.decision("H156")
 @pytest.mark.parametrize("body", BAD)
 def test_what_is_not_online_is_refused(body):
     told = problems(module(body))
@@ -84,7 +83,6 @@ def test_what_is_online_is_taken():
     assert problems(module(dropped, 'unused_since = "0.2.0"\n')) == []
 
 
-@pytest.mark.decision("D80")
 def test_the_check_lists_what_is_pending_and_changes_nothing(fresh_database, tmp_path, monkeypatch, capsys):
     url = fresh_database("checked")
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:

@@ -83,15 +83,12 @@ def in_database(db, condition, docs):
 
 # The connection pool's threads draw from `random` for their pauses, now and then while a strategy draws.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-@pytest.mark.decision("D29")
-@pytest.mark.decision("D31")
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=FILTERS | METADATA_ONLY, docs=st.lists(DOCS, min_size=1, max_size=12))
 def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
     assert in_database(db, condition, docs) == {n for n, doc in enumerate(docs) if condition.matches(doc)}
 
 
-@pytest.mark.decision("D29")
 @pytest.mark.parametrize(
     ("value", "wanted", "fits"),
     [
@@ -122,7 +119,6 @@ def test_an_absent_key_fits_nothing_not_even_null(db):
     assert in_database(db, DocumentFilter(metadata={"k": None}), [Doc()]) == set()
 
 
-@pytest.mark.decision("D16")
 def test_sitemap_as_a_type_means_pages_that_came_by_a_sitemap(db):
     came = [Doc(document_type="URL", source=source) for source in ("SITEMAP", "WEBSITE", "URLS_LIST")]
     assert in_database(db, DocumentFilter(types=("SITEMAP",)), came) == {0}
@@ -162,8 +158,6 @@ def test_a_wrong_filter_is_refused_and_named(data, named):
     assert (caught.value.code, caught.value.field) == (CODE, named)
 
 
-@pytest.mark.decision("D31")
-@pytest.mark.decision("D82")
 def test_empty_and_absent_restrict_nothing_but_in_metadata():
     assert parse({"metadata": {"k": []}}, CODE).restricts()
     nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}}
@@ -172,6 +166,5 @@ def test_empty_and_absent_restrict_nothing_but_in_metadata():
     assert parse({"documentTypes": ["TEXT"]}, CODE).restricts()
 
 
-@pytest.mark.decision("D15")
 def test_a_file_may_be_named_as_it_was_sent():
     assert parse({"documentIngestionSources": ["FILE"]}, CODE).sources == ("LOCAL_FILE",)

@@ -18,7 +18,6 @@ FULL = JobConfig(
 )
 
 
-@pytest.mark.decision("H107")
 @pytest.mark.parametrize(
     "config",
     [JobConfig(), JobConfig(Ingestion({})), JobConfig(request={}), JobConfig(request={}, connection_id="conn_1"), FULL],

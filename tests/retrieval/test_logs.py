@@ -39,7 +39,6 @@ print("went on")
 """
 
 
-@pytest.mark.decision("H374")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_line_that_cannot_be_written_ends_nothing():
     with Path("/dev/full").open("w") as full:
@@ -49,7 +48,6 @@ def test_a_line_that_cannot_be_written_ends_nothing():
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
-@pytest.mark.decision("H410")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_line_of_a_library_that_cannot_be_written_ends_nothing_and_what_comes_later_is_written(tmp_path):
     freed = tmp_path / "freed"

@@ -133,7 +133,6 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.decision("H430")
 @pytest.mark.parametrize("field", NUMBERS)
 @pytest.mark.parametrize("value", ["nan", "inf", "-1"])
 def test_a_number_that_counts_nothing_is_refused(field, value, monkeypatch, tmp_path):
@@ -144,7 +143,6 @@ def test_a_number_that_counts_nothing_is_refused(field, value, monkeypatch, tmp_
     assert (sentence() or "").startswith(f"A setting is wrong. {name}: ")
 
 
-@pytest.mark.decision("H430")
 @pytest.mark.parametrize("field", ["lease_seconds", "body_seconds", "parse_seconds", "max_file_bytes", "metadata_keys"])
 def test_nothing_at_all_is_refused_where_nothing_could_work_with_it(field, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -192,7 +190,6 @@ SECRETS = {
 }
 
 
-@pytest.mark.decision("H180")
 @pytest.mark.parametrize("name", [f"RETRIEVAL_{field}".upper() for field in settings.SECRETS])
 def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_path):
     (tmp_path / "mounted").write_text(SECRETS[name] + "\n")
@@ -206,7 +203,6 @@ def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_pat
     assert "canary" not in repr(loaded)
 
 
-@pytest.mark.decision("H572")
 def test_a_secret_may_come_as_other_systems_write_files(monkeypatch, tmp_path):
     """With a byte order mark, and the end of a line."""
     (tmp_path / "secret").write_bytes(b"\xef\xbb\xbfpostgresql://db/x\r\n")
@@ -216,7 +212,6 @@ def test_a_secret_may_come_as_other_systems_write_files(monkeypatch, tmp_path):
     assert loaded.get_secret_value() == "postgresql://db/x"
 
 
-@pytest.mark.decision("H180")
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -241,7 +236,6 @@ def test_a_file_that_holds_no_secret_is_a_sentence_without_it(content, why, monk
     assert sentence() == f"A setting is wrong. RETRIEVAL_DATABASE_URL_FILE: {why}"
 
 
-@pytest.mark.decision("H180")
 def test_a_secret_and_its_file_are_not_both_given(monkeypatch, tmp_path):
     (tmp_path / "key").write_text("1:" + CANARY)
     monkeypatch.chdir(tmp_path)
@@ -254,7 +248,6 @@ def test_a_secret_and_its_file_are_not_both_given(monkeypatch, tmp_path):
     assert sentence() == "A setting is wrong. RETRIEVAL_SECRET_KEY_FILE: not the absolute path of a file"
 
 
-@pytest.mark.decision("H180")
 def test_the_environment_wins_over_a_file_that_the_env_file_names(monkeypatch, tmp_path):
     (tmp_path / ".env").write_text("RETRIEVAL_DATABASE_URL_FILE=/nowhere\n")
     monkeypatch.chdir(tmp_path)
@@ -270,7 +263,6 @@ def test_what_a_file_gives_is_held_to_the_same_rules(monkeypatch, tmp_path):
     assert sentence().startswith("A setting is wrong. RETRIEVAL_SECRET_KEY: ")
 
 
-@pytest.mark.decision("H454")
 @pytest.mark.parametrize("field", NUMBERS)
 def test_a_number_beyond_all_that_can_be_counted_is_refused(field, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -279,7 +271,6 @@ def test_a_number_beyond_all_that_can_be_counted_is_refused(field, monkeypatch, 
     assert (sentence() or "").startswith(f"A setting is wrong. {name}: ")
 
 
-@pytest.mark.decision("H454")
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -304,7 +295,6 @@ def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_pa
         assert (sentence() or "").startswith(f"A setting is wrong. RETRIEVAL_{name}: "), value
 
 
-@pytest.mark.decision("H454")
 def test_what_leads_somewhere_is_taken(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     given = {

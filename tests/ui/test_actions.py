@@ -200,7 +200,6 @@ def test_a_refused_action_says_why_with_the_code(app, org, held, name, monkeypat
     assert "some.field" in shown(seen)
 
 
-@pytest.mark.decision("D83")
 @pytest.mark.parametrize("fate", ["KEEP", "DELETE"])
 def test_a_revocation_says_what_becomes_of_how_many_documents(app, org, held, fate):
     seen = app(org.api_key, "connections", namespace=held.namespace)
@@ -294,7 +293,6 @@ def test_the_way_to_the_service_goes_once_the_connection_has_moved(app, org, hel
     assert "Open the service" not in {link.proto.label for link in seen.get("link_button")}
 
 
-@pytest.mark.decision("D84")
 def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, org, held):
     app_of = {"clientId": "1", "clientSecret": "s", "tenantId": "contoso.com"}
     changed = org.client.patch(f"/v1/namespaces/{held.namespace}", json={"sharepointConfig": app_of})
@@ -312,7 +310,6 @@ def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, or
     ]
 
 
-@pytest.mark.decision("D56")
 def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
     seen = app(org.api_key, "connections", namespace=held.namespace)
     assert "3 removals to confirm" in shown(seen)

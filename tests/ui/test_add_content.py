@@ -55,7 +55,6 @@ def table(app):
     return app.dataframe[0].value
 
 
-@pytest.mark.decision("H262")
 def test_twenty_files_are_sent_each_as_a_run_of_its_own_and_a_bad_one_stops_none(app, org):
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space)
@@ -75,7 +74,6 @@ def test_twenty_files_are_sent_each_as_a_run_of_its_own_and_a_bad_one_stops_none
     assert len(linked(seen)) == 19
 
 
-@pytest.mark.decision("H262")
 def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
     """The address is all that is left: of three items one was accepted."""
     space = org.namespace()
@@ -90,7 +88,6 @@ def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
     assert seen.file_uploader
 
 
-@pytest.mark.decision("H262")
 def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monkeypatch):
     """The API takes the file and its answer is lost: the same request again answers as the first did."""
     space, real, lost = org.namespace(), Api._send, []
@@ -168,7 +165,6 @@ def test_what_is_missing_is_said_before_anything_is_sent(app, org, source, field
     assert runs(org, space) == []
 
 
-@pytest.mark.decision("D78")
 def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space, source="TEXT")
@@ -239,7 +235,6 @@ def entry(name: str, *, folder: bool = False) -> dict[str, Any]:
     }
 
 
-@pytest.mark.decision("D71")
 def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     space, connection = drive
     seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
@@ -262,7 +257,6 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
 
 
-@pytest.mark.decision("H603")
 def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
     """It grew with every page, until each click took many seconds."""
     space, connection = drive
@@ -306,7 +300,6 @@ def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
     assert job["config"]["request"]["include"] == [{"id": "folder 007"}, {"id": "folder 549"}]
 
 
-@pytest.mark.decision("H611")
 @pytest.mark.parametrize("page", ["add_content", "connections"])
 def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     """It began with everything, unless a whole folder at the top had been chosen, and lost what was left out."""
@@ -334,7 +327,6 @@ def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     assert len(jobs) == 2
 
 
-@pytest.mark.decision("D71")
 def test_an_account_that_cannot_be_listed_is_not_taken_as_a_whole(app, org, drive, monkeypatch):
     real = Api._send
 

@@ -35,7 +35,6 @@ def address(seen) -> dict[str, str]:
         (("search", "text_input", "lab_q", "q"), "", "owls"),
     ],
 )
-@pytest.mark.decision("H500")
 def test_back_shows_what_was_there_before(app, org, space, field, before, after):
     page, kind, key, name = field
     seen = app(org.api_key, page, namespace=space)
@@ -48,7 +47,6 @@ def test_back_shows_what_was_there_before(app, org, space, field, before, after)
     assert address(seen) == first
 
 
-@pytest.mark.decision("H500")
 def test_back_leads_to_the_namespace_before(app, org, space):
     other = org.namespace()
     seen = app(org.api_key, "documents", namespace=space)
@@ -59,7 +57,6 @@ def test_back_leads_to_the_namespace_before(app, org, space):
     assert address(seen)["namespace"] == space
 
 
-@pytest.mark.decision("H501")
 @pytest.mark.parametrize(
     ("page", "named"),
     [

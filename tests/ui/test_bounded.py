@@ -118,7 +118,6 @@ def test_an_old_namespace_opens_by_its_link(app, org, full):
     assert len(box.options) == 51
 
 
-@pytest.mark.decision("H272")
 def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
     """300 questions, and a run over them: neither page reads more than it shows."""
     questions = [{"query": f"q{number}", "relevant": [{"externalId": str(number)}]} for number in range(300)]

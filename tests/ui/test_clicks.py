@@ -14,7 +14,6 @@ def hasty(monkeypatch):
     monkeypatch.setattr(clicks, "SECONDS", 600.0)
 
 
-@pytest.mark.decision("H502")
 def test_two_clicks_create_one_key_and_show_it(app, org, hasty):
     org.namespace()
     seen = app(org.api_key, "keys", tab="API keys")
@@ -30,7 +29,6 @@ def test_two_clicks_create_one_key_and_show_it(app, org, hasty):
     assert not seen.code
 
 
-@pytest.mark.decision("H502")
 def test_two_clicks_rotate_a_secret_once(app, org, hasty):
     seen = app(org.api_key, "webhooks")
     typed(seen, "URL", "https://93.184.216.34/hook")
@@ -43,7 +41,6 @@ def test_two_clicks_rotate_a_secret_once(app, org, hasty):
     assert secrets[0] != secrets[1] == secrets[2]
 
 
-@pytest.mark.decision("H502")
 def test_a_key_that_is_rotated_as_soon_as_it_is_created_gets_another_one(app, org, hasty):
     org.namespace()
     seen = app(org.api_key, "keys", tab="API keys")
@@ -58,7 +55,6 @@ def test_a_key_that_is_rotated_as_soon_as_it_is_created_gets_another_one(app, or
     assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2
 
 
-@pytest.mark.decision("H502")
 def test_what_is_asked_for_later_is_another_request(app, org, monkeypatch):
     monkeypatch.setattr(clicks, "SECONDS", 0.0)
     org.namespace()

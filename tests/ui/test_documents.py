@@ -40,7 +40,6 @@ def labels(app):
     return [button.label for button in app.button]
 
 
-@pytest.mark.decision("H265")
 def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org, pages):
     seen = app(org.api_key, "documents", namespace=pages)
     seen.text_input(key="find_q").set_value("SEAL").run()
@@ -81,7 +80,6 @@ def test_an_id_that_is_pasted_finds_its_document(app, org, pages):
     assert "1 document:" in shown(seen)
 
 
-@pytest.mark.decision("H267")
 def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pages):
     seen = app(org.api_key, "documents", namespace=pages)
     assert not [label for label in labels(seen) if "Delete" in label], "nothing is done to all without a filter"
@@ -95,7 +93,6 @@ def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pa
     assert {one["name"] for one in left["documents"]} == {"Prices", "harbour-seal.pdf", "broken.pdf", "plan.txt"}
 
 
-@pytest.mark.decision("H267")
 def test_what_a_resync_leaves_out_is_said(app, org, pages):
     seen = app(org.api_key, "documents", namespace=pages, status="FAILED")
     seen.button(key="retry-all").click().run()
@@ -104,7 +101,6 @@ def test_what_a_resync_leaves_out_is_said(app, org, pages):
     assert "1 document left out" in shown(seen)
 
 
-@pytest.mark.decision("H266")
 def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
     seen = app(org.api_key, "documents", namespace=pages)
     assert "plan.txt" in shown(seen)

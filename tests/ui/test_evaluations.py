@@ -69,7 +69,6 @@ def opened(app, org, space, evaluation, **more: str) -> AppTest:
     return found
 
 
-@pytest.mark.decision("H273")
 def test_a_question_set_is_made_of_beirs_files(app, org, space):
     seen = app(org.api_key, "evaluations", namespace=space)
     assert "No question set yet" in shown(seen)
@@ -140,7 +139,6 @@ def test_settings_are_compared_and_the_run_opens(app, org, space):
     assert "The model is away" in shown(seen.run())
 
 
-@pytest.mark.decision("H273")
 def test_a_run_tells_intervals_wins_and_losses(app, org, space):
     evaluation = made(org, space)
     run_of(org, space, evaluation, {"questions": ranked_questions()})
@@ -215,7 +213,6 @@ def test_questions_are_added_renamed_and_deleted(app, org, space):
     assert "No question set yet" in shown(seen)
 
 
-@pytest.mark.decision("H273")
 def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
     evaluation = made(org, space)
     figures = f"ndcgAt10 is 0.3000 over 1 questions of {evaluation}; the gate asks for 0.4000 at least."
@@ -236,7 +233,6 @@ def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
         assert "ndcgAt10 is 0.3000" in shown(seen).replace("\\", "")
 
 
-@pytest.mark.decision("H313")
 def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
     evaluation = made(org, space)
     seen = opened(app, org, space, evaluation, tab="Gate")

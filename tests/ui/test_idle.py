@@ -2,13 +2,11 @@
 
 import time
 
-import pytest
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
 from ui import server
 
 
-@pytest.mark.decision("H407")
 def test_its_configuration_is_read_once_and_not_watched(tmp_path):
     assert server.app
     file, changed = tmp_path / "config.toml", []

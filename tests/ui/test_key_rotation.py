@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrieval.accounts import api_keys
@@ -26,7 +25,6 @@ def rotated(app, key: str, org, name: str) -> AppTest:
     return seen
 
 
-@pytest.mark.decision("H311")
 def test_a_key_is_rotated_and_the_old_one_works_until_it_is_revoked(app, org, space):
     bounds = {"scopes": ["search"], "namespace": space, "tenant": "alice", "principal": "ada@example.com"}
     old = api_keys.create(org.db, org.ring, org.id, "Website", **bounds)

@@ -102,7 +102,6 @@ def test_usage_is_told_by_day_with_its_cost(app, org):
     assert seen.query_params["by"] in ("namespace", ["namespace"])
 
 
-@pytest.mark.decision("H280")
 def test_the_audit_log_is_narrowed_by_its_filters(app, org):
     assert org.client.post("/v1/tenants", json={"id": "carol"}).status_code == 200
     assert org.client.delete("/v1/tenants/nobody").status_code == 404

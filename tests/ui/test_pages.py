@@ -67,7 +67,6 @@ def test_a_link_into_a_foreign_namespace_shows_nothing_of_it(app, organization, 
     assert "owls" not in shown(seen)
 
 
-@pytest.mark.decision("H62")
 def test_the_app_asks_for_a_key_and_nothing_else(app, org):
     seen = app("")
     assert [field.label for field in seen.text_input] == ["API key", "Tenant"]
@@ -125,7 +124,6 @@ def test_a_full_limit_needs_attention(app, org, space):
     assert "1 of 1 namespaces of the organization are used" in links(app(org.api_key, "overview", namespace=space))
 
 
-@pytest.mark.decision("H66")
 def test_a_connection_with_a_reason_needs_attention(app, org, space):
     assert "has trouble" not in links(app(org.api_key, "overview", namespace=space))
     org.db.rows(
@@ -141,7 +139,6 @@ def links(seen):
     return "\n".join(link.value for link in seen.get("page_link"))
 
 
-@pytest.mark.decision("H33")
 def test_hostile_text_is_shown_as_text(app, org, space):
     found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
     hostile = next(document for document in found["documents"] if document["name"] == HOSTILE)
@@ -188,7 +185,6 @@ def test_pages_draw_what_people_would_rather_see(app, org, space):
         assert pictures(seen) == charts, page
 
 
-@pytest.mark.decision("D81")
 def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space):
     bound = api_keys.create(org.db, org.ring, org.id, "bound", namespace=space, tenant="alice")
     seen = app(bound.api_key, "namespaces", namespace=space)

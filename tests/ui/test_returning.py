@@ -23,7 +23,6 @@ def landing(browser: str | None, path: str = returning.CALLBACK) -> str:
     return client.get(path, headers=cookies, follow_redirects=False).headers["location"]
 
 
-@pytest.mark.decision("H314")
 def test_each_browser_returns_to_its_own_page_once():
     returning.remember("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
     returning.remember("2|bob", "http://app.example/base/runs", {})

@@ -64,7 +64,6 @@ def asked(monkeypatch) -> list[tuple[str, dict[str, Any], str]]:
     return found
 
 
-@pytest.mark.decision("H271")
 def test_a_link_restores_everything(app, org, space, asked):
     other = org.namespace()
     seen = app(org.api_key, "search", namespace=space, **EVERYTHING, **{"with": other})
@@ -93,7 +92,6 @@ def test_back_restores_the_filter_that_was_before(app, org, space):
     assert address(seen, "filter") is None
 
 
-@pytest.mark.decision("H541")
 def test_stop_words_alone_are_told_where_nothing_is_found(app, org, space):
     seen = app(org.api_key, "search", namespace=space, q="where it is", columns="keyword")
     assert "stop words alone" in shown(seen)
@@ -122,7 +120,6 @@ def test_filters_are_chosen_from_values_with_their_counts(app, org, space):
     assert "Take the filter away" in shown(seen)
 
 
-@pytest.mark.decision("H271")
 def test_why_a_document_is_not_found_and_what_lifts_it(app, org, space):
     hidden = {"q": "owls hunt", "columns": "keyword", "filter": '{"topic": "seals"}', "tab": "Why not found?"}
     seen = app(org.api_key, "search", namespace=space, **hidden)
@@ -171,7 +168,6 @@ def questions(org, space, evaluation):
     return org.client.get(path, params={"namespaceId": space}).json()["data"]["questions"]
 
 
-@pytest.mark.decision("H271")
 def test_hits_are_judged_with_one_click_as_the_api_confirms_it(app, org, space):
     seen = app(org.api_key, "search", namespace=space, q="owls seal", columns="keyword")
     assert not seen.feedback
@@ -232,7 +228,6 @@ def test_stop_words_are_not_marked_and_other_forms_are():
     )
 
 
-@pytest.mark.decision("H442")
 @pytest.mark.parametrize(
     ("query", "text", "marked"),
     [

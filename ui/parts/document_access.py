@@ -1,4 +1,4 @@
-"""Who may see a document, and who says so (D69, D70)."""
+"""Who may see a document, and who says so."""
 
 from __future__ import annotations
 

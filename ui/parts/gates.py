@@ -1,4 +1,4 @@
-"""Gates (D75): new embeddings that a question set judges before anybody is shown them; begun, cancelled, and what they
+"""Gates: new embeddings that a question set judges before anybody is shown them; begun, cancelled, and what they
 decided."""
 
 from __future__ import annotations

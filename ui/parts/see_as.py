@@ -1,4 +1,4 @@
-"""Documents and searches as another person sees them (D69): chosen in the sidebar, marked above every page."""
+"""Documents and searches as another person sees them: chosen in the sidebar, marked above every page."""
 
 from __future__ import annotations
 

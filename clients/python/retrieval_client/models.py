@@ -9,7 +9,7 @@ from retrieval_client.record import Record
 
 
 class ErrorInfo(Record):
-    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them (D77)."""
+    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
 
     code: Literal[
         "CONNECTION_NOT_FOUND",

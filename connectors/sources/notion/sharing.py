@@ -1,4 +1,4 @@
-"""Whom Notion shows a page: its API tells nothing of a page's sharing, so everybody in the workspace (D70).
+"""Whom Notion shows a page: its API tells nothing of a page's sharing, so everybody in the workspace.
 
 GET /v1/users (developers.notion.com/reference/get-users) names them, with addresses where the integration may read
 them.

@@ -35,7 +35,7 @@ class Builtin:
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
         """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
-        applies (D59)."""
+        applies."""
         delay = self._robots.delay(url) if self._robots else 0.0
         found = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
         if found.status == 304 and known and found.url != bearer(known, url):

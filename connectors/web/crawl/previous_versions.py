@@ -1,4 +1,4 @@
-"""Stored versions of crawled pages, for conditional requests (H35)."""
+"""Stored versions of crawled pages, for conditional requests."""
 
 from __future__ import annotations
 

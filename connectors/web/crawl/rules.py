@@ -1,4 +1,4 @@
-"""Which addresses a crawl or a sitemap may take: its paths (D23), its host, and what robots.txt lets (D59)."""
+"""Which addresses a crawl or a sitemap may take: its paths, its host, and what robots.txt lets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROBOTS = "The site's robots.txt does not let machines fetch it."
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`hosts`: that of the given address, and where that led (H34); `robots`: None where they are turned off."""
+    """`hosts`: that of the given address, and where that led; `robots`: None where they are turned off."""
 
     hosts: set[str]
     include: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Rules:
         self._require(self.refusal(url), url)
 
     def check_start(self, url: str) -> None:
-        """The same for the address that was given: it may lead to another host, which is the site's then (H34)."""
+        """The same for the address that was given: it may lead to another host, which is the site's then."""
         self._require(self._refusal(url), url)
 
     def _require(self, reason: str, url: str) -> None:

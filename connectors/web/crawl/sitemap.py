@@ -74,7 +74,7 @@ class Sitemap:
         yield found.piece(done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """The page as it is now; None if it is still the item's version. robots.txt binds (D59)."""
+        """The page as it is now; None if it is still the item's version. robots.txt binds."""
         rules = Rules.of(request.config, self._robots)
         rules.widen(item.external_id)
         if not rules.by_robots(item.external_id):
@@ -102,7 +102,7 @@ class Sitemap:
                 yield SitemapEntry(url, "", index=True), str(error)
 
     def _file(self, url: str, rules: Rules, *, first: bool) -> Iterator[SitemapEntry]:
-        """The first one may lead to another host, which is the site's then (H34)."""
+        """The first one may lead to another host, which is the site's then."""
         with tempfile.TemporaryDirectory(prefix="sitemap-") as folder:
             file = Path(folder) / "sitemap"
             with file.open("w+b") as into:

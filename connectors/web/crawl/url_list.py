@@ -20,7 +20,7 @@ class UrlList:
         self._scraper = scraper
 
     def discover(self, _request: DiscoveryRequest, _cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """Nothing: a list is complete when it is accepted (D18)."""
+        """Nothing: a list is complete when it is accepted."""
         yield Page((), "", done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:

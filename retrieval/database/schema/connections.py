@@ -41,7 +41,7 @@ class Connection(SQLModel, table=True):
 
 
 class OAuthState(SQLModel, table=True):
-    """What a callback may act on (D44): only the hash of the state is kept, and it is used once."""
+    """What a callback may act on: only the hash of the state is kept, and it is used once."""
 
     __tablename__ = "oauth_states"
     __table_args__ = (Index("oauth_states_expiring", "expires_at"),)

@@ -20,7 +20,7 @@ from retrieval.database.schema.columns import json_column, reference_column, tex
 
 
 class Organization(SQLModel, table=True):
-    """Owns namespaces, keys and tenants. `tenants` is `open` or `registered` (D40).
+    """Owns namespaces, keys and tenants. `tenants` is `open` or `registered`.
 
     `quotas`: limits by name. `counted`: it or a tenant has had one, so its documents are counted as they come and go;
     `counted_at`: when they were counted anew last.
@@ -42,7 +42,7 @@ class Organization(SQLModel, table=True):
 
 
 class ApiKey(SQLModel, table=True):
-    """A bearer key: only its hash is kept. `principal`: the user as whom it acts (D69)."""
+    """A bearer key: only its hash is kept. `principal`: the user as whom it acts."""
 
     __tablename__ = "api_keys"
     id: str = text_column(primary_key=True)
@@ -88,7 +88,7 @@ class ServerSecret(SQLModel, table=True):
 
 
 class IdempotentAnswer(SQLModel, table=True):
-    """The answer to a request that carried an Idempotency-Key, sealed, kept for a day (D19)."""
+    """The answer to a request that carried an Idempotency-Key, sealed, kept for a day."""
 
     __tablename__ = "idempotent_answers"
     __table_args__ = (Index("idempotent_answers_by_age", "created_at"),)

@@ -1,4 +1,4 @@
-"""Splits a parsed text into chunks of a maximum number of tokens at the best boundaries, with exact offsets (D17)."""
+"""Splits a parsed text into chunks of a maximum number of tokens at the best boundaries, with exact offsets."""
 
 from __future__ import annotations
 

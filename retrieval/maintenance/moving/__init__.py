@@ -1,1 +1,1 @@
-"""A namespace as one file: exported from one instance, imported into another (D79)."""
+"""A namespace as one file: exported from one instance, imported into another."""

@@ -66,7 +66,6 @@ def test_there_are_reads_and_writes():
     assert len(WRITES) < len(ROUTES)
 
 
-@pytest.mark.decision("D80")
 @pytest.mark.parametrize("route", ROUTES, ids=case_name)
 def test_a_write_makes_one_entry_and_a_read_none(filled, route):
     _, world, auditor = filled
@@ -89,7 +88,6 @@ def test_a_write_makes_one_entry_and_a_read_none(filled, route):
     assert "canarybird" not in str({**entry, "objectId": None})
 
 
-@pytest.mark.decision("D80")
 @pytest.mark.parametrize("route", WRITES, ids=case_name)
 def test_a_refused_write_makes_one_entry(worlds, filled, route):
     """Without the scope, with a body that cannot be read, and of what never was."""
@@ -159,7 +157,6 @@ def test_many_at_once_lose_none(org):
     assert moments == sorted(moments, reverse=True)
 
 
-@pytest.mark.decision("H153")
 def test_a_write_whose_entry_cannot_be_stored_is_not_acknowledged(org, api_db):
     api_db.rows(
         "create function refuse_entry() returns trigger language plpgsql as"

@@ -16,7 +16,7 @@ SPACE = "<namespace>"
 NO_RUN, NO_DOC, NO_CONNECTION = "ijr_0", "doc_0", "conn_0"
 FILTER = {"documentIds": [NO_DOC]}
 NEARLY_ALL = {"field": "metadata.a", "op": "ne", "value": 1}
-"""A condition that holds for a document without any field: it restricts nothing (D64)."""
+"""A condition that holds for a document without any field: it restricts nothing."""
 WHERE = {"namespaceId": SPACE, "filterConfig": FILTER}
 NAMESPACE, INGEST, SEARCH = "INVALID_NAMESPACE_CONFIG", "INVALID_INGEST_CONFIG", "INVALID_SEARCH_REQUEST"
 FILTERS, REQUEST, HYBRID = "INVALID_FILTER_CONFIG", "INVALID_REQUEST", "INVALID_HYBRID_CONFIG"
@@ -729,8 +729,6 @@ def filled(value: Any, space: str) -> Any:
     return value.replace(SPACE, space) if isinstance(value, str) else value
 
 
-@pytest.mark.decision("D05")
-@pytest.mark.decision("D06")
 @pytest.mark.parametrize("operation", sorted(ROWS))
 def test_bad_input_is_refused_with_its_code(org, operation):
     space = org.namespace()

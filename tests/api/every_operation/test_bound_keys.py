@@ -100,14 +100,12 @@ def state(db, world):
     return [db.rows(query, values) for query in queries]
 
 
-@pytest.mark.decision("D81")
 def test_every_operation_has_a_row_and_every_row_an_operation():
     assert {f"{route.method} {route.path}" for route in ROUTES} == set(PERMISSIONS)
     with pytest.raises(LookupError, match=r"api/permissions\.py"):
         of("POST", "/v1/new")
 
 
-@pytest.mark.decision("D81")
 @pytest.mark.parametrize(("kind", "route"), CASES, ids=case_name)
 def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind, route):
     answer = (bounds if KINDS[kind] else spent).world(kind).send(route)
@@ -129,7 +127,6 @@ def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind, r
         assert answer.json()["data"]["key"]["name"] == kind
 
 
-@pytest.mark.decision("D81")
 @pytest.mark.parametrize(("kind", "outside", "route"), FOREIGN, ids=case_name)
 def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, kind, outside, route):
     """Each id of what lies outside, and all of them at once; under the tenant's own name and under the key's."""
@@ -149,7 +146,6 @@ def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, kind,
     assert state(worlds.db, beyond) == before
 
 
-@pytest.mark.decision("D81")
 @pytest.mark.parametrize("kind", ["namespace", "tenant", "both"])
 def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
     """An existing one, too: it may hold scopes that its bounds leave no use for."""
@@ -178,7 +174,6 @@ def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
         assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
 
 
-@pytest.mark.decision("D81")
 def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
     space = bounds.inside.own["namespace"]
     usual = [scope for scope in SCOPES if scope != "admin"]
@@ -195,7 +190,6 @@ def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
         assert expected == default_scopes(namespace="namespaceId" in said, tenant="tenantId" in said)
 
 
-@pytest.mark.decision("D81")
 def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
     """Embedding again is the namespace's change; its run is cancelled by who may change the namespace."""
     org = worlds.organization()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,8 +47,6 @@ def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D27")
 @settings(deadline=None)
 @given(NUMBERS | OTHERS)
 def test_top_k_is_a_whole_number_from_1_to_100(value):
@@ -59,8 +56,6 @@ def test_top_k_is_a_whole_number_from_1_to_100(value):
     assert code_of(read_search, {**GOOD, "topK": value}) == (None if fits else INVALID)
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D27")
 @settings(deadline=None)
 @given(NUMBERS | OTHERS)
 def test_a_threshold_lies_between_0_and_1(value):
@@ -68,7 +63,6 @@ def test_a_threshold_lies_between_0_and_1(value):
     assert code_of(read_search, {**GOOD, "scoreThreshold": value}) == (None if fits else INVALID)
 
 
-@pytest.mark.decision("D27")
 @settings(deadline=None, max_examples=300)
 @given(WEIGHTS, st.one_of(WEIGHTS, st.none(), st.floats(-3e-6, 3e-6)))
 def test_weights_sum_to_one_within_a_millionth(semantic, other):
@@ -83,7 +77,6 @@ def test_weights_sum_to_one_within_a_millionth(semantic, other):
     assert code_of(read_hybrid, {**GOOD, "hybridConfig": config}) == expected
 
 
-@pytest.mark.decision("D06")
 @settings(deadline=None)
 @given(OTHERS, st.sampled_from(["semanticWeight", "keywordWeight"]))
 def test_a_weight_is_a_number(value, name):
@@ -91,7 +84,6 @@ def test_a_weight_is_a_number(value, name):
     assert code_of(read_hybrid, {**GOOD, "hybridConfig": config}) == ErrorCode.INVALID_HYBRID_CONFIG
 
 
-@pytest.mark.decision("D17")
 @settings(deadline=None, max_examples=300)
 @given(st.integers(-2, 8200), st.integers(-2, 8200) | st.integers(-2, 2))
 def test_an_overlap_is_smaller_than_its_chunk(size, overlap):

@@ -143,7 +143,6 @@ def test_what_no_listing_gave_is_refused(path, method, org, filled):
         assert listing_of(org, (path, method), space, doc, mine).status_code == 200
 
 
-@pytest.mark.decision("D34")
 def test_a_cursor_of_another_tenant_organization_and_namespace_is_refused(org, organization, filled):
     space, doc = filled
     cursor = listing_of(org, ("/v1/documents", "post"), space, doc, None).json()["data"]["nextCursor"]

@@ -57,7 +57,6 @@ def assert_full(answer):
     assert int(answer.headers["retry-after"]) >= 30
 
 
-@pytest.mark.decision("H99")
 def test_the_databases_disk_is_full(org, full_database_after):
     space = full_database_after(org.namespace)
     text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A text."}}}

@@ -21,7 +21,6 @@ def documents(org, method, space, **body):
     return org.client.request(method, "/v1/documents", json={"namespaceId": space, **body})
 
 
-@pytest.mark.decision("D07")
 def test_an_empty_connector_in_the_query_means_all(org, space):
     plain = org.client.get("/v1/connections", params={"namespaceId": space})
     empty = org.client.get(f"/v1/connections?namespaceId={space}&connector=")
@@ -30,7 +29,6 @@ def test_an_empty_connector_in_the_query_means_all(org, space):
     assert_error(org.client.get(f"/v1/connections?namespaceId={space}&connector=X"), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D07")
 @pytest.mark.parametrize("accept", [None, "", "*/*", "text/html", "application/xml"])
 def test_no_accept_header_is_needed(org, space, accept):
     request = org.client.build_request("GET", "/v1/namespaces")
@@ -43,7 +41,6 @@ def test_no_accept_header_is_needed(org, space, accept):
     assert [one["id"] for one in answer.json()["data"]["namespaces"]] == [space]
 
 
-@pytest.mark.decision("D31")
 @pytest.mark.parametrize(
     "filters",
     [
@@ -60,7 +57,6 @@ def test_filter_arrays_may_be_left_out(org, space, filters):
     assert answer.json()["data"]["itemsReturned"] == 1
 
 
-@pytest.mark.decision("D37")
 @pytest.mark.parametrize(
     "data",
     [
@@ -77,7 +73,6 @@ def test_empty_operators_do_nothing(org, space, data):
     assert answer.json()["data"]["documents"] == before
 
 
-@pytest.mark.decision("D37")
 def test_a_change_without_anything_to_change_is_not_called_an_update(org, space):
     some = {"documentTypes": ["TEXT"]}
     for data in ({}, {"metadata": {}}, {"$metadata": {"$set": {}}}):
@@ -86,7 +81,6 @@ def test_a_change_without_anything_to_change_is_not_called_an_update(org, space)
         assert len(answer["data"]["documents"]) == 1
 
 
-@pytest.mark.decision("D82")
 def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
     nobody = {"metadata": {"acl": []}}
     for document in ({"documentTypes": ["TEXT"], **nobody}, nobody):
@@ -106,7 +100,6 @@ def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
     assert documents(org, "POST", space, filterConfig={}).json()["data"]["itemsReturned"] == 1
 
 
-@pytest.mark.decision("D07")
 def test_a_config_that_is_not_known_is_not_dropped_without_a_word(org):
     said = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
     made = org.client.post("/v1/namespaces", json=said)
@@ -118,7 +111,6 @@ def test_a_config_that_is_not_known_is_not_dropped_without_a_word(org):
     assert org.client.patch(path, json={"name": "n", "x": 1}).json()["message"] == "Namespace updated successfully"
 
 
-@pytest.mark.decision("D15")
 @pytest.mark.parametrize("fields", [{}, {"source": ""}, {"metadata": "", "chunkConfig": "", "ocrConfig": ""}])
 def test_a_file_needs_no_source(org, space, fields):
     answer = org.client.post(
@@ -162,7 +154,6 @@ def test_a_deletion_without_an_id_deletes_nothing(org, space, path):
     assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [space]
 
 
-@pytest.mark.decision("D48")
 def test_an_empty_namespace_is_not_found(org):
     some = {"documentIds": ["x"]}
     text = {"source": "TEXT", "config": {"text": "a"}}
@@ -185,13 +176,11 @@ def test_the_scheme_is_read_in_any_case(org, anonymous, scheme):
     assert answer.status_code == 200
 
 
-@pytest.mark.decision("D05")
 @pytest.mark.parametrize("path", ["/v1/namespaces", "/v1/documents", "/v1/nothing", "/docs", "/nothing"])
 def test_options_is_no_method_of_the_contract(org, path):
     assert_error(org.client.options(path), 405, "METHOD_NOT_ALLOWED")
 
 
-@pytest.mark.decision("D41")
 @pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("POST", "/v1"), ("GET", "/v2/namespaces")])
 def test_unknown_paths_outside_are_counted_too(anonymous, method, path):
     left = []

@@ -62,7 +62,7 @@ NO_ID = {"connector", "page"}
 
 FILES = "/v1/files/{document_id}/{kind}"
 OPEN = {"/v1/oauth/callback/{connector}", FILES}
-"""Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
+"""Routes without an API key: the authority is a secret that the request brings, a state or a signature."""
 
 TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"}) | {
     "evaluation",
@@ -71,7 +71,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
 }
 EVERYTHING = frozenset(KINDS.values())
 HIDDEN = frozenset({"document", "external", "archive", "group", "evaluation", "evaluation run", "webhook", "delivery"})
-"""What a user learns nothing of. Who knows the id of a job run learns that it is there, not what is hidden (H461)."""
+"""What a user learns nothing of. Who knows the id of a job run learns that it is there, not what is hidden."""
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED | {"webhook", "delivery"},
@@ -413,7 +413,6 @@ def holds(answer: httpx.Response, world: World, who: str = "another organization
     return [kind for kind, value in world.own.items() if kind in kinds and value in answer.text]
 
 
-@pytest.mark.decision("D08")
 def test_every_route_and_every_id_is_known_here():
     parameters = {name for route in ROUTES for name in re.findall(r"{(\w+)}", route.path)}
     assert parameters - NO_ID <= set(KINDS), "a path parameter that this test does not know: say what it names in KINDS"
@@ -432,13 +431,11 @@ def test_every_route_and_every_id_is_known_here():
     )
 
 
-@pytest.mark.decision("D08")
 @pytest.mark.parametrize(("who", "route", "place"), CASES, ids=case_name)
 def test_anothers_object_is_as_if_it_never_was(owner, strangers, who, route, place):
     compare(owner, strangers[who], who, route, place, bare=False)
 
 
-@pytest.mark.decision("D08")
 @pytest.mark.parametrize(("who", "route", "place"), BARE, ids=case_name)
 def test_it_is_neither_where_its_namespace_is_not_named(owner, strangers, who, route, place):
     compare(owner, strangers[who], who, route, place, bare=True)
@@ -474,7 +471,6 @@ LISTED = [
 ]
 
 
-@pytest.mark.decision("D08")
 @pytest.mark.parametrize(("who", "route"), LISTED, ids=case_name)
 def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, who, route):
     """Listings and searches, above all: with one's own ids, in the shared namespace too."""
@@ -486,7 +482,6 @@ def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, who, route
     assert holds(answer, owner, who) == []
 
 
-@pytest.mark.decision("D08")
 @pytest.mark.parametrize("kind", ["raw", "parsed"])
 def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
     names = [said["name"] for said in DOCUMENT["paths"][FILES]["get"]["parameters"] if said["in"] == "query"]
@@ -517,7 +512,6 @@ def test_the_owner_gets_another_answer(worlds, route, place):
     assert shown(own)[:2] != shown(never)[:2], own.text
 
 
-@pytest.mark.decision("D08")
 def test_the_owner_still_has_everything(owner, strangers):
     """After all of the above."""
     for path in ("/v1/namespaces/{namespace_id}", "/v1/ingest-job-runs/{ingest_job_run_id}"):

@@ -39,7 +39,6 @@ def read(org, name, asked):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("H61")
 @pytest.mark.parametrize("name", LISTS)
 def test_the_parts_make_up_the_whole(org, filled, name):
     whole = read(org, name, filled[name])

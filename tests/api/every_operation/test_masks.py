@@ -145,7 +145,6 @@ def stored(db, ring, space, area):
     return namespaces.load(db, ring, space).configs()[area]
 
 
-@pytest.mark.decision("D85")
 def test_every_config_with_a_secret_is_here():
     areas = {one.area for one in VARIANTS}
     assert areas == set(namespaces.CONFIGS)
@@ -153,7 +152,6 @@ def test_every_config_with_a_secret_is_here():
     assert not [name for name in masks.FREE if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)]
 
 
-@pytest.mark.decision("D85")
 @pytest.mark.parametrize(("variant", "secret", "other"), PAIRS, ids=name_of)
 def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db, ring, variant, secret, other):
     client, space = made(variant)
@@ -176,7 +174,6 @@ def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db,
     assert stored(api_db, ring, space, variant.area) == whole
 
 
-@pytest.mark.decision("D85")
 @pytest.mark.parametrize(("variant", "other"), MOVES, ids=name_of)
 def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, other):
     client, space = made(variant)
@@ -187,7 +184,6 @@ def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, 
     assert stored(api_db, ring, space, variant.area) == variant.config()
 
 
-@pytest.mark.decision("D85")
 @pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
 def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
     client, space = made(variant)
@@ -213,14 +209,12 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
 MOVABLE = [one for one in VARIANTS if destinations.of(settings.Settings(_env_file=None), {one.area: one.config()})]
 
 
-@pytest.mark.decision("H75")
 def test_what_a_setting_can_move_is_here():
     vendors = set(registry.EMBEDDERS) | set(registry.SCRAPERS) | set(registry.CONNECTORS)
     found = {one.tag[1] if one.tag else next(c for c, area in APPS.items() if area == one.area) for one in MOVABLE}
     assert found == vendors - {"LOCAL"}
 
 
-@pytest.mark.decision("H75")
 @pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
 def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkeypatch, variant):
     space, api_settings = made(variant)[1], made.settings

@@ -71,7 +71,6 @@ def process(api_database, ring, tmp_path_factory):
         yield address
 
 
-@pytest.mark.decision("H460")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
     path, query = f"/v1/groups/{quote(name, safe='')}", {"namespaceId": space}
@@ -88,7 +87,6 @@ def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
     assert names(org.client, space, "ada") == set()
 
 
-@pytest.mark.decision("H460")
 def test_names_that_differ_by_their_slashes_are_different_groups(org, space):
     several = ["a/b", "a%2Fb", "a%252Fb", "/a/b", "a/b/", "b"]
     for number, name in enumerate(several):
@@ -99,7 +97,6 @@ def test_names_that_differ_by_their_slashes_are_different_groups(org, space):
         assert found.json()["data"]["group"]["members"]["users"] == [f"user{number}"], name
 
 
-@pytest.mark.decision("H460")
 @pytest.mark.parametrize("tail", ["/staff", "a/b", "a//b", "/", ""])
 def test_a_slash_that_is_not_encoded_names_no_group(tail, org, space):
     """A proxy that decodes `%2Fstaff` on its way must not have `staff` changed instead."""
@@ -107,7 +104,6 @@ def test_a_slash_that_is_not_encoded_names_no_group(tail, org, space):
     assert org.client.put(f"/v1/groups/{tail}", json=body).status_code == 404
 
 
-@pytest.mark.decision("H460")
 def test_the_python_client_reaches_a_group_of_any_name(org, space, base):
     with RetrievalClient(base, org.api_key) as client:
         for name in NAMES:
@@ -119,7 +115,6 @@ def test_the_python_client_reaches_a_group_of_any_name(org, space, base):
                 client.api.put_group(name, {"namespaceId": space, "members": {}})
 
 
-@pytest.mark.decision("H460")
 @pytest.mark.parametrize("name", [*DOTS, "\uff0e", "\u2025"])
 def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(name, org, space):
     """`.` and `..`, however they are written: programs resolve them before they ask."""
@@ -152,7 +147,6 @@ def filled(path, method, name, value, space):
     return target, body, query
 
 
-@pytest.mark.decision("H460")
 @pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
 def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(path, method, name, org, space):
     """What holds a slash is answered as any other unknown name is, by the same operation."""
@@ -169,7 +163,6 @@ def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(path, method, n
         assert asked(value) == plain, value
 
 
-@pytest.mark.decision("H460")
 def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):
     owner = organizations.create(api_db, "names")
     key = f"Authorization: Bearer {api_keys.create(api_db, ring, owner.id, 'names').api_key}"

@@ -1,4 +1,4 @@
-"""`/v1` only grows (D47): what it has once answered and taken is kept in tests/fixtures and must not go.
+"""`/v1` only grows: what it has once answered and taken is kept in tests/fixtures and must not go.
 
 `python -m tests.api.every_operation.test_only_grows` adds what is new to the list. Nothing is ever taken out of it.
 """
@@ -67,7 +67,6 @@ def surface():
     return found
 
 
-@pytest.mark.decision("D47")
 @pytest.mark.parametrize("operation", sorted(json.loads(KEPT.read_text())) if KEPT.exists() else ["the list is gone"])
 def test_nothing_that_clients_know_is_gone(operation):
     kept, now = json.loads(KEPT.read_text())[operation], surface().get(operation)
@@ -78,13 +77,11 @@ def test_nothing_that_clients_know_is_gone(operation):
     assert not new, f"requests that worked would be refused now: {sorted(new)} became required"
 
 
-@pytest.mark.decision("D47")
 def test_every_path_of_the_service_stands_under_v1_but_where_probes_and_prometheus_look():
     beside = {path for path in DOCUMENT["paths"] if not path.startswith("/v1/")}
     assert beside == {"/health", "/ready", "/metrics"}
 
 
-@pytest.mark.decision("D47")
 def test_it_would_be_noticed():
     kept = surface()
     assert "data.namespace.identifier" in kept["GET /v1/namespaces/{namespace_id}"]["answers"]

@@ -45,7 +45,6 @@ def worlds(served, api_db, ring):
     made.close()
 
 
-@pytest.mark.decision("H275")
 @pytest.mark.parametrize("route", ROUTES, ids=case_name)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_person_gets_what_the_role_allows(worlds, role, route):
@@ -64,7 +63,6 @@ def test_a_person_gets_what_the_role_allows(worlds, role, route):
         assert reason in {"missing_scope", "on_behalf"}
 
 
-@pytest.mark.decision("H275")
 @pytest.mark.parametrize("route", ROUTES, ids=case_name)
 def test_an_admin_of_another_organization_reaches_nothing(worlds, route):
     """With each id that is somebody else's, under the name that has all rights there."""

@@ -65,7 +65,6 @@ def test_there_are_integers():
     assert {(ChunkConfig, "chunkSize"), (Pagination, "pageSize"), (SearchRequest, "topK")} <= set(INTEGERS)
 
 
-@pytest.mark.decision("D87")
 @pytest.mark.parametrize(("kind", "name"), INTEGERS, ids=str)
 def test_a_whole_number_is_an_integer(kind, name):
     """Beside it everything that is required is missing, so that only the complaint about the number tells."""

@@ -1,4 +1,4 @@
-"""Who may see a document (D69): `access`, groups, X-On-Behalf-Of, and keys with a principal."""
+"""Who may see a document: `access`, groups, X-On-Behalf-Of, and keys with a principal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def put_group(org, space, name, users=(), groups=(), **headers):
     return answer.json()["data"]["group"]
 
 
-@pytest.mark.decision("D69")
 def test_a_text_is_for_whom_it_says(org, space):
     org.text(space, "open", externalId="open")
     org.text(space, "for Ada", externalId="adas", access={"users": ["Ada@Example.com"]})
@@ -61,7 +60,6 @@ def test_a_text_is_for_whom_it_says(org, space):
     assert names(org.client, space, "bob") == {"open"}
 
 
-@pytest.mark.decision("D69")
 def test_access_is_shown_to_the_application_alone(org, space):
     org.text(space, "open", externalId="open")
     org.text(space, "for Ada", externalId="adas", access={"users": ["ADA@x.org"], "groups": None})
@@ -71,7 +69,6 @@ def test_access_is_shown_to_the_application_alone(org, space):
     assert ["access" in document for document in listed(org.client, space, "ada@x.org")] == [False, False]
 
 
-@pytest.mark.decision("D69")
 def test_what_is_ingested_again_without_access_keeps_it(org, space):
     org.text(space, "one", externalId="it", access={"users": ["ada"]})
     org.text(space, "two", externalId="it")
@@ -80,7 +77,6 @@ def test_what_is_ingested_again_without_access_keeps_it(org, space):
     assert (names(org.client, space, "bob"), names(org.client, space, "ada")) == (set(), set())  # until it is ingested
 
 
-@pytest.mark.decision("D69")
 def test_a_patch_replaces_all_of_it_and_null_opens(org, space):
     org.text(space, "one", externalId="it", access={"users": ["ada"]}, metadata={"a": 1})
     changed = set_access(org, space, {"groups": ["staff"]}, "it")
@@ -94,7 +90,6 @@ def test_a_patch_replaces_all_of_it_and_null_opens(org, space):
     assert names(org.client, space, "ada") == {"it"}
 
 
-@pytest.mark.decision("D69")
 def test_a_file_carries_access_as_json(org, space):
     form = {"namespaceId": space, "access": json.dumps({"users": ["ada"]})}
     answer = org.client.post("/v1/ingest/file", data=form, files={"file": ("a.txt", b"A file.", "text/plain")})
@@ -106,7 +101,6 @@ def test_a_file_carries_access_as_json(org, space):
     assert_error(bad, 400, "INVALID_INGEST_CONFIG")
 
 
-@pytest.mark.decision("D69")
 def test_urls_carry_access(org):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     config = {"urls": ["https://example.org/a"], "access": {"users": ["ada"]}}
@@ -115,7 +109,6 @@ def test_urls_carry_access(org):
     assert (len(names(org.client, space, "ada")), names(org.client, space, "bob")) == (1, set())
 
 
-@pytest.mark.decision("D69")
 def test_groups_nest_and_cycles_are_harmless(org, space):
     org.text(space, "one", externalId="it", access={"groups": ["company"]})
     put_group(org, space, "team", users=["ada"], groups=["company"])
@@ -134,7 +127,6 @@ def test_groups_nest_and_cycles_are_harmless(org, space):
     assert_error(again, 404, "NOT_FOUND")
 
 
-@pytest.mark.decision("D70")
 def test_a_domain_is_a_group_that_others_may_hold(org, space):
     put_group(org, space, "staff", groups=["domain:example.com"])
     org.text(space, "for staff", externalId="staffs", access={"groups": ["staff"]})
@@ -143,7 +135,6 @@ def test_a_domain_is_a_group_that_others_may_hold(org, space):
     assert names(org.client, space, "ada@elsewhere.com") == names(org.client, space, "ada") == set()
 
 
-@pytest.mark.decision("D69")
 def test_groups_belong_to_a_scope(org, space):
     put_group(org, space, "staff", users=["ada"])
     org.text(space, "one", tenant="acme", externalId="it", access={"groups": ["staff"]})
@@ -154,7 +145,6 @@ def test_groups_belong_to_a_scope(org, space):
     assert org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["itemsReturned"] == 1
 
 
-@pytest.mark.decision("D69")
 def test_the_header_is_utf8_or_percent_encoded_once_and_not_empty(org, space):
     org.text(space, "one", externalId="it", access={"users": ["ÄDA@x.org"]})
     for sent in ("äda@x.org".encode(), b"%C3%84da@x.org", b"a%CC%88da@x.org"):
@@ -167,7 +157,6 @@ def test_the_header_is_utf8_or_percent_encoded_once_and_not_empty(org, space):
     assert_error(twice, 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize(
     "access",
     [
@@ -189,7 +178,6 @@ def test_what_is_no_access_is_refused(org, space, access):
     assert_error(org.client.patch("/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D69")
 def test_writes_match_what_the_user_may_see(org, space):
     org.text(space, "one", externalId="adas", access={"users": ["ada"]})
     org.text(space, "two", externalId="open")
@@ -203,7 +191,6 @@ def test_writes_match_what_the_user_may_see(org, space):
     assert_error(org.client.request("DELETE", "/v1/documents", json=filters, headers=bob), 404, "DOCUMENTS_NOT_FOUND")
 
 
-@pytest.mark.decision("D69")
 def test_a_key_may_need_a_user_or_be_one(org, space):
     org.text(space, "one", externalId="adas", access={"users": ["ada"]})
 
@@ -231,7 +218,6 @@ def test_a_key_may_need_a_user_or_be_one(org, space):
     assert not {"principal", "principalRequired"} & plain.keys()
 
 
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -249,7 +235,6 @@ def test_what_looks_beyond_one_user_is_refused_for_one(org, space, method, path)
     assert_error(answer, 403, "FORBIDDEN")
 
 
-@pytest.mark.decision("D69")
 def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anonymous, api_settings):
     upload(org, space, "it.pdf", b"A file.", "application/pdf")
     set_access(org, space, {"groups": ["staff"]}, "it.pdf")
@@ -267,7 +252,6 @@ def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anony
     assert anonymous.get(path(api_settings, whole["rawFileUrl"])).content == b"A file."
 
 
-@pytest.mark.decision("D69")
 def test_the_same_idempotency_key_of_two_users_are_two_requests(org, space):
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A text."}}}
 
@@ -278,7 +262,6 @@ def test_the_same_idempotency_key_of_two_users_are_two_requests(org, space):
     assert send("ada@x.org") == send("ADA@x.org") != send("bob")
 
 
-@pytest.mark.decision("D69")
 def test_the_audit_log_names_the_user(org, space):
     body = {"namespaceId": space, "filterConfig": {"documentIds": ["none"]}, "data": {"metadata": {"a": 1}}}
     org.client.patch("/v1/documents", json=body, headers={"X-On-Behalf-Of": "ada"})
@@ -286,7 +269,6 @@ def test_the_audit_log_names_the_user(org, space):
     assert [entry["principal"] for entry in entries if entry["route"] == "/v1/documents"] == ["ada"]
 
 
-@pytest.mark.decision("D69")
 def test_hybrid_search_why_and_batch_show_what_the_user_may_see(org, space, library):
     hidden = library.put(["canary one"], external_id="hidden")
     library.put(["canary two"], external_id="open")
@@ -310,7 +292,6 @@ def test_hybrid_search_why_and_batch_show_what_the_user_may_see(org, space, libr
     assert org.client.post("/v1/search/why", json=asked, headers={"X-On-Behalf-Of": "ada"}).status_code == 200
 
 
-@pytest.mark.decision("H601")
 def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents(org, space, library):
     """`ohne sie` holds stop words alone where there are German documents."""
     words = {"namespaceId": space, "query": "ohne sie", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
@@ -337,7 +318,6 @@ def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents
         assert "stop words alone" in why["reasons"][0]["detail"]
 
 
-@pytest.mark.decision("H601")
 def test_nor_that_there_are_hidden_documents(org, space, library):
     words = {"namespaceId": space, "query": "where it is", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
     bob = {"X-On-Behalf-Of": "bob"}
@@ -348,7 +328,6 @@ def test_nor_that_there_are_hidden_documents(org, space, library):
     assert "note" in org.client.post("/v1/search/hybrid", json=words, headers={"X-On-Behalf-Of": "ada"}).json()["data"]
 
 
-@pytest.mark.decision("D69")
 def test_ingestion_for_a_user_does_not_replace_what_is_hidden(org, space):
     org.text(space, "one", externalId="adas", access={"users": ["ada"]})
     config = {"text": "two", "externalId": "adas", "access": {"users": ["bob"]}}

@@ -1,4 +1,4 @@
-"""Access that is said with a new version (D69): who loses it loses it at once, who gains it waits for that version."""
+"""Access that is said with a new version: who loses it loses it at once, who gains it waits for that version."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def upload(org, space, name, data, access=None, **headers):
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.decision("H462")
 def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version_alone(org, space, work):
     send(org, space, OLD, users("ada", "bob"))
     work()
@@ -82,7 +81,6 @@ def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version
     assert (document["access"]["users"], "nextAccess" in document) == (["bob", "cyd"], False)
 
 
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize(
     "said",
     [
@@ -114,7 +112,6 @@ def test_between_the_two_it_is_for_those_whom_both_name(said, org, space, work):
     assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user) == {NEW}} == after
 
 
-@pytest.mark.decision("H528")
 @pytest.mark.parametrize(
     "said",
     [
@@ -132,7 +129,6 @@ def test_who_is_named_with_an_address_is_of_its_domain_at_once(said, org, space,
     assert {user for user in people if texts(org, space, user)} == {"ada@x.org"}
 
 
-@pytest.mark.decision("H462")
 def test_a_version_that_never_comes_gives_nobody_the_old_one(org, space, work):
     upload(org, space, "it.txt", OLD.encode(), users("ada", "bob"))
     work()
@@ -145,7 +141,6 @@ def test_a_version_that_never_comes_gives_nobody_the_old_one(org, space, work):
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {NEW}, {NEW}]
 
 
-@pytest.mark.decision("H462")
 def test_an_older_version_that_comes_later_brings_nobody_else(org, space, work):
     """It was accepted before the newest statement, and its words were not for whom that names."""
     send(org, space, OLD, users("ada"))
@@ -158,7 +153,6 @@ def test_an_older_version_that_comes_later_brings_nobody_else(org, space, work):
     assert texts(org, space, "ada") == texts(org, space, "bob") == {NEW}
 
 
-@pytest.mark.decision("H462")
 def test_of_several_statements_the_newest_holds(org, space, work):
     send(org, space, OLD, users("ada", "bob"))
     work()
@@ -169,7 +163,6 @@ def test_of_several_statements_the_newest_holds(org, space, work):
     assert [bool(texts(org, space, user)) for user in ("ada", "bob", "cyd", "dan")] == [True, False, False, True]
 
 
-@pytest.mark.decision("H462")
 def test_a_patch_counts_for_what_is_shown_and_for_what_comes(org, space, work):
     send(org, space, OLD, users("ada"))
     work()
@@ -180,7 +173,6 @@ def test_a_patch_counts_for_what_is_shown_and_for_what_comes(org, space, work):
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), set(), {NEW}]
 
 
-@pytest.mark.decision("H462")
 def test_the_same_text_for_more_people_is_theirs_without_a_new_version(org, space, work):
     send(org, space, OLD, users("ada"))
     work()
@@ -190,7 +182,6 @@ def test_the_same_text_for_more_people_is_theirs_without_a_new_version(org, spac
     assert texts(org, space, "ada") == texts(org, space, "bob") == {OLD}
 
 
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize("older", [False, True])
 def test_what_is_packed_into_a_file_waits_for_its_own_new_version(older, org, space, work, api_db):
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), users("ada", "bob"))
@@ -219,7 +210,6 @@ def test_what_is_packed_into_a_file_waits_for_its_own_new_version(older, org, sp
     assert NEW in texts(org, space, "cyd")
 
 
-@pytest.mark.decision("H527")
 def test_what_is_packed_into_a_file_and_has_an_access_of_its_own_keeps_it_till_its_new_version(org, space, work):
     inner = packed([("deep.txt", b"Deep is for Ada.")])
     first = [("one.txt", OLD.encode()), ("two.txt", b"Two stays."), ("inner.zip", inner)]
@@ -242,7 +232,6 @@ def test_what_is_packed_into_a_file_and_has_an_access_of_its_own_keeps_it_till_i
     assert {NEW, "Deep is for Ada."} <= texts(org, space, "cyd")
 
 
-@pytest.mark.decision("H527")
 @pytest.mark.parametrize("first", [None, users("ada", "bob"), {"public": True}])
 def test_nor_is_it_shown_to_whom_the_archive_was_for_before_and_goes_on_to_be(first, org, space, work):
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), first)
@@ -259,7 +248,6 @@ def test_nor_is_it_shown_to_whom_the_archive_was_for_before_and_goes_on_to_be(fi
     assert OLD not in texts(org, space, "bob")
 
 
-@pytest.mark.decision("H529")
 @pytest.mark.parametrize("how", ["resync", "retry"])
 def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org, space, work, api_db):
     """From what was kept of it: words that were for fewer people than the version that was to come."""
@@ -291,7 +279,6 @@ def listed_by_name(org, space):
     return {one["externalId"]: one for one in listed(org.client, space)}
 
 
-@pytest.mark.decision("H285")
 def test_access_that_a_user_says_with_a_new_version_does_not_reach_what_is_hidden_within(org, space, work):
     upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
     work()
@@ -304,7 +291,6 @@ def test_access_that_a_user_says_with_a_new_version_does_not_reach_what_is_hidde
     assert texts(org, space, "ada") == {OLD}
 
 
-@pytest.mark.decision("H463")
 def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, space, work):
     inner = packed([("deep.txt", b"Deep words.")])
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("inner.zip", inner)]), users("ada", "bob"))
@@ -331,7 +317,6 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
     assert [status(link) for link in before["a.zip"]] == [200, 200]
 
 
-@pytest.mark.decision("H562")
 def test_the_run_of_a_version_from_before_is_called_as_the_document_is_now(org, space, work):
     """What it was called was not for whom the new version is."""
     runs = {}
@@ -353,8 +338,6 @@ def test_the_run_of_a_version_from_before_is_called_as_the_document_is_now(org, 
     assert (called(q="bremen"), called("bob", q="bremen")) == (["Plan to close Bremen"], [])
 
 
-@pytest.mark.decision("H590")
-@pytest.mark.decision("H591")
 @pytest.mark.parametrize("older", [False, True])
 def test_a_member_that_a_user_left_alone_and_that_is_resynced_is_not_taken_for_what_the_archive_holds(
     older, org, space, work, api_db, monkeypatch
@@ -382,7 +365,6 @@ def test_a_member_that_a_user_left_alone_and_that_is_resynced_is_not_taken_for_w
     assert texts(org, space, "ada") == set()
 
 
-@pytest.mark.decision("H590")
 @pytest.mark.parametrize("again", [False, True])
 def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, space, work, api_db):
     """The archive failed after it was unpacked. Then its bytes from before come again, which do not hold the text."""
@@ -402,7 +384,6 @@ def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, s
     assert NEW not in texts(org, space, "bob")
 
 
-@pytest.mark.decision("H590")
 def test_a_member_that_was_left_alone_waits_for_what_was_said_of_itself(org, space, work):
     """Cyd gives Bob the archive, and what is hidden from both stays as it was: said of a version that never came."""
     data = packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())])
@@ -458,7 +439,6 @@ def runs_as(org, space, user=None, **more):
     return {one["id"]: one for one in answer.json()["data"]["ingestJobRuns"]}
 
 
-@pytest.mark.decision("H593")
 def test_a_run_is_over_for_a_user_once_nothing_that_the_user_may_see_is_open(org, space, work, api_db):
     upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
     work()
@@ -491,7 +471,6 @@ def test_a_run_is_over_for_a_user_once_nothing_that_the_user_may_see_is_open(org
     assert run_as(org, space, run, "ada")["status"] == run_as(org, space, run)["status"] == "COMPLETED"
 
 
-@pytest.mark.decision("H594")
 def test_errors_and_sizes_of_versions_from_before_are_not_told_to_who_could_not_see_them(org, space, work):
     def history(user=None):
         headers = {"X-On-Behalf-Of": user} if user else {}
@@ -524,7 +503,6 @@ def test_errors_and_sizes_of_versions_from_before_are_not_told_to_who_could_not_
     assert errors("bob") == [[True], [], [False], []]
 
 
-@pytest.mark.decision("H594")
 def test_of_a_document_that_never_was_for_anybody_alone_users_are_told_all(org, space, work):
     send(org, space, OLD)
     work()

@@ -1,4 +1,4 @@
-"""What is done on behalf of a user touches nothing that is hidden from that user (D69)."""
+"""What is done on behalf of a user touches nothing that is hidden from that user."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def first(answer):
     return answer.json()
 
 
-@pytest.mark.decision("H285")
 def test_two_first_ingestions_at_once_hide_from_each_other_what_is_hidden(org, space, library, api_db):
     """A document that another transaction makes, and hides, while the user's request waits for it."""
     config = {"text": "Bob's words.", "externalId": "it"}
@@ -75,7 +74,6 @@ def until(condition):
         time.sleep(0.02)
 
 
-@pytest.mark.decision("H285")
 def test_a_deletion_for_a_user_leaves_what_is_hidden_within(org, space, archive, api_db):
     body = {"namespaceId": space, "filterConfig": {"documentIds": [archive["a.zip"]]}}
     gone = first(org.client.request("DELETE", "/v1/documents", json=body, headers=BOB))
@@ -93,7 +91,6 @@ def test_a_deletion_for_a_user_leaves_what_is_hidden_within(org, space, archive,
     assert names(org.client, space) == {"hidden"}
 
 
-@pytest.mark.decision("H285")
 def test_access_that_a_user_gives_does_not_reach_what_is_hidden_within(org, space, archive):
     body = {
         "namespaceId": space,
@@ -107,7 +104,6 @@ def test_access_that_a_user_gives_does_not_reach_what_is_hidden_within(org, spac
     assert names(org.client, space, "eve") == set(archive)
 
 
-@pytest.mark.decision("D69")
 def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
     set_access(org, space, {"users": ["ada"]}, "a.zip")
     set_access(org, space, {"users": ["bob"]}, "open")
@@ -119,7 +115,6 @@ def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
     assert {one["externalId"]: one["archive"] for one in listed(org.client, space)}["open"] == {"id": archive["a.zip"]}
 
 
-@pytest.mark.decision("H600")
 def test_what_lies_in_a_hidden_archive_is_not_found_by_that_archive(org, space, archive):
     """Its `archive` is null for this user; a filter that knew better would tell that the archive is there."""
     set_access(org, space, {"users": ["ada"]}, "a.zip")
@@ -148,7 +143,6 @@ def test_what_lies_in_a_hidden_archive_is_not_found_by_that_archive(org, space, 
     assert matched(within, {"X-On-Behalf-Of": "ada"}) == (set(), {"hidden", "inner.zip"})
 
 
-@pytest.mark.decision("D69")
 def test_a_user_is_told_why_an_ingestion_of_its_own_found_nothing(org, api_db):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     config = {"url": "https://example.org/"}
@@ -174,7 +168,6 @@ def test_a_user_is_told_why_an_ingestion_of_its_own_found_nothing(org, api_db):
     assert told("ada") == ("SUCCEEDED", "SUCCEEDED", [])
 
 
-@pytest.mark.decision("H303")
 def test_what_was_hidden_is_no_part_of_a_users_run_after_it_is_deleted(org, api_db):
     """A listing for Bob found a file that the service shows to Ada alone; its document is deleted and swept since."""
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
@@ -192,7 +185,6 @@ def test_what_was_hidden_is_no_part_of_a_users_run_after_it_is_deleted(org, api_
     assert [one["error"] for one in whole["documents"]["failed"]] == ["The wages cannot be read."]
 
 
-@pytest.mark.decision("D69")
 def test_a_connection_counts_what_the_user_may_see(org, api_db):
     space = org.namespace(boxConfig={"clientId": "client", "clientSecret": "secret"})
     body = {"namespaceId": space, "name": "Box", "connector": "BOX"}
@@ -208,7 +200,6 @@ def test_a_connection_counts_what_the_user_may_see(org, api_db):
     assert (counted(), counted(**BOB), counted(**{"X-On-Behalf-Of": "ada"})) == (2, 1, 2)
 
 
-@pytest.mark.decision("H427")
 def test_how_long_a_run_took_is_not_told_whether_it_has_hidden_documents_or_not(org, space, api_db):
     runs = {}
     for name in ("hidden", "open"):
@@ -232,7 +223,6 @@ def test_how_long_a_run_took_is_not_told_whether_it_has_hidden_documents_or_not(
     assert told(**BOB) == [{}, {}]
 
 
-@pytest.mark.decision("H461")
 def test_a_run_whose_documents_are_hidden_tells_the_same_as_one_without_documents(org, space, api_db, monkeypatch):
     """Not that there was nothing to do; and no page in Prefect, which tells of all documents."""
     monkeypatch.setattr(routes, "prefect_url", lambda _, flow_run: flow_run)

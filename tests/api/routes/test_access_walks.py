@@ -536,14 +536,12 @@ def walk(organization, ring, api_db):
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize("number", range(FIRST, FIRST + WALKS))
 def test_no_user_is_told_what_was_never_for_them(number, walk):
     walk(number)
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize("number", range(FIRST, FIRST + WALKS))
 def test_nor_where_there_are_mails(number, walk):
     walk(number, has_mails=True)

@@ -251,14 +251,12 @@ def keys(places):
         client.close()
 
 
-@pytest.mark.decision("D69")
 def test_every_route_says_what_the_oracle_says(places, keys):
     look_at(places, keys, range(FIRST, FIRST + WORLDS))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_route_says_so_of_two_thousand_worlds(places, keys, part):
     each = ALL // PARTS

@@ -37,7 +37,6 @@ def test_runs_and_failures_are_counted(org):
     assert found["documentsFailedLastDay"] == 1
 
 
-@pytest.mark.decision("H32")
 def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
     space, other = org.namespace(), org.namespace()
     for _ in range(3):

@@ -26,7 +26,6 @@ def make(org, **said):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("D57")
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
 def test_administration_needs_its_scope_and_an_unbound_key(org, method, path, body):
     others = [scope for scope in SCOPES if scope != "admin"]
@@ -38,8 +37,6 @@ def test_administration_needs_its_scope_and_an_unbound_key(org, method, path, bo
             assert answer["error"]["details"]["reason"] == "bound_key"
 
 
-@pytest.mark.decision("D61")
-@pytest.mark.decision("D39")
 def test_a_key_is_made_shown_once_used_and_revoked(org):
     made = make(org, scopes=["namespaces:read", "namespaces:read"])
     assert made["key"]["scopes"] == ["namespaces:read"]
@@ -57,7 +54,6 @@ def test_a_key_is_made_shown_once_used_and_revoked(org):
     assert org.client.delete(f"/v1/keys/{made['key']['id']}").json()["data"]["key"] == first
 
 
-@pytest.mark.decision("D61")
 def test_a_key_may_be_bound_and_is_no_administrator_unless_it_says_so(org):
     space = org.namespace()
     made = make(org, namespaceId=space, tenantId="alice")["key"]
@@ -92,7 +88,6 @@ def test_another_organizations_key_is_as_if_it_never_was(org, organization):
     assert answers[0].content == answers[1].content
 
 
-@pytest.mark.decision("D19")
 def test_a_key_asked_for_twice_under_one_idempotency_key_is_one(org):
     headers = {"Idempotency-Key": "make-a-key"}
     sent = [org.client.post("/v1/keys", json={"name": "x"}, headers=headers) for _ in range(2)]
@@ -100,8 +95,6 @@ def test_a_key_asked_for_twice_under_one_idempotency_key_is_one(org):
     assert len(org.client.get("/v1/keys").json()["data"]["keys"]) == 2
 
 
-@pytest.mark.decision("D61")
-@pytest.mark.decision("D40")
 def test_tenants_are_made_known_and_forgotten(org):
     space = org.namespace()
     path, alice = f"/v1/ingest-job-runs?namespaceId={space}", {"X-Tenant-ID": "alice"}
@@ -120,7 +113,6 @@ def test_bad_tenants_are_refused(org, name):
     assert_error(org.client.post("/v1/tenants", json={"id": name}), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D61")
 def test_usage_counts_the_organization_alone(organization):
     org, other = organization(namespace_limit=7, requests_per_minute=500), organization()
     other.text(other.namespace())

@@ -47,7 +47,6 @@ def listed(org, space, **filters):
     return {one["name"]: one["awaitingRemoval"] for one in answer.json()["data"]["documents"]}
 
 
-@pytest.mark.decision("D56")
 def test_a_document_says_that_its_removal_awaits_a_person(org, space, documents):
     assert listed(org, space) == {"stays": False, "held": True, "on": False}
     assert listed(org, space, awaitingRemoval=True) == {"held": True}
@@ -55,8 +54,6 @@ def test_a_document_says_that_its_removal_awaits_a_person(org, space, documents)
     assert set(listed(org, space, awaitingRemoval=None)) == {"stays", "held", "on"}
 
 
-@pytest.mark.decision("D56")
-@pytest.mark.decision("H57")
 def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, connection):
     body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": True}, "confirmDeletions": True}
     answer = org.client.post("/v1/documents/resync", json=body)
@@ -68,7 +65,6 @@ def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, conn
     assert_error(again, 404, "DOCUMENTS_NOT_FOUND")
 
 
-@pytest.mark.decision("D32")
 def test_a_change_of_all_that_nothing_awaits_is_refused_as_a_slip(org, space, documents):
     body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": False}}
     assert_error(org.client.request("DELETE", "/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")

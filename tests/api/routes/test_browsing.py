@@ -1,4 +1,4 @@
-"""A connection's account as people choose from it, over HTTP: one folder at a time, with what is chosen (D71)."""
+"""A connection's account as people choose from it, over HTTP: one folder at a time, with what is chosen."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ def items(answer):
     return {one["name"]: one for one in answer.json()["data"]["items"]}
 
 
-@pytest.mark.decision("D71")
 def test_one_folder_is_listed_with_what_is_in_it(org, space, connection, account, files):
     top = items(browse(org, space, connection))
     assert set(top) == {"plans", "top.txt"}
@@ -93,7 +92,6 @@ def test_one_folder_is_listed_with_what_is_in_it(org, space, connection, account
     assert not [request for request in account.requests if "content" in request]
 
 
-@pytest.mark.decision("D71")
 def test_what_the_newest_request_takes_is_selected(org, space, connection, files, account):
     def ask(**config):
         ingestion = {"source": "BOX", "config": {"connectionId": connection, **config}}
@@ -116,7 +114,6 @@ def test_what_the_newest_request_takes_is_selected(org, space, connection, files
     assert selected(account.folder("plans/2026")) == {"budget.pdf"}
 
 
-@pytest.mark.decision("H611")
 def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection, files):
     def told(**headers):
         answer = org.client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
@@ -148,7 +145,6 @@ def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection
     assert told().keys() == {"connection", "documents"}
 
 
-@pytest.mark.decision("D71")
 def test_pages_go_on_with_their_own_cursor_alone(org, space, connection, account):
     account.page = 1
     try:
@@ -165,7 +161,6 @@ def test_pages_go_on_with_their_own_cursor_alone(org, space, connection, account
         account.page = 100
 
 
-@pytest.mark.decision("D71")
 def test_what_cannot_be_browsed_is_told(org, organization, space, connection, account, files):
     error = assert_error(browse(org, space, connection, parentId=files["top.txt"]), 404, "NOT_FOUND")["error"]
     assert error["details"]["field"] == "parentId"

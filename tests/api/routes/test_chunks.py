@@ -37,7 +37,6 @@ def search(org, space, **more):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("D61")
 def test_chunks_come_in_their_order_page_by_page(org, space, library):
     document = library.put(WORDS)
     first = ask(org, space, document, pageSize=2).json()["data"]
@@ -49,7 +48,6 @@ def test_chunks_come_in_their_order_page_by_page(org, space, library):
     assert (rest["hasNextPage"], rest["nextCursor"]) == (False, None)
 
 
-@pytest.mark.decision("D61")
 def test_a_listing_may_begin_with_any_chunk(org, space, library):
     document = library.put(WORDS)
     found = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
@@ -60,7 +58,6 @@ def test_a_listing_may_begin_with_any_chunk(org, space, library):
     assert_error(ask(org, space, document, firstIndex=-1), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D61")
 def test_only_the_visible_chunks_are_listed(org, space, library):
     document = library.put(WORDS)
     library.put(["newer"], generation=2, document_id=document, visible=False)
@@ -92,7 +89,6 @@ def test_a_cursor_belongs_to_its_document(org, space, library):
     assert_error(ask(org, space, one, pageSize=101), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D61")
 def test_search_explains_itself_when_asked(org, space, library):
     library.put(WORDS)
     plain = search(org, space)

@@ -10,7 +10,6 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-pytestmark = pytest.mark.decision("D77")
 STATIC = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}}
 DIFY = "/v1/compat/dify/retrieval"
 

@@ -74,7 +74,6 @@ def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **more):
     return data["connection"]["id"], data["authorizationUrl"]
 
 
-@pytest.mark.decision("D70")
 def test_dropbox_is_asked_for_sharing_where_it_is_wanted(org, space):
     def asked(url):
         return "sharing.read" in parse_qs(urlsplit(url).query)["scope"][0].split()
@@ -116,7 +115,6 @@ def revoke(org, space, connection):
     return org.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": space})
 
 
-@pytest.mark.decision("D70")
 def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org, space):
     plain, _ = create(org, space)
     assert "permissions" not in read(org, plain)
@@ -129,7 +127,6 @@ def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org,
         assert_error(change(org, space, made, permissions=bad), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D70")
 def test_a_document_says_why_it_is_nobodys(org, space):
     one = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
 
@@ -151,9 +148,6 @@ def test_a_document_says_why_it_is_nobodys(org, space):
     assert "accessReason" not in shown(**{"X-On-Behalf-Of": "ada@example.com"})[0]
 
 
-@pytest.mark.decision("D44")
-@pytest.mark.decision("D49")
-@pytest.mark.decision("D09")
 @pytest.mark.parametrize("connector", NAMES)
 def test_from_pending_to_active(org, space, vendor, connector):
     made, url = create(org, space, connector)
@@ -175,14 +169,12 @@ def test_from_pending_to_active(org, space, vendor, connector):
     assert active["organization"] == {"id": org.id}
 
 
-@pytest.mark.decision("D44")
 @pytest.mark.parametrize("spelling", ["google-drive", "GOOGLE_DRIVE", "Google-Drive"])
 def test_the_callback_takes_either_spelling(org, space, vendor, spelling):
     code, state = vendor.visit(create(org, space)[1])
     assert "Connected" in call_back(org, spelling, code=code, state=state).text
 
 
-@pytest.mark.decision("D44")
 def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
     for connector in NAMES:
         sent = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
@@ -191,7 +183,6 @@ def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
         assert len(sent["state"]) >= 43
 
 
-@pytest.mark.decision("D51")
 def test_notions_own_page_is_the_base(org):
     space = org.namespace(notionConfig={**APP, "authorizationUrl": "https://my.notion.example/go?a=1&state=x"})
     parts = urlsplit(create(org, space, "NOTION")[1])
@@ -202,7 +193,6 @@ def test_notions_own_page_is_the_base(org):
     assert ("state", "x") not in sent
 
 
-@pytest.mark.decision("D45")
 def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
     made, url = create(org, space, clientRedirectUrl=HOME)
     code, state = vendor.visit(url)
@@ -216,7 +206,6 @@ def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
     assert answer.headers["location"] == f"http://localhost:3000/x?connectionId={made}&status=FAILED"
 
 
-@pytest.mark.decision("D45")
 def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
     code, state = vendor.visit(create(org, space)[1])
     pages = [call_back(org, code=code, state=state), call_back(org, code="<script>", state="<script>alert(1)")]
@@ -228,7 +217,6 @@ def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
         assert page.headers["cache-control"] == "no-store"
 
 
-@pytest.mark.decision("D45")
 @pytest.mark.parametrize(
     "url",
     [
@@ -270,8 +258,6 @@ def test_no_open_redirect(org, space, url):
     assert_error(change(org, space, made, clientRedirectUrl=url), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D44")
-@pytest.mark.decision("H15")
 def test_a_state_that_is_no_authority(org, space, vendor):
     """Missing, unknown, of another connector, late, reused: one answer, and nothing changes."""
     made, url = create(org, space)
@@ -301,7 +287,6 @@ def test_a_state_that_is_no_authority(org, space, vendor):
     assert not vendor.codes.get(code)
 
 
-@pytest.mark.decision("D44")
 def test_a_late_state(org, space, vendor):
     made, url = create(org, space)
     code, state = vendor.visit(url)
@@ -313,7 +298,6 @@ def test_a_late_state(org, space, vendor):
     assert read(org, made)["status"] == "PENDING"
 
 
-@pytest.mark.decision("D44")
 def test_of_parallel_callbacks_one_counts(org, space, vendor):
     made, url = create(org, space)
     code, state = vendor.visit(url)
@@ -323,7 +307,6 @@ def test_of_parallel_callbacks_one_counts(org, space, vendor):
     assert read(org, made)["status"] == "ACTIVE"
 
 
-@pytest.mark.decision("D44")
 def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, vendor):
     made, url = create(org, space)
     _, state = vendor.visit(url)
@@ -333,8 +316,6 @@ def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, ve
     assert "canary" not in str(org.db.rows("select * from connections where id = %(id)s", {"id": sealed}))
 
 
-@pytest.mark.decision("D44")
-@pytest.mark.decision("H14")
 def test_refusals_say_why_in_our_words(org, space, vendor):
     refusals = (
         ({"error": "access_denied", "error_description": "canary vendor text"}, None, "declined"),
@@ -360,7 +341,6 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
         assert failed["config"]["credentials"] is None
 
 
-@pytest.mark.decision("H67")
 def test_an_unticked_box_at_the_callback(org, space, vendor):
     """FAILED with what is missing; an ACTIVE connection keeps the access that it had."""
     made, url = create(org, space)
@@ -385,8 +365,6 @@ def test_an_unticked_box_at_the_callback(org, space, vendor):
     assert kept["config"] == active["config"]
 
 
-@pytest.mark.decision("D44")
-@pytest.mark.decision("D52")
 def test_authorizing_anew(org, space, vendor):
     made, url = create(org, space)
     call_back(org, error="access_denied", state=vendor.visit(url)[1])
@@ -419,7 +397,6 @@ def test_a_connection_may_be_ingested_by_itself(org, space):
         assert_error(change(org, space, made, syncIntervalMinutes=wrong), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D52")
 def test_another_account_starts_a_new_cursor(org, space, vendor):
     def cursor():
         return org.db.row("select cursor from connections where id = %(id)s", {"id": made})["cursor"]
@@ -434,7 +411,6 @@ def test_another_account_starts_a_new_cursor(org, space, vendor):
         assert cursor() == expected
 
 
-@pytest.mark.decision("D52")
 def test_what_is_refused(org, space):
     bare = org.namespace()
     body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
@@ -445,8 +421,6 @@ def test_what_is_refused(org, space):
     assert_error(change(org, space, made, name="x"), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D48")
 @pytest.mark.parametrize(
     ("wrong", "status", "code"),
     [
@@ -470,8 +444,6 @@ def test_bad_requests(org, space, wrong, status, code):
         assert_error(org.client.post("/v1/connections", json=absent), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D44")
-@pytest.mark.decision("D49")
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
     tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
     for connector in NAMES:
@@ -488,7 +460,6 @@ def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
         assert len(vendor.revoked) == (connector in tellers)
 
 
-@pytest.mark.decision("D83")
 @pytest.mark.parametrize(
     ("asked", "fate"), [({}, "kept"), ({"documents": "KEEP"}, "kept"), ({"documents": "DELETE"}, "deleted")]
 )
@@ -521,7 +492,6 @@ def test_revoking_says_what_becomes_of_the_documents(org, space, vendor, asked, 
     ) == len(seen)
 
 
-@pytest.mark.decision("D44")
 def test_revoking_does_not_depend_on_the_vendor(org, space, vendor):
     dropbox = b'{"error_summary": "invalid_access_token/...", "error": {".tag": "invalid_access_token"}}'
     for trouble in ((500, b"", {}), (400, b'{"error": "invalid_token"}', {}), (401, dropbox, {})):
@@ -531,7 +501,6 @@ def test_revoking_does_not_depend_on_the_vendor(org, space, vendor):
         vendor.trouble = None
 
 
-@pytest.mark.decision("D44")
 def test_a_revoked_connection_cannot_be_authorized(org, space, vendor):
     made, url = create(org, space)
     code, state = vendor.visit(url)
@@ -540,7 +509,6 @@ def test_a_revoked_connection_cannot_be_authorized(org, space, vendor):
     assert read(org, made)["status"] == "REVOKED"
 
 
-@pytest.mark.decision("D44")
 def test_a_revocation_during_the_exchange_wins(org, space, vendor):
     made, url = create(org, space)
     code, state = vendor.visit(url)
@@ -556,9 +524,6 @@ def test_a_revocation_during_the_exchange_wins(org, space, vendor):
     assert len(vendor.revoked) == 1
 
 
-@pytest.mark.decision("D34")
-@pytest.mark.decision("D50")
-@pytest.mark.decision("D07")
 def test_listing_and_reading(org, space):
     made = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
     other = org.namespace(**APPS)
@@ -594,8 +559,6 @@ def test_a_patch_changes_what_it_names(org, space):
         assert_error(change(org, space, made, **wrong), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D08")
-@pytest.mark.decision("D40")
 def test_foreign_and_missing_look_the_same(org, organization, space):
     hers, _ = create(org, space, tenant="alice")
     create(org, space, tenant="bob")
@@ -621,7 +584,6 @@ def test_foreign_and_missing_look_the_same(org, organization, space):
     assert read(org, hers, headers=alice)["status"] == "PENDING"
 
 
-@pytest.mark.decision("D19")
 def test_parallel_twins_make_one_connection(org, space):
     body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
 
@@ -639,7 +601,6 @@ def test_parallel_twins_make_one_connection(org, space):
     )
 
 
-@pytest.mark.decision("D39")
 def test_scopes_of_keys(org, space):
     made, _ = create(org, space)
     body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
@@ -651,7 +612,6 @@ def test_scopes_of_keys(org, space):
         assert_error(writer.get(f"/v1/connections/{made}"), 403, "FORBIDDEN")
 
 
-@pytest.mark.decision("D41")
 def test_the_callback_is_counted_by_address(org):
     answer = call_back(org, state="x")
     assert {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"} <= set(answer.headers)
@@ -664,7 +624,6 @@ def test_a_deleted_namespace_takes_its_states_along(org, space, vendor):
     assert call_back(org, code=code, state=state).status_code == 400
 
 
-@pytest.mark.decision("D45")
 def test_a_list_of_hosts(api_settings, api_database, ring, org, space):
     listed = api_settings.model_copy(update={"redirect_hosts": ["app.example.com"]})
     with serve(listed, api_database, ring) as address, client_of(address, org.api_key) as client:
@@ -680,7 +639,6 @@ def test_a_list_of_hosts(api_settings, api_database, ring, org, space):
             assert client.post("/v1/connections", json=body).status_code == status, url
 
 
-@pytest.mark.decision("D60")
 def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_database, ring, org, space):
     public = api_settings.model_copy(update={"public_url": "https://retrieval.example.com/base/"})
     body = {"namespaceId": space, "name": "Drive", "connector": "GOOGLE_DRIVE"}
@@ -690,7 +648,6 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
     assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
 
 
-@pytest.mark.decision("D44")
 def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, monkeypatch):
     """The machine speaks to the port alone: a connector in memory goes through the same states."""
     memory = memory_authorizer.MemoryAuthorizer()
@@ -713,7 +670,6 @@ def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, m
     assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
 
 
-@pytest.mark.decision("D45")
 def test_an_empty_redirect_address_is_absent(org, space):
     made, _ = create(org, space, clientRedirectUrl="")
     path, body = f"/v1/connections/{made}", {"namespaceId": space}
@@ -724,7 +680,6 @@ def test_an_empty_redirect_address_is_absent(org, space):
         assert answer.json()["data"]["connection"]["clientRedirectUrl"] == shown
 
 
-@pytest.mark.decision("D60")
 def test_microsoft_is_not_told_an_address_that_it_refuses(org, space):
     """Its portal registers http://localhost and no http://127.0.0.1; the others take either."""
     for connector, host in (("ONEDRIVE", "localhost"), ("GOOGLE_DRIVE", "127.0.0.1"), ("BOX", "127.0.0.1")):

@@ -55,7 +55,6 @@ def post(org, space, path, connection_id, *, source=None, tenant=None, key=None,
     )
 
 
-@pytest.mark.decision("D71")
 def test_picking_is_kept_with_the_request(org, space):
     made = connection(org, space, "BOX")
     for said, kept in ((True, {"pick": True}), (False, {}), (None, {})):
@@ -67,7 +66,6 @@ def test_picking_is_kept_with_the_request(org, space):
     assert_error(post(org, space, "box", made, config={"pick": "yes"}), 400, "INVALID_INGEST_CONFIG")
 
 
-@pytest.mark.decision("D84")
 def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
     made = connection(org, space, "SHAREPOINT")
     include = [{"path": "sites/marketing"}, {"id": "b!drive"}]
@@ -83,7 +81,6 @@ def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
     assert error["details"]["field"] == "ingestConfig.config.include[1]"
 
 
-@pytest.mark.decision("D71")
 @pytest.mark.parametrize("path", SOURCES)
 def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told(org, space, path):
     made = connection(org, space, SOURCES[path])
@@ -101,8 +98,6 @@ def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told
     assert "**" in error["message"]
 
 
-@pytest.mark.decision("D15")
-@pytest.mark.decision("D25")
 @pytest.mark.parametrize("path", SOURCES)
 def test_it_is_queued(org, space, path):
     made = connection(org, space, SOURCES[path])
@@ -124,7 +119,6 @@ def test_it_is_queued(org, space, path):
     assert run.json()["data"]["status"] == "QUEUED"
 
 
-@pytest.mark.decision("D25")
 @pytest.mark.parametrize("path", SOURCES)
 def test_only_an_active_connection_of_that_connector_will_do(org, space, path):
     for status in ("PENDING", "FAILED", "REVOKED"):
@@ -136,9 +130,6 @@ def test_only_an_active_connection_of_that_connector_will_do(org, space, path):
     assert_error(post(org, space, path, "conn_none"), 404, "CONNECTION_NOT_FOUND")
 
 
-@pytest.mark.decision("D08")
-@pytest.mark.decision("D25")
-@pytest.mark.decision("D40")
 def test_a_connection_of_somebody_else_is_none(org, organization, space):
     hers = connection(org, space, "BOX", tenant="alice")
     assert post(org, space, "box", hers, tenant="alice").status_code == 200
@@ -157,8 +148,6 @@ def test_a_connection_of_somebody_else_is_none(org, organization, space):
     assert_error(post(stranger, space, "box", hers), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("D15")
-@pytest.mark.decision("D06")
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -183,13 +172,11 @@ def test_bad_requests(org, space, changes, code):
     assert_error(post(org, **asked), 400, code)
 
 
-@pytest.mark.decision("D48")
 @pytest.mark.parametrize("missing", ["", "ns_none"])
 def test_the_namespace_must_be_there(org, missing):
     assert_error(post(org, missing, "box", "conn_none"), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("D19")
 def test_parallel_twins_make_one_job(org, space):
     made = connection(org, space, "BOX")
     with ThreadPoolExecutor(8) as pool:

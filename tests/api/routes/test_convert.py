@@ -16,8 +16,6 @@ from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.api.support import assert_error
 
-pytestmark = pytest.mark.decision("D77")
-
 
 def pdf(line):
     file = io.BytesIO()

@@ -19,7 +19,6 @@ from tests.library import Library
 
 WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 LONG = {"any": [{"field": "metadata.text", "op": "contains", "value": f"{n} seals"} for n in range(7)]}
-pytestmark = pytest.mark.decision("H542")
 
 
 @pytest.fixture(scope="module")

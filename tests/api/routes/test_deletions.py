@@ -29,7 +29,6 @@ def deleted(org, api_db):
     return answer, read
 
 
-@pytest.mark.decision("D79")
 def test_a_deletion_is_answered_with_the_id_of_its_receipt(deleted):
     answer, read = deleted
     assert answer["data"] is None
@@ -50,7 +49,6 @@ def test_a_deletion_is_answered_with_the_id_of_its_receipt(deleted):
     assert moment["isoString"].endswith("Z")
 
 
-@pytest.mark.decision("D79")
 def test_a_namespace_is_deleted_with_a_receipt_for_all_its_tenants(org, api_db):
     space = org.namespace()
     for tenant in ("alice", "bob"):
@@ -66,7 +64,6 @@ def test_a_namespace_is_deleted_with_a_receipt_for_all_its_tenants(org, api_db):
     bound.close()
 
 
-@pytest.mark.decision("D79")
 def test_only_an_unchanged_receipt_of_ones_own_is_genuine(deleted, org, organization):
     receipt = deleted[1]().json()["data"]["deletion"]
 
@@ -107,7 +104,6 @@ def gone(org, api_db):
     return space, delete, read
 
 
-@pytest.mark.decision("H300")
 def test_a_receipt_of_what_is_hidden_from_a_user_is_as_if_it_were_not_there(gone):
     _, delete, read = gone
 
@@ -128,7 +124,6 @@ def test_a_receipt_of_what_is_hidden_from_a_user_is_as_if_it_were_not_there(gone
     assert read(adas).status_code == 200
 
 
-@pytest.mark.decision("H300")
 def test_who_had_documents_deleted_reads_the_receipt_and_groups_count_as_they_are(gone, org):
     space, delete, read = gone
     put_group(org, space, "staff", ["ada"])
@@ -139,14 +134,12 @@ def test_who_had_documents_deleted_reads_the_receipt_and_groups_count_as_they_ar
     assert (read(receipt, "ada").status_code, read(receipt, "bob").status_code) == (200, 404)
 
 
-@pytest.mark.decision("H300")
 def test_a_namespace_had_more_than_one_user_may_see(gone, org):
     space, _, read = gone
     whole = org.client.delete(f"/v1/namespaces/{space}").json()["deletionId"]
     assert (read(whole, "ada").status_code, read(whole).status_code) == (404, 200)
 
 
-@pytest.mark.decision("H300")
 def test_a_receipt_keeps_no_names(gone, api_db):
     _, delete, _ = gone
     deletion = delete({"users": ["ada@example.com"], "denied": {"groups": ["interns"]}})

@@ -67,7 +67,6 @@ def ask(org, space, document, page, **query):
     return org.client.get(f"/v1/documents/{document}/pages/{page}", params={"namespaceId": space, **query})
 
 
-@pytest.mark.decision("H72")
 def test_a_page_is_drawn_with_the_chunk_of_that_place_shaded(org, space):
     document = put(org, space, pdf())
     for page in (1, 2):

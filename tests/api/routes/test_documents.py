@@ -29,9 +29,6 @@ def space(org):
     return made
 
 
-@pytest.mark.decision("D01")
-@pytest.mark.decision("D36")
-@pytest.mark.decision("D55")
 def test_a_document_with_all_that_is_known_of_it(org, space):
     data = listed(org, space)
     assert (data["itemsReturned"], data["hasNextPage"], data["nextCursor"]) == (3, False, None)
@@ -53,7 +50,6 @@ def test_a_document_with_all_that_is_known_of_it(org, space):
     }
 
 
-@pytest.mark.decision("D36")
 def test_what_a_content_says_of_itself_stands_in_its_properties(org, space):
     said = {
         "title": "Tides", "author": "M. Petrel", "language": "en", "pageCount": 3, "path": "North/Tides.pdf",
@@ -79,7 +75,6 @@ def documents_of(org, space, properties):
     return listed(org, space)["documents"]
 
 
-@pytest.mark.decision("D31")
 @pytest.mark.parametrize(
     ("filters", "names"),
     [
@@ -103,7 +98,6 @@ def test_filters(org, space, filters, names):
     assert {one["name"] for one in listed(org, space, filters)["documents"]} == names
 
 
-@pytest.mark.decision("D06")
 @pytest.mark.parametrize(
     "filters",
     [
@@ -125,7 +119,6 @@ def test_bad_filters(org, space, filters):
     assert listed(org, space)["itemsReturned"] == 3
 
 
-@pytest.mark.decision("D34")
 def test_pages_follow_one_another(org, space):
     names, cursor = [], None
     for _ in range(3):
@@ -139,8 +132,6 @@ def test_pages_follow_one_another(org, space):
     assert listed(org, space, pagination={"cursor": ""})["itemsReturned"] == 3
 
 
-@pytest.mark.decision("D35")
-@pytest.mark.decision("D55")
 def test_statistics_are_there_when_asked_for(org, space):
     assert "statsBySource" not in listed(org, space)
     data = listed(org, space, includeConfig={"documents": False, "statsBySource": True, "statsByStatus": True})
@@ -149,7 +140,6 @@ def test_statistics_are_there_when_asked_for(org, space):
     assert data["statsByStatus"] == [{"status": "QUEUED", "totalCount": 3}]
 
 
-@pytest.mark.decision("D37")
 def test_a_patch_keeps_keys_that_are_not_named(org, space):
     answer = ask(
         org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"metadata": {"color": "pink", "new": True}}
@@ -168,7 +158,6 @@ def test_a_patch_keeps_keys_that_are_not_named(org, space):
     assert_error(ask(org, "PATCH", space, {"documentTypes": ["TEXT"]}, data=too_large), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D32")
 @pytest.mark.parametrize("filters", [{}, {"documentIds": []}, {"metadata": {}}, {"documentTypes": None}])
 def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
     assert_error(ask(org, "DELETE", space, filters), 400, "INVALID_FILTER_CONFIG")
@@ -177,8 +166,6 @@ def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
     assert listed(org, space)["itemsReturned"] == 3
 
 
-@pytest.mark.decision("D33")
-@pytest.mark.decision("D37")
 def test_deleting(org, space):
     nothing = {"documentIds": ["doc_none"]}
     assert listed(org, space, nothing)["documents"] == []
@@ -191,7 +178,6 @@ def test_deleting(org, space):
     assert [one["name"] for one in listed(org, space)["documents"]] == ["n2"]
 
 
-@pytest.mark.decision("D40")
 def test_documents_belong_to_their_tenant(org, space):
     org.text(space, "Alice's.", tenant="alice", name="a")
     body = {"namespaceId": space, "filterConfig": {}}
@@ -200,7 +186,6 @@ def test_documents_belong_to_their_tenant(org, space):
     assert "a" not in [one["name"] for one in listed(org, space)["documents"]]
 
 
-@pytest.mark.decision("D48")
 def test_the_namespace_must_be_there(org, space):
     for method, more in (("POST", {}), ("PATCH", {"data": {"metadata": {}}}), ("DELETE", {})):
         for missing in ("", "ns_none"):
@@ -209,7 +194,6 @@ def test_the_namespace_must_be_there(org, space):
         assert_error(ask(org, method, None, {"documentIds": ["x"]}, **more), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.decision("D64")
 def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
     def names(where, **more):
         return sorted(one["name"] for one in listed(org, space, {"where": where, **more})["documents"])
@@ -229,7 +213,6 @@ def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
     assert_error(ask(org, "DELETE", space, {"where": late}), 404, "DOCUMENTS_NOT_FOUND")
 
 
-@pytest.mark.decision("D65")
 def test_facets_count_all_that_match(org, space):
     for number in range(3):
         org.text(space, f"More {number}.", name=f"m{number}", metadata={"color": ["red", "red", 5], "deep": {"a": 1}})
@@ -259,7 +242,6 @@ def test_facets_count_all_that_match(org, space):
     assert "facets" not in listed(org, space)
 
 
-@pytest.mark.decision("D65")
 def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
     for number in range(3):
         many = [*range(30 * number, 30 * number + 60), True] if number else list(range(60))
@@ -270,7 +252,6 @@ def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
     assert {"value": True, "count": 2} in counts
 
 
-@pytest.mark.decision("H543")
 @pytest.mark.parametrize("key", ["$ref", "$", "$or", "$metadata"])
 def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key):
     org.text(space, "Dollar.", name="dollar", metadata={key: ["a", "b"]})
@@ -283,7 +264,6 @@ def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key
     assert f"metadata.{key}" in refused.json()["error"]["message"]
 
 
-@pytest.mark.decision("H544")
 def test_large_numbers_are_shown_as_they_are_written(org, space):
     """PostgreSQL keeps numbers by their digits: 1e308 came back as 309 of them."""
     numbers = [1e308, -1.5e300, 1e22, 5e-324, 2**63 - 1, -(2**63), 0.1, 3]
@@ -320,7 +300,6 @@ def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space,
         assert field.endswith((".n", ".value")), field
 
 
-@pytest.mark.decision("D65")
 @pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.\0"]])
 def test_wrong_facets_are_refused(org, space, facets):
     assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")

@@ -6,7 +6,6 @@ import pytest
 
 from tests.api.support import assert_error
 
-pytestmark = pytest.mark.decision("D78")
 URL = "https://docs.example.com/start"
 BODIES = {
     "text": {"source": "TEXT", "config": {"text": "A text.", "name": "notes"}},

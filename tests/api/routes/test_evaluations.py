@@ -32,7 +32,6 @@ def listed_by(org, scope, evaluation):
     return asyncio.run(read())
 
 
-@pytest.mark.decision("D74")
 def test_runs_are_listed_without_reading_their_questions(org):
     space = org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": "never ingested"}]}
@@ -67,7 +66,6 @@ def asked(org, space, questions, name="set"):
     return org.client.post("/v1/evaluations", json={"namespaceId": space, "name": name, "questions": questions})
 
 
-@pytest.mark.decision("D74")
 def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
     space, other = org.namespace(), org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": "x"}]}
@@ -87,7 +85,6 @@ def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
     assert start(ids[0], space).status_code == 200
 
 
-@pytest.mark.decision("D74")
 def test_judged_documents_are_bounded(org, monkeypatch):
     monkeypatch.setattr("retrieval.evaluations.evaluations.MOST_JUDGED", 5)
     space = org.namespace()
@@ -106,7 +103,6 @@ def questions_of(org, space, evaluation, **asked):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("H270")
 def test_questions_are_read_in_parts_and_by_their_query(org):
     space = org.namespace()
     narrow = {"metadata": {"topic": "birds"}}
@@ -124,7 +120,6 @@ def test_questions_are_read_in_parts_and_by_their_query(org):
     assert questions_of(org, space, made, query="owl")["questions"] == []
 
 
-@pytest.mark.decision("H270")
 def test_documents_are_judged_one_by_one(org):
     space = org.namespace()
     document = org.text(space, "Owls hunt mice.", name="owls")["data"]["documents"][0]
@@ -155,7 +150,6 @@ def test_documents_are_judged_one_by_one(org):
     assert len(questions_of(org, space, made)["questions"]) == 1
 
 
-@pytest.mark.decision("H270")
 def test_judgements_at_once_are_all_kept(org):
     space = org.namespace()
     made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"]["evaluation"]["id"]
@@ -170,7 +164,6 @@ def test_judgements_at_once_are_all_kept(org):
     assert {one["externalId"] for one in question["relevant"]} == {str(number) for number in range(17)}
 
 
-@pytest.mark.decision("H272")
 def test_a_run_tells_its_progress_and_what_changed_most(org):
     space = org.namespace()
     made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"]["evaluation"]["id"]
@@ -200,7 +193,6 @@ def test_a_run_tells_its_progress_and_what_changed_most(org):
     assert "compared" not in told()["settings"][1]
 
 
-@pytest.mark.decision("H488")
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [

@@ -42,8 +42,6 @@ def path(settings, link):
     return link.removeprefix(settings.base_url)
 
 
-@pytest.mark.decision("D35")
-@pytest.mark.decision("D60")
 def test_a_link_opens_with_or_without_a_key(org, space, anonymous, api_settings):
     content = bytes(range(256)) * 3000
     upload(org, space, "owls.pdf", content, "application/pdf")
@@ -58,8 +56,6 @@ def test_a_link_opens_with_or_without_a_key(org, space, anonymous, api_settings)
         assert answer.headers["x-ratelimit-limit"]
 
 
-@pytest.mark.decision("D35")
-@pytest.mark.decision("D55")
 def test_links_stand_on_documents_when_asked_for(org, space):
     document = org.text(space, "Not there yet.")["data"]["documents"][0]["id"]
     assert not set(INCLUDE) & set(listed(org, space))
@@ -114,7 +110,6 @@ def test_a_name_stays_within_its_header(org, space, anonymous, api_settings, nam
         assert f'filename="{plain}"' in said
 
 
-@pytest.mark.decision("D35")
 def test_what_is_no_link_of_ours_opens_nothing(org, space, anonymous, api_settings, monkeypatch):
     document = upload(org, space, "a.txt", b"x", "text/plain")
     other = upload(org, space, "b.txt", b"y", "text/plain")

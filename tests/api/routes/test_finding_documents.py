@@ -1,4 +1,4 @@
-"""Documents found over HTTP by a piece of their name, by site, and by access that is not known (H265)."""
+"""Documents found over HTTP by a piece of their name, by site, and by access that is not known."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def names(org, space, filters, headers=None):
     return {one["name"] for one in answer.json()["data"]["documents"]}
 
 
-@pytest.mark.decision("H265")
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [
@@ -107,8 +106,6 @@ def test_another_tenant_and_organization_find_nothing_of_it(org, organization, s
     assert_error(stranger, 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("D69")
-@pytest.mark.decision("H265")
 def test_a_user_finds_and_counts_what_they_may_see(org, space):
     nobody = json.dumps({"users": ["ada"], "groups": [], "denied": {"users": [], "groups": []}, "public": False})
     org.db.rows(

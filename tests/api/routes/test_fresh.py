@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from retrieval.accounts import bootstrap
 from retrieval.database.database import Database
 from tests.api.support import client_of, serve
 
 
-@pytest.mark.decision("D62")
 def test_the_default_namespace_has_all_four_embedded_values(fresh_database, api_settings, ring):
     url = fresh_database("fresh")
     db = Database(url, size=2)

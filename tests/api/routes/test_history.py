@@ -40,8 +40,6 @@ def end(org, run, *, status="SUCCESS", stage="upserted", chunks=None, error=None
     )
 
 
-@pytest.mark.decision("D61")
-@pytest.mark.decision("H57")
 def test_each_run_stands_with_what_it_made_of_the_document(org, space):
     ways = (
         {"chunks": 3},
@@ -65,7 +63,6 @@ def test_each_run_stands_with_what_it_made_of_the_document(org, space):
     assert seen[0]["finishedAt"]["isoString"] >= seen[0]["createdAt"]["isoString"]
 
 
-@pytest.mark.decision("D61")
 def test_it_is_paged_newest_first(org, space):
     for number in range(3):
         sent = org.text(space, f"version {number}", name="notes")["data"]

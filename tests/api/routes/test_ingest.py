@@ -26,8 +26,6 @@ def upload(org, space, content=b"Some bytes.", name="manual.txt", media="text/pl
     return org.client.post("/v1/ingest/file", data=data, files={"file": (name, content, media)})
 
 
-@pytest.mark.decision("D18")
-@pytest.mark.decision("D22")
 def test_a_text_is_queued_and_its_run_can_be_read(org):
     space = org.namespace()
     answer = org.text(space, "Turn the key.", name="manual", metadata={"page": 7})
@@ -43,7 +41,6 @@ def test_a_text_is_queued_and_its_run_can_be_read(org):
     assert "isoString" in run["updatedAt"]
 
 
-@pytest.mark.decision("D20")
 def test_the_same_identity_is_one_document(org):
     space = org.namespace()
     one = org.text(space, "First.", name="manual")
@@ -89,9 +86,6 @@ BAD_TEXTS = [
 ]
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D17")
-@pytest.mark.decision("D26")
 def test_bad_texts_are_refused_and_leave_nothing(org):
     space = org.namespace()
     for config, beside, code in BAD_TEXTS:
@@ -108,7 +102,6 @@ def test_a_text_over_the_limit_is_too_large(org, api_settings):
     assert_error(org.client.post("/v1/ingest/text", json=body), 413, "PAYLOAD_TOO_LARGE")
 
 
-@pytest.mark.decision("D48")
 @pytest.mark.parametrize(
     ("namespace", "status", "code"),
     [("", 404, "NAMESPACE_NOT_FOUND"), ("ns_x", 404, "NAMESPACE_NOT_FOUND"), (None, 400, "INVALID_INGEST_CONFIG")],
@@ -130,7 +123,6 @@ def test_a_chunk_config_within_config_is_honoured(org):
     assert (row["config"]["chunkSize"], row["config"]["chunkOverlap"]) == (120, 30)
 
 
-@pytest.mark.decision("D15")
 @pytest.mark.parametrize("source", [None, "", "FILE", "LOCAL_FILE"])
 def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source):
     space = org.namespace()
@@ -148,7 +140,6 @@ def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source)
     assert [one["ingestionSource"] for one in listed["documents"]] == ["LOCAL_FILE"]
 
 
-@pytest.mark.decision("D20")
 def test_a_files_identity_is_its_external_id_or_its_name(org):
     space = org.namespace()
     first = upload(org, space, b"one", "a.txt").json()["data"]["documents"][0]["id"]
@@ -281,7 +272,6 @@ def test_a_run_of_a_deleted_namespace_is_gone(org):
     assert json.loads(answer.content)["error"]["details"]["field"] == "namespaceId"
 
 
-@pytest.mark.decision("D87")
 @pytest.mark.parametrize("nothing", ["undefined", "null", "", "  ", " undefined\n"])
 @pytest.mark.parametrize("name", ["metadata", "chunkConfig", "ocrConfig"])
 def test_what_form_libraries_write_for_nothing_is_absent(name, nothing, org):
@@ -293,7 +283,6 @@ def test_what_form_libraries_write_for_nothing_is_absent(name, nothing, org):
     assert bad.status_code == 400
 
 
-@pytest.mark.decision("D87")
 def test_whole_numbers_are_integers_over_the_wire(org):
     space = org.namespace()
     json = {"Content-Type": "application/json"}

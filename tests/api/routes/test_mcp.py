@@ -64,7 +64,6 @@ def filled(org):
     return space, document
 
 
-@pytest.mark.decision("D76")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode):
     space, document = filled
@@ -81,7 +80,6 @@ def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode
     assert document in found.content[0].text
 
 
-@pytest.mark.decision("H541")
 def test_stop_words_alone_are_told_to_a_model(org):
     space = org.namespace()
     Library(org.db, Scope(org.id, space, ""), None).put(
@@ -94,8 +92,6 @@ def test_stop_words_alone_are_told_to_a_model(org):
     assert ask(org, "search", {**given, "query": "whales"}).content[0].text == "Nothing was found."
 
 
-@pytest.mark.decision("D76")
-@pytest.mark.decision("H233")
 def test_a_key_sees_the_tools_that_it_may_use(org, filled):
     space, document = filled
     everything = listed(org)

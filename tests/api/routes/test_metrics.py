@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from retrieval.metrics import exposition
 from retrieval.metrics.figures import Figures
 from tests.api.support import assert_error
@@ -17,7 +15,6 @@ def figures(org):
     return told(answer.content)
 
 
-@pytest.mark.decision("D80", "H142")
 def test_an_administrator_reads_what_is_in_the_organization_and_nothing_of_another(organization):
     mine, other = organization(), organization()
     space = mine.namespace()

@@ -48,10 +48,6 @@ def create(org, body, status=200):
     return answer.json()["data"]["namespace"] if status == 200 else answer
 
 
-@pytest.mark.decision("D01")
-@pytest.mark.decision("D02")
-@pytest.mark.decision("D03")
-@pytest.mark.decision("D11")
 def test_a_namespace_on_the_embedded_defaults_lives_and_dies(org):
     answer = org.client.post("/v1/namespaces", json={"name": "manuals", **EMBEDDED})
     assert answer.status_code == 200
@@ -73,14 +69,12 @@ def test_a_namespace_on_the_embedded_defaults_lives_and_dies(org):
     assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
 
 
-@pytest.mark.decision("D49")
 def test_optional_configs_are_null_when_absent(org):
     namespace = create(org, {"name": "a", **EMBEDDED, "webScraperConfig": None})
     optional = [name for name in CONFIGS if name not in EMBEDDED]
     assert {name: namespace[name] for name in optional} == dict.fromkeys(optional)
 
 
-@pytest.mark.decision("D14")
 def test_timestamps_are_utc_with_milliseconds(org):
     namespace = create(org, {"name": "a", **EMBEDDED})
     for name in ("createdAt", "updatedAt"):
@@ -88,9 +82,6 @@ def test_timestamps_are_utc_with_milliseconds(org):
         assert ISO.fullmatch(namespace[name]["isoString"])
 
 
-@pytest.mark.decision("D09")
-@pytest.mark.decision("D13")
-@pytest.mark.decision("D51")
 def test_secrets_are_absent_or_masked_and_sealed_at_rest(org):
     namespace = create(org, FULL)
     assert namespace["fileStorageConfig"] == {key: S3[key] for key in ("type", "bucket", "region", "endpoint")}
@@ -123,7 +114,6 @@ def stored(org, namespace_id):
     return namespaces.load(org.db, org.ring, namespace_id).configs()
 
 
-@pytest.mark.decision("D09")
 def test_a_masked_value_that_comes_back_keeps_the_stored_one(org):
     namespace = create(org, FULL)
     path = f"/v1/namespaces/{namespace['id']}"
@@ -181,9 +171,6 @@ BAD = [
 ]
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D10")
-@pytest.mark.decision("D12")
 @pytest.mark.parametrize(("change", "field"), BAD)
 def test_what_is_wrong_is_named(org, change, field):
     body = {"name": "a", **EMBEDDED, **change} if change else EMBEDDED
@@ -193,27 +180,23 @@ def test_what_is_wrong_is_named(org, change, field):
     assert field.split(".")[0] in error["message"]
 
 
-@pytest.mark.decision("D10")
 def test_the_builtin_scraper_needs_no_key(org):
     namespace = create(org, {"name": "a", **EMBEDDED, "webScraperConfig": {"provider": "BUILTIN"}})
     assert namespace["webScraperConfig"] == {"provider": "BUILTIN"}
 
 
-@pytest.mark.decision("D07")
 def test_unknown_keys_are_ignored(org):
     body = {"name": "a", **EMBEDDED, "surprise": {"deep": [1]}}
     body["fileStorageConfig"] = {"type": "LOCAL", "bucket": 5}
     assert create(org, body)["fileStorageConfig"] == {"type": "LOCAL"}
 
 
-@pytest.mark.decision("D34")
 def test_namespaces_are_listed_newest_first_and_all(org):
     made = [org.namespace() for _ in range(3)]
     listed = [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]]
     assert listed == made[::-1]
 
 
-@pytest.mark.decision("D42")
 def test_the_limit_is_exact_under_parallel_creates(organization):
     org = organization(namespace_limit=3)
     org.namespace()
@@ -228,7 +211,6 @@ def test_the_limit_is_exact_under_parallel_creates(organization):
     assert org.client.post("/v1/namespaces", json=body).status_code == 200
 
 
-@pytest.mark.decision("D43")
 def test_model_and_index_stay_while_there_are_documents(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"
@@ -261,7 +243,6 @@ def test_prefixes_of_a_model_are_shown_and_another_one_needs_all_documents_embed
     assert org.client.patch(path, json={"embeddingModelConfig": model | prefixes}).status_code == 200
 
 
-@pytest.mark.decision("D43")
 def test_documents_are_embedded_again_when_asked_for(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"
@@ -286,7 +267,6 @@ def test_documents_are_embedded_again_when_asked_for(org):
     assert document
 
 
-@pytest.mark.decision("D75")
 def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
     space, other = org.namespace(), org.namespace()
     path = f"/v1/namespaces/{space}"
@@ -382,7 +362,6 @@ def test_a_new_organization_sees_nothing_of_others(organization):
     assert one.client.get(f"/v1/namespaces/{foreign}").json()["data"]["namespace"]["name"] == "space"
 
 
-@pytest.mark.decision("D68")
 def test_the_language_of_keywords_is_set_shown_and_taken_back(org):
     sent = {"name": "german", **EMBEDDED, "keywordLanguage": "DE"}
     made = org.client.post("/v1/namespaces", json=sent).json()["data"]["namespace"]

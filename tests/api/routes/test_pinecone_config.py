@@ -30,7 +30,6 @@ def create(org, config):
     return org.client.post("/v1/namespaces", json=body)
 
 
-@pytest.mark.decision("D43")
 def test_an_index_of_other_dimensions_or_another_key_is_said_with_its_field(checking, pinecone_index):
     wide = pinecone_index(dimension=1536)
     answer = create(checking, wide.config())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from retrieval import ids
 
 
@@ -13,7 +11,6 @@ def queue(org):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("H280")
 def test_it_says_what_waits_and_what_is_worked_on(org, organization):
     stranger, space = organization(), org.namespace()
     waits = org.text(space, "waits")["data"]["ingestJobRunId"]
@@ -41,7 +38,6 @@ def test_it_says_what_waits_and_what_is_worked_on(org, organization):
     org.db.rows("update batches set finished_at = now() where id = %(batch)s", {"batch": batch})
 
 
-@pytest.mark.decision("H340")
 def test_a_site_that_does_not_answer_holds_its_runs(org, organization):
     stranger, space = organization(), org.namespace()
     run = org.text(space, "needs a vendor")["data"]["ingestJobRunId"]

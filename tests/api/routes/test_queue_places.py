@@ -10,8 +10,6 @@ from retrieval import ids
 from retrieval.jobs import batches, queueing
 from tests.api.routes.test_runs import act, batched, get, run_of, succeeded
 
-pytestmark = pytest.mark.decision("H130")
-
 
 @pytest.fixture(autouse=True)
 def _nobody_else(org):

@@ -6,7 +6,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-import pytest
 from psycopg import AsyncConnection
 
 from retrieval.accounts import quotas
@@ -42,7 +41,6 @@ def delete(org, space, *names):
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.decision("D80")
 def test_set_shown_and_removed(org):
     assert org.client.get("/v1/organization").json()["data"]["organization"]["quotas"] == NONE
     assert set_quotas(org, documents=5, concurrentRuns=2) == {**NONE, "documents": 5, "concurrentRuns": 2}
@@ -56,7 +54,6 @@ def test_set_shown_and_removed(org):
     assert_error(missing, 404, "NOT_FOUND")
 
 
-@pytest.mark.decision("D80")
 def test_of_32_at_once_just_as_many_as_may_are_taken(org, api_db):
     space = org.namespace()
     for number in range(3):
@@ -173,7 +170,6 @@ def test_a_refusal_is_not_kept_for_its_idempotency_key(org):
     assert_exceeded(post(org, space, "b"), "documents", 1, 1)
 
 
-@pytest.mark.decision("H154")
 def test_a_wrong_count_is_corrected(org, api_db):
     space = org.namespace()
     set_quotas(org, documents=2)
@@ -191,7 +187,6 @@ def test_a_wrong_count_is_corrected(org, api_db):
     assert sum(part["documents"] for part in parts) == 2
 
 
-@pytest.mark.decision("H154")
 def test_counting_anew_while_others_write_stays_exact(org, api_db):
     space = org.namespace()
     set_quotas(org, documents=40)
@@ -214,7 +209,6 @@ def test_usage_without_parameters_is_as_it_was(org):
     }
 
 
-@pytest.mark.decision("D80")
 def test_usage_by_day_namespace_and_tenant(org, api_db):
     one, two = org.namespace(), org.namespace()
     post(org, one, "a", "x" * 10)

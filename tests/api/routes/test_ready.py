@@ -66,7 +66,6 @@ def test_a_schema_of_another_version_is_not_ready(at, own_db):
     assert newest_revision() in reason(ask(**{"for": "requests"}))
 
 
-@pytest.mark.decision("H453")
 def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db):
     """Its migrations come first: a load balancer that took every process of this version away would have none."""
     _, ask = at
@@ -76,7 +75,6 @@ def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db
     assert ask().status_code == 503
 
 
-@pytest.mark.decision("H558")
 @pytest.mark.parametrize("role", [roles.worker, roles.dispatcher])
 def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role):
     """What is not ready is ended first in a rolling upgrade, with what it has in hand; and nothing replaces it yet."""
@@ -104,7 +102,6 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert "is full" in str(files_folder.problem(huge, own_db.row("select id from files_folder")["id"]))
 
 
-@pytest.mark.decision("H96")
 def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     _, ask = at
     readiness.record(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
@@ -112,7 +109,6 @@ def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     assert ask(**{"for": "requests"}).status_code == 200
 
 
-@pytest.mark.decision("H97")
 def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
     first, second = Settings(home=tmp_path / "one"), Settings(home=tmp_path / "two")
     assert files_folder.claim(own_db, first) is None

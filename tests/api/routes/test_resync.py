@@ -45,9 +45,6 @@ def succeed(org, *documents):
     )
 
 
-@pytest.mark.decision("D38")
-@pytest.mark.decision("D56")
-@pytest.mark.decision("D54")
 def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
     document = upload(org, space, "owls.txt")
     succeed(org, document)
@@ -71,7 +68,6 @@ def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
     assert [one["id"] for one in run["documents"]["queued"]] == [document]
 
 
-@pytest.mark.decision("D56")
 def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
     document = org.text(space, "Owls see in the dark.", name="owls")["data"]["documents"][0]["id"]
     org.db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", {"id": document})
@@ -81,7 +77,6 @@ def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
     assert kept == {"content": "Owls see in the dark."}
 
 
-@pytest.mark.decision("D38")
 def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, space):
     files = [upload(org, space, f"{name}.txt") for name in ("a", "b")]
     succeed(org, *files)
@@ -105,7 +100,6 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
     assert (again["itemsQueued"], again["ingestJobRunId"], again["ingestJobRunIds"]) == (0, None, [])
 
 
-@pytest.mark.decision("D56")
 def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
     page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
     answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
@@ -119,8 +113,6 @@ def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
     assert queued == {"name": "https://example.org/", "raw_key": None, "status": "QUEUED"}
 
 
-@pytest.mark.decision("D37")
-@pytest.mark.decision("D56")
 def test_a_resync_undoes_no_change_of_metadata(org, space):
     document = upload(org, space, "owls.txt", metadata='{"color": "red"}')
     succeed(org, document)
@@ -144,8 +136,6 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []
 
 
-@pytest.mark.decision("D32")
-@pytest.mark.decision("D33")
 def test_bad_resyncs(org, space):
     for filters in ({}, {"documentIds": []}, None, "all", {"documentTypes": ["text"]}):
         assert_error(resync(org, space, filters), 400, "INVALID_FILTER_CONFIG")

@@ -13,8 +13,6 @@ from api.run_waits import RunWaits
 from retrieval.statuses import RunStatus
 from tests.api.support import assert_error
 
-pytestmark = pytest.mark.decision("D73")
-
 
 @pytest.fixture
 def run(org):

@@ -79,7 +79,6 @@ def listed(org, space, **query):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("D61")
 def test_job_runs_are_listed_newest_first_page_by_page(org):
     space, other = org.namespace(), org.namespace()
     made = [run_of(org.text(space, f"text {n}")) for n in range(5)]
@@ -97,7 +96,6 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
     assert seen == made[::-1]
 
 
-@pytest.mark.decision("D86")
 def test_job_runs_are_listed_by_their_outcome(org):
     space = org.namespace()
     good, bad, ended, waiting = (run_of(org.text(space, f"text {n}")) for n in range(4))
@@ -115,7 +113,6 @@ def test_job_runs_are_listed_by_their_outcome(org):
     assert_error(wrong, 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D61")
 def test_job_runs_are_filtered_by_status(org):
     space = org.namespace()
     waits, ends = run_of(org.text(space, "a")), run_of(org.text(space, "b"))
@@ -142,7 +139,6 @@ def test_a_cursor_of_another_scope_is_refused(org):
     assert_error(answer, 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D61")
 def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
@@ -164,7 +160,6 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     assert get(org, space, run)["progress"]["failed"] == 1
 
 
-@pytest.mark.decision("D61")
 @pytest.mark.parametrize(
     ("api", "page"),
     [
@@ -179,7 +174,6 @@ def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, a
     assert prefect_url(settings, None) is None
 
 
-@pytest.mark.decision("D61")
 @pytest.mark.parametrize("dispatched", [False, True])
 def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
     space = org.namespace()
@@ -197,7 +191,6 @@ def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
         assert items.windows(org.db, lease, documents=10, size=1000) == []
 
 
-@pytest.mark.decision("D61")
 def test_a_run_that_is_worked_on_ends_between_two_steps(org):
     space = org.namespace()
     run = run_of(org.text(space))
@@ -219,7 +212,6 @@ def test_a_finished_run_stays_as_it_is(org):
     assert act(org, space, run, "cancel").json()["data"] == before
 
 
-@pytest.mark.decision("D61")
 def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     space = org.namespace()
     first = org.text(space, "Kept.", name="a")
@@ -242,7 +234,6 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.decision("D61")
 def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
     space = org.namespace()
     files = {"file": ("a.txt", b"A file.", "text/plain")}
@@ -258,7 +249,6 @@ def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
     assert {**rows[0], "status": "QUEUED", "stage": "accepted", "error": None} == rows[1]
 
 
-@pytest.mark.decision("D61")
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("kind", ["text", "file"])
 def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
@@ -308,7 +298,6 @@ def test_a_run_that_could_not_find_out_what_to_ingest_tries_again(org):
     assert row["to_discover"]
 
 
-@pytest.mark.decision("D19")
 def test_a_retry_with_a_key_acts_once(org):
     space = org.namespace()
     run = run_of(org.text(space))
@@ -331,7 +320,6 @@ def test_what_is_not_there_cannot_be_acted_on(org, what):
         assert_error(answer, 403, "FORBIDDEN")
 
 
-@pytest.mark.decision("D61")
 def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_somebody(org):
     space = org.namespace()
     run = run_of(org.text(space, "The first.", name="first"))
@@ -361,7 +349,6 @@ def sent_file(org, space, name, content):
     return run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
 
 
-@pytest.mark.decision("H260")
 def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     """The new run has a job of its own, which a later resync of the document repeats; the former one stays."""
     space = org.namespace()
@@ -390,7 +377,6 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
 
 
-@pytest.mark.decision("H260")
 def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     body = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml"}}
@@ -402,7 +388,6 @@ def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
     assert_error(org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=overlap), 400, "INVALID_CHUNK_CONFIG")
 
 
-@pytest.mark.decision("H261")
 def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     space, other = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
     text = run_of(org.text(space, "seals dive", name="Harbour seals 100%"))

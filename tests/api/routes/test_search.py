@@ -47,9 +47,6 @@ BAD = [
 ]
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D27")
-@pytest.mark.decision("D29")
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/search/hybrid"])
 def test_bad_searches(org, path):
     space = org.namespace()
@@ -59,7 +56,6 @@ def test_bad_searches(org, path):
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_SEARCH_REQUEST"), change
 
 
-@pytest.mark.decision("D27")
 def test_the_search_type_must_fit_the_path(org):
     space = org.namespace()
     for path, other in (("/v1/search", "HYBRID"), ("/v1/search/hybrid", "SEMANTIC")):
@@ -67,8 +63,6 @@ def test_the_search_type_must_fit_the_path(org):
         assert_error(org.client.post(path, json=body), 400, "INVALID_SEARCH_REQUEST")
 
 
-@pytest.mark.decision("D27")
-@pytest.mark.decision("D48")
 @pytest.mark.parametrize(
     "weights",
     [
@@ -89,7 +83,6 @@ def test_bad_weights(org, weights):
     assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_HYBRID_CONFIG")
 
 
-@pytest.mark.decision("D27", "H541")
 @pytest.mark.parametrize(
     "change",
     [
@@ -121,7 +114,6 @@ def test_the_namespace_must_be_there(org):
             assert_error(org.client.post(path, json=body), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("D30")
 def test_a_results_own_metadata_never_overrides_what_it_is():
     hit = Hit(
         content="words",

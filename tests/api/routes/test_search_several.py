@@ -35,7 +35,6 @@ def search(org, **body):
     return answer.json()["data"]["results"]
 
 
-@pytest.mark.decision("H160")
 def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
     one = filled(["owls hunt"], ["owls owls sing to owls"])
     two = filled(["owls owls"], ["seals"])
@@ -52,7 +51,6 @@ def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
     assert search(org, query="owls", namespaceIds=[two]) == [{**hit, "namespaceId": two} for hit in alone]
 
 
-@pytest.mark.decision("H160")
 def test_a_missing_namespace_among_several_is_not_found(org, filled, organization):
     one, stranger = filled(["owls"]), organization()
     foreign = stranger.namespace()
@@ -67,7 +65,6 @@ def test_a_missing_namespace_among_several_is_not_found(org, filled, organizatio
         assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
 
 
-@pytest.mark.decision("H160")
 def test_namespaces_of_different_models_are_not_searched_together(org, filled):
     other = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "wordllama-l2-supercat-256"})
     asked = {"query": "owls", "namespaceIds": [filled(["owls"]), other], "hybridConfig": WORDS}
@@ -75,7 +72,6 @@ def test_namespaces_of_different_models_are_not_searched_together(org, filled):
     assert error["error"]["details"] == {"reason": "different_models", "field": "namespaceIds"}
 
 
-@pytest.mark.decision("H160")
 def test_several_namespaces_stay_within_their_tenant(org, filled):
     one = filled(["owls of nobody"])
     filled(["owls of alice"], tenant="alice", space=one)
@@ -85,7 +81,6 @@ def test_several_namespaces_stay_within_their_tenant(org, filled):
         assert_error(bound.post("/v1/search/hybrid", json=asked), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("H161")
 def test_a_batch_answers_each_query_in_order(org, filled):
     space = filled(["owls hunt"], ["seals dive"])
     good = {"query": "owls", "hybridConfig": WORDS}
@@ -115,8 +110,6 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     assert all(len(one["results"]) == 2 for one in answer.json()["data"]["results"])
 
 
-@pytest.mark.decision("H161")
-@pytest.mark.decision("H440")
 def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, organization):
     space, foreign = filled(["owls hunt"]), organization().namespace()
     good = json.dumps({"query": "owls", "hybridConfig": WORDS})
@@ -149,7 +142,6 @@ def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, o
 PROSE = "It is where the seals are that were counted" + " along the rocks of the coast" * 9
 
 
-@pytest.mark.decision("H443", "H541")
 def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
     space = filled([PROSE])
     queries = {"where it is": True, "the whales": False, "the seals": False}
@@ -166,7 +158,6 @@ def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
     assert "stop words alone" in answer["data"]["note"]
 
 
-@pytest.mark.decision("H541")
 def test_stop_words_are_those_of_the_documents_language(org):
     """`ohne sie` is no English, and too short for its language to be found out."""
     space = org.namespace()
@@ -178,7 +169,6 @@ def test_stop_words_are_those_of_the_documents_language(org):
     assert "note" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
 
 
-@pytest.mark.decision("H212")
 def test_a_batch_counts_its_queries(organization):
     org = organization(requests_per_minute=50)
     while time.time() % 60 > 50:
@@ -194,7 +184,6 @@ def test_a_batch_counts_its_queries(organization):
     assert (again.status_code, again.headers["x-ratelimit-remaining"]) == (200, "4"), "what was refused counts as one"
 
 
-@pytest.mark.decision("H162")
 def test_groups_hold_the_best_results_of_each_document(org, filled):
     many = [" ".join(["owls"] * (1 + n % 4)) + f" number {n}" for n in range(30)]
     space = filled(many, ["owls once, and many other words beside them"], ["owls, and seals"], ["seals"])
@@ -212,7 +201,6 @@ def test_groups_hold_the_best_results_of_each_document(org, filled):
         assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
 
 
-@pytest.mark.decision("D64")
 def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
     space = org.namespace()
     for year in (2020, 2024):
@@ -239,7 +227,6 @@ def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
         assert all(text.endswith(end) for text, end in zip(found, expected, strict=True))
 
 
-@pytest.mark.decision("H545")
 @pytest.mark.parametrize(("top", "each"), [(100, 2), (60, 3), (3, 3)])
 def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, each):
     """Of three results for each of 100 documents, 200 can be read again."""

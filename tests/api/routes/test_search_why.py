@@ -28,7 +28,6 @@ def kinds(data):
     return [reason["kind"] for reason in data["reasons"]]
 
 
-@pytest.mark.decision("H163")
 def test_a_shown_document_tells_its_place_and_parts(org, library):
     first = library.put(["seals", "owls owls"], name="first", external_id="one")
     second = library.put(["owls, and a lot of other words beside them"], name="second")
@@ -45,7 +44,6 @@ def test_a_shown_document_tells_its_place_and_parts(org, library):
     assert why(org, library, second)["rank"] == 2
 
 
-@pytest.mark.decision("H163")
 def test_what_hides_a_document_is_named(org, library):
     for number in range(5):
         library.put([f"owls owls {number}"])
@@ -79,7 +77,6 @@ def test_what_hides_a_document_is_named(org, library):
     assert kinds(why(org, library, library.put([]))) == ["STATUS"]
 
 
-@pytest.mark.decision("H163")
 def test_an_unknown_document_is_not_found(org, library, organization):
     mine = library.put(["owls"], external_id="mine")
     other = organization()
@@ -93,7 +90,6 @@ def test_an_unknown_document_is_not_found(org, library, organization):
         assert_error(org.client.post("/v1/search/why", json={**asked, **named}), 400, "INVALID_SEARCH_REQUEST")
 
 
-@pytest.mark.decision("H541")
 def test_stop_words_alone_are_named_as_the_reason(org, library):
     """The document holds them; it was not looked at for them."""
     prose = library.put(["It is where the seals were counted" + " along the rocks" * 20])

@@ -33,9 +33,6 @@ def recorded(org, answer):
     )
 
 
-@pytest.mark.decision("D16")
-@pytest.mark.decision("D18")
-@pytest.mark.decision("D20")
 def test_a_list_of_urls_answers_its_documents_in_order(org, space):
     urls = [f"https://example.org/{name}" for name in ("z", "a", "m")]
     answer = post(org, space, "urls", {"urls": [*urls, urls[0], urls[1] + "#part"], "metadata": {"k": 1}})
@@ -55,7 +52,6 @@ def test_a_list_of_urls_answers_its_documents_in_order(org, space):
     assert [one["id"] for one in again] == [data["documents"][2]["id"]]
 
 
-@pytest.mark.decision("D26")
 @pytest.mark.parametrize(
     ("kind", "defaults"), [("sitemap", {"maxLinks": 1000}), ("website", {"maxLinks": 100, "maxDepth": 3})]
 )
@@ -95,7 +91,6 @@ def test_a_chunk_config_beside_the_config_wins(org, space, kind):
     assert recorded(org, answer)["config"]["chunkSize"] == 120
 
 
-@pytest.mark.decision("D24")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_namespace_without_a_scraper_takes_no_pages(org, kind):
     bare = org.namespace()
@@ -166,8 +161,6 @@ BAD_EVERYWHERE = [
 ]
 
 
-@pytest.mark.decision("D06")
-@pytest.mark.decision("D26")
 def test_bad_requests_are_refused_and_leave_nothing(org, space):
     cases = [("urls", {"urls": [PAGE, url]}, "INVALID_INGEST_CONFIG") for url in BAD_URLS]
     cases += [("urls", {"urls": urls}, "INVALID_INGEST_CONFIG") for urls in ([], None, PAGE, {}, [PAGE] * 1001)]
@@ -183,7 +176,6 @@ def test_bad_requests_are_refused_and_leave_nothing(org, space):
     assert org.db.rows("select id from jobs where organization_id = %(id)s", {"id": org.id}) == []
 
 
-@pytest.mark.decision("D15")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_source_must_fit_the_path(org, space, kind):
     for source in {*SOURCES.values(), "TEXT", "", None, 5} - {SOURCES[kind]}:
@@ -197,7 +189,6 @@ def test_a_message_never_repeats_the_url(org, space):
     assert "hunter2" not in answer.text
 
 
-@pytest.mark.decision("D19")
 def test_a_retry_under_the_same_key_is_one_job(org, space):
     headers = {"Idempotency-Key": "pages-1"}
     sent = body(space, "urls", {})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from retrieval.webhooks import endpoints
 from tests.api.support import assert_error
 
@@ -27,7 +25,6 @@ def make(client, **more):
     return answer.json()["data"]
 
 
-@pytest.mark.decision("D72")
 def test_a_webhook_is_made_shown_changed_and_deleted(org):
     space = org.namespace()
     data = make(org.client, namespaceId=space, description="my hook")

@@ -38,8 +38,6 @@ def answered(client, path):
     return client.get(path), time.monotonic() - started
 
 
-@pytest.mark.decision("D05")
-@pytest.mark.decision("D58")
 def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
     url = postgres.start(cluster)
     database.migrate(url)

@@ -54,7 +54,6 @@ def is_closed(made: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.decision("H91")
 def test_what_sends_no_request_is_closed_within_seconds(process):
     address, _ = process
     whole = raw.request("GET", "/health")
@@ -90,7 +89,6 @@ def test_a_connection_between_two_requests_is_kept_longer(process):
             time.sleep(pause)
 
 
-@pytest.mark.decision("H92")
 def test_an_address_that_leaves_connections_idle_takes_them_from_itself(process, good):
     address, _ = process
     mine = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {good.api_key}"}, trust_env=False)

@@ -38,7 +38,6 @@ def configuration(front: int, first: int, second: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H96")
 @pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed; continuous integration installs it")
 def test_a_rolling_restart_loses_no_request(api_database, api_db, ring, tmp_path) -> None:
     owner = organizations.create(api_db, "rolling", requests_per_minute=1_000_000)

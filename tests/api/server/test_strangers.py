@@ -36,8 +36,6 @@ def writes(monkeypatch):
     return written
 
 
-@pytest.mark.decision("H90")
-@pytest.mark.decision("D58")
 def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
     wait_for_a_fresh_minute(30)
     address = "127.0.3.1"
@@ -54,7 +52,6 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
     assert good.status == 200, "a valid key is its organization's matter, not its address's"
 
 
-@pytest.mark.decision("H90")
 def test_two_processes_share_what_they_count(org, api_settings, api_database, ring):
     wait_for_a_fresh_minute(30)
     with serve(api_settings, api_database, ring) as second:
@@ -64,7 +61,6 @@ def test_two_processes_share_what_they_count(org, api_settings, api_database, ri
     assert LIMIT <= statuses.count(401) <= LIMIT + 2 * BLOCK
 
 
-@pytest.mark.decision("H90")
 def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_database, ring):
     trusting = api_settings.model_copy(update={"trusted_proxies": [ip_network("127.0.3.3/32")]})
     wait_for_a_fresh_minute(30)

@@ -14,7 +14,6 @@ from tests.api.support import client_of
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H91")
 def test_a_good_client_goes_on_beside_idle_connections_guesses_and_stalled_uploads(
     api_database, api_db, ring, tmp_path
 ):

@@ -74,7 +74,6 @@ def test_several_threads_at_once(embedder: Embedder) -> None:
     assert all(np.allclose(result, expected, atol=1e-6) for result in results)
 
 
-@pytest.mark.decision("H481")
 def test_queries_are_computed_by_one_thread(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     network = local._network
@@ -114,7 +113,6 @@ def test_the_graph_computes_what_the_weights_say(home: Path, runtime: RuntimeCho
     assert float(vector @ _forward(text)) > least
 
 
-@pytest.mark.decision("H128")
 def test_the_runtime_is_what_the_processor_can(monkeypatch: pytest.MonkeyPatch) -> None:
     for capabilities, runtime in [(("FP32", "BF16"), "openvino"), (("FP32",), "onnxruntime"), ((), "onnxruntime")]:
         monkeypatch.setattr(minilm_runtime, "_openvino_capabilities", lambda found=capabilities: found)

@@ -79,7 +79,6 @@ def test_one_unit_vector_a_text_in_order(vendor):
     assert [len(request) for request in sorted(vendor.inputs, key=len)] == [5, TEXTS[vendor.name]]
 
 
-@pytest.mark.decision("H540")
 def test_no_answer_fills_the_memory_with_little(vendor, impatient):
     """150 MB of blanks are less than a kilobyte where they are packed twice."""
     vendor.always = [faults.packed(b" " * 150_000_000)]
@@ -159,7 +158,6 @@ def test_being_told_to_wait_is_waiting_and_no_failure(vendor, wait):
     assert time.monotonic() - began > (0.3 * 7 if wait != "date" else 0.9)
 
 
-@pytest.mark.decision("H28")
 def test_a_pause_holds_every_thread_back(openai_server):
     embedder = made(openai_server)
     openai_server.faults.append(faults.status(429, Retry_After="1"))
@@ -231,7 +229,6 @@ def test_a_server_that_sends_floats_is_understood(openai_server):
     assert made(openai_server).embed(["one", "two"], "document").shape == (2, 1536)
 
 
-@pytest.mark.decision("H29")
 def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_whole(openai_server):
     long = "supercalifragilistic " * 12_000
     vectors = made(openai_server).embed(["before", long, "after"], "document")

@@ -189,7 +189,6 @@ def test_a_large_file_goes_up_in_equal_parts_and_comes_back_whole(bucket_files, 
     assert read(bucket_files, "a/large") == piece * 80
 
 
-@pytest.mark.decision("H23")
 def test_everything_lies_below_our_prefix(bucket_files, quiet):
     bucket_files.put("ns_1/x", [b"1"])
     bucket_files.delete(["ns_1/x"])

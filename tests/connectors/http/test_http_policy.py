@@ -14,7 +14,6 @@ from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Endpoint
 
 
-@pytest.mark.decision("H109")
 @pytest.mark.parametrize(
     ("status", "headers", "kind"),
     [

@@ -51,7 +51,6 @@ def test_a_date_is_so_many_seconds_from_now():
     assert 85 < retry_after({"retry-after": stamp}) <= 90
 
 
-@pytest.mark.decision("H101")
 def test_nobody_else_reads_the_header():
     """Five readers once disagreed about fractions, dates and the longest wait."""
     readers = [

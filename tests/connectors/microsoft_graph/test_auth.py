@@ -46,7 +46,6 @@ def test_a_person_is_asked_for_files_and_who_they_are(flow):
     assert sent["nonce"] == hashlib.sha256(CHALLENGE.encode()).hexdigest()
 
 
-@pytest.mark.decision("H46")
 def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
     vendor.account = "ada"
     first = granted(flow, vendor)
@@ -54,7 +53,6 @@ def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
     assert flow.refresh(first).account == "tenant.ada"
 
 
-@pytest.mark.decision("D84")
 @pytest.mark.parametrize(
     ("connector", "app", "tenant"),
     [
@@ -163,7 +161,6 @@ def test_what_does_not_rotate_is_carried_over(flow, vendor):
     assert fresh.expires_at > datetime.now(UTC)
 
 
-@pytest.mark.decision("H46")
 def test_nothing_is_asked_but_the_token_endpoint(flow, vendor, monkeypatch):
     """Neither Microsoft's metadata nor a region that the environment names; revoking is no request at all."""
     monkeypatch.setenv("MSAL_FORCE_REGION", "westeurope")

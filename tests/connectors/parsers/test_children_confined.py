@@ -119,7 +119,6 @@ def room() -> Iterator[Room]:
     made.remove()
 
 
-@pytest.mark.decision("H68")
 def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> None:
     assert landlock.version(), "this kernel offers no Landlock, so that nothing is shown here"
     secret, beside, place = tmp_path / "secret.key", tmp_path / "other-tenant.pdf", str(room.path / ".s.PGSQL.5432")

@@ -67,7 +67,6 @@ CASES = [
 ]
 
 
-@pytest.mark.decision("H58")
 @pytest.mark.parametrize(("text", "encoding"), CASES)
 def test_a_sentence_without_a_mark_is_decoded(text: str, encoding: str) -> None:
     data = text.encode(encoding)

@@ -38,7 +38,6 @@ def words(text: str) -> str:
     return f"Content-Type: text/plain; charset=utf-8\r\n\r\n{text}"
 
 
-@pytest.mark.decision("H511")
 def test_a_mail_of_html_alone_is_read_as_a_page(read: Read) -> None:
     table = "<table><tr><td>Seals</td><td>3</td></tr><tr><td>R&amp;D</td><td>25 &euro;</td></tr></table>"
     text = read(HEAD + page(f"<p>Dear Bo,</p><p>see below.</p>{table}")).text

@@ -167,7 +167,6 @@ def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
         pool.close()
 
 
-@pytest.mark.decision("H25")
 def test_tesseract_is_asked_for_upright_text_in_the_languages_of_the_setting_without_network(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:
@@ -222,7 +221,6 @@ def test_recognised_pages_stand_between_the_others() -> None:
     ]
 
 
-@pytest.mark.decision("H59")
 def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
     monkeypatch.setattr(shutil, "which", lambda _program: None)

@@ -47,7 +47,6 @@ def test_an_office_file_of_an_older_or_open_format_is_read(
     assert parsed.properties["mimeType"] == media_type
 
 
-@pytest.mark.decision("H64")
 def test_a_formula_that_was_never_calculated_is_a_blank_cell(tmp_path: Path) -> None:
     file, book = io.BytesIO(), openpyxl.Workbook()
     for row in (["Goods", "Casks", "Price", "Total"], ["Coffee", 12, 30, "=B2*C2"]):
@@ -188,7 +187,6 @@ def test_a_text_of_any_encoding_is_decoded(encoding: str, text: str) -> None:
     assert plain.text_of(text.encode(encoding)) == text
 
 
-@pytest.mark.decision("H30")
 def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> None:
     file = io.BytesIO()
     canvas = Canvas(file)
@@ -210,7 +208,6 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
     assert sorted(place.name for place in tmp_path.iterdir() if place.is_file()) == ["rules.pdf"]
 
 
-@pytest.mark.decision("H30")
 def test_a_pdf_of_more_pages_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_ranges, "MOST_PAGES", 2)
     with pytest.raises(Skippable, match="3 pages; at most 2"):

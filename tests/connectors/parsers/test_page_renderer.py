@@ -90,7 +90,6 @@ def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Pd
     assert max(turned) < (800 - 720 + 10) * rendering.SCALE
 
 
-@pytest.mark.decision("H76")
 def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer: PdfRenderer, tmp_path: Path) -> None:
     """Every paragraph of the same words, over several pages: the n-th in the text is the n-th on paper."""
     file, style = io.BytesIO(), getSampleStyleSheet()["BodyText"]

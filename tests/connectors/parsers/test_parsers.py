@@ -421,7 +421,6 @@ def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.
     return thread
 
 
-@pytest.mark.decision("H100")
 def test_a_file_is_not_given_up_because_the_machine_is_busy(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:
@@ -439,7 +438,6 @@ def test_a_file_is_not_given_up_because_the_machine_is_busy(
     assert "lighthouse keeper" in text
 
 
-@pytest.mark.decision("H100")
 def test_a_child_that_never_goes_on_is_given_up_by_the_clock(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:

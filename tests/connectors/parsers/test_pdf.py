@@ -158,7 +158,6 @@ def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monke
     assert reply.qualities[0].reasons == (trust.NOT_LAID_OUT,)
 
 
-@pytest.mark.decision("H65")
 def test_a_filled_form_is_found_by_what_was_filled_in(tmp_path: Path) -> None:
     canvas = Canvas(str(tmp_path / "form.pdf"))
     canvas.drawString(40, 760, "Application for a berth")

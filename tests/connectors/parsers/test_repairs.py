@@ -55,7 +55,6 @@ def presentation_of(slides: int) -> str:
     return f"<p:presentation {spaces}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
 
 
-@pytest.mark.decision("H514")
 def test_slides_are_read_in_the_order_in_which_they_are_shown(read: Read) -> None:
     text = read("deck.pptx", deck(3, 1, 2)).text
     places = [text.index(f"Words of part {n}") for n in (3, 1, 2)]
@@ -129,7 +128,6 @@ def test_references_in_xml_are_characters(read: Read) -> None:
     assert "<p>Tide.</p>" in text
 
 
-@pytest.mark.decision("H515")
 @pytest.mark.parametrize(
     "text",
     [
@@ -161,7 +159,6 @@ def test_the_line_that_tells_excel_the_separator_is_no_row(read: Read) -> None:
     assert read("a.csv", b"sep=;\r\nname;count\r\nseal;3\r\n").text.splitlines()[0] == "| name | count |"
 
 
-@pytest.mark.decision("H516")
 @pytest.mark.parametrize(
     "one",
     [

@@ -72,7 +72,6 @@ def read(tmp_path: Path) -> Read:
     return of
 
 
-@pytest.mark.decision("H510")
 @pytest.mark.parametrize(
     ("body", "text"),
     [

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 VENDORS = {"COHERE": cohere.make, "JINA": jina.make, "TEI": endpoint.make, "VLLM": endpoint.make}
 QUERY = "how do I open the cover"
 TEXTS = ["the weather of today", "open the cover with a coin: how I do it", "a cover", ""]
-pytestmark = pytest.mark.decision("D67")
 
 
 def made(place: Place, **config: str) -> Reranker:
@@ -138,7 +137,6 @@ def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -
         made(place).rerank(QUERY, TEXTS, seconds=3)
 
 
-@pytest.mark.decision("H486")
 @pytest.mark.parametrize(
     ("what", "odd"), [("index", 0.9), *((what, odd) for what in ("index", "score") for odd in ("0", True, None))]
 )
@@ -149,7 +147,6 @@ def test_numbers_that_are_none_are_no_scores(what: str, odd: Any) -> None:
         made(place).rerank(QUERY, TEXTS[:1], seconds=3)
 
 
-@pytest.mark.decision("H485", "H540")
 @pytest.mark.parametrize("code", [200, 500])
 def test_no_server_can_fill_the_memory_with_little(place: Place, code: int) -> None:
     """150 MB of blanks are less than a kilobyte where they are packed twice."""
@@ -165,7 +162,6 @@ def test_no_server_can_fill_the_memory_with_little(place: Place, code: int) -> N
     assert most < 10_000_000
 
 
-@pytest.mark.decision("H485", "H540")
 def test_a_server_that_sends_without_end_is_left(place: Place) -> None:
     place.always = [_answers(b" " * 30_000_000)]
     reranker = made(place)
@@ -179,7 +175,6 @@ def test_a_server_that_sends_without_end_is_left(place: Place) -> None:
     assert most < 60_000_000  # the stand-in's own 30 MB are counted, too
 
 
-@pytest.mark.decision("H540")
 def test_a_server_that_drips_is_left_in_time(place: Place) -> None:
     place.always = [faults.drips]
     started = time.monotonic()

@@ -59,7 +59,6 @@ def asked(account, part):
 # Folders
 
 
-@pytest.mark.decision("H54")
 def test_of_a_folder_in_the_trash_everything_below_is_gone(account, connector, tokens):
     below = [account.put("plans/a.txt", "a"), account.put("plans/deep/er/b.txt", "b")]
     kept = account.put("kept/c.txt", "c")
@@ -152,7 +151,6 @@ def test_web_links_are_counted_and_left_out(account, connector, tokens):
     assert dict(pages[-1].skipped) == {"web link": 1}
 
 
-@pytest.mark.decision("H54")
 def test_the_cursor_stays_small_in_a_wide_account(account, connector, tokens):
     account.page = 3
     for number in range(60):
@@ -199,7 +197,6 @@ def test_what_happens_during_a_listing_is_told_by_the_next(account, connector, t
     assert late in after
 
 
-@pytest.mark.decision("H54")
 def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
     one = account.put("a.txt", "x")
     _, last = listed(connector, tokens)
@@ -271,7 +268,6 @@ def test_an_event_that_names_its_item_the_other_way_counts(account, connector, t
     assert [item.external_id for item in first.items] == [one]
 
 
-@pytest.mark.decision("D70")
 def test_a_page_of_another_kind_in_place_of_who_may_see_a_file_is_no_answer(account, connector, tokens):
     """A proxy's or a sign-in's page with status 200: it does not say that the file is shown to nobody."""
     one = account.put("one.txt", "One.")
@@ -280,7 +276,6 @@ def test_a_page_of_another_kind_in_place_of_who_may_see_a_file_is_no_answer(acco
         connector.access(tokens, one)
 
 
-@pytest.mark.decision("H54")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, seed):
     """Many changes between listings: what is said of them, by the engine's own rules, must give the truth."""
@@ -554,7 +549,6 @@ def test_an_app_without_the_scope_is_told_so(account, connector, tokens):
         connector.gone(tokens, one)
 
 
-@pytest.mark.decision("H56")
 def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
     words = {"type": "paragraph", "content": [{"type": "text", "text": "We meet on Monday."}]}
     title = {"type": "heading", "attrs": {"level": 2}, "content": [{"type": "text", "text": "Plan"}]}
@@ -634,7 +628,6 @@ def exchanged(account, connector):
     return connector.authorizer.exchange_code(code, redirect_uri="https://here.example/back", verifier=None)
 
 
-@pytest.mark.decision("H55")
 def test_an_authorization_says_whose_account_it_is(account, connector):
     account.vendor.account = "4711"
     made = exchanged(account, connector)
@@ -657,7 +650,6 @@ def test_an_account_that_is_not_told_loses_no_authorization(account, connector, 
     assert len(asked(account, "/users/me")) == 1
 
 
-@pytest.mark.decision("H55")
 def test_a_token_of_another_token_endpoint_is_not_shown_to_boxs_own_api(account):
     elsewhere = account.settings.model_copy(update={"endpoints": {}})
     made = exchanged(account, registry.connector("BOX", APP, elsewhere))

@@ -7,8 +7,6 @@ import pytest
 from connectors.sources.box import notes
 from retrieval.errors import Skippable
 
-pytestmark = pytest.mark.decision("H56")
-
 
 def text(words, *marks):
     return {"type": "text", "text": words, "marks": [{"type": "author_id", "attrs": {"authorId": "1"}}, *marks]}

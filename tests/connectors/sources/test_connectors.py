@@ -112,7 +112,6 @@ def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connect
     assert text_of(connector, tokens, items[ids[4]], tmp_path).endswith("text a/b/0")
 
 
-@pytest.mark.decision("D71")
 def test_browsing_shows_one_folder_at_a_time_in_pages(account, connector, tokens):
     """Down to what was put; each file with the id, the path and the time of its listing."""
     account.page = 2
@@ -140,7 +139,6 @@ def test_browsing_shows_one_folder_at_a_time_in_pages(account, connector, tokens
     assert not [request for request in account.requests if "/content" in request or "/signed/" in request]
 
 
-@pytest.mark.decision("D71")
 @pytest.mark.parametrize("nowhere", ["nowhere", "id:nowhere", "9" * 20, "../x", "a b/ü?#", "'"])
 def test_a_folder_that_is_not_there_cannot_be_browsed(account, connector, tokens, nowhere):
     account.put("top.txt", "x")

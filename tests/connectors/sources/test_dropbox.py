@@ -47,7 +47,6 @@ def saying(status: int, body, **headers: str):
 # What changes took away
 
 
-@pytest.mark.decision("H42")
 def test_a_deleted_file_is_told_by_its_id_without_listing_everything(account, connector, tokens):
     deleted, _ = account.put("plans/one.txt", "1"), account.put("plans/two.txt", "2")
     _, _, last = listed(connector, tokens)
@@ -58,7 +57,6 @@ def test_a_deleted_file_is_told_by_its_id_without_listing_everything(account, co
     assert asked(account, "list_folder") == 1
 
 
-@pytest.mark.decision("H42")
 def test_a_file_that_took_anothers_place_removes_it(account, connector, tokens):
     """The change names the new file alone: what lay there before shows in the path's revisions."""
     before = account.put("report.txt", "old")
@@ -89,7 +87,6 @@ def test_a_file_that_came_and_went_between_two_listings_is_no_trouble(account, c
     assert all(item.deleted for item in after.values())
 
 
-@pytest.mark.decision("H42")
 def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     below, kept = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
     _, _, last = listed(connector, tokens)
@@ -100,7 +97,6 @@ def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     assert connector.gone(tokens, below)
 
 
-@pytest.mark.decision("H42")
 def test_many_changes_have_everything_listed(account, connector, tokens, monkeypatch):
     monkeypatch.setattr(listing, "LOOKUPS", 3)
     account.page = 2
@@ -143,7 +139,6 @@ def test_a_folder_deleted_while_everything_is_listed_has_the_next_listing_whole(
     assert not page.whole
 
 
-@pytest.mark.decision("H42")
 def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
     one = account.put("one.txt", "1")
     _, _, last = listed(connector, tokens)
@@ -270,7 +265,6 @@ def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, toke
 # A team's space
 
 
-@pytest.mark.decision("H42")
 def test_the_folders_of_the_team_are_seen_beside_a_members_own(account, connector, tokens, tmp_path):
     account.team = True
     own, shared = account.put("Ann/own.txt", "mine"), account.put("Marketing/shared.txt", "ours")

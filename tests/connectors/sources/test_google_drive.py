@@ -61,7 +61,6 @@ def asked(account, name):
 # Content
 
 
-@pytest.mark.decision("H52")
 def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(account, listed, fetch):
     kinds = {
         "document": ("text/markdown", b"# Plan"),
@@ -78,7 +77,6 @@ def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(acco
         assert raw.properties["title"] == f"{kind} 1.0"
 
 
-@pytest.mark.decision("H52")
 def test_the_pictures_in_exported_markdown_leave_their_descriptions_behind(account, fetch):
     text = b"# Plan\n\nSee ![our owl][image1] and [a link][ref].\n\n[ref]: <https://example.com>\n\n"
     one = account.put_native(
@@ -137,7 +135,6 @@ def test_a_link_to_another_host_is_not_asked(account, fetch, link):
             fetch(one)
 
 
-@pytest.mark.decision("H70")
 def test_a_link_that_leads_to_another_host_takes_no_bearer_there(account, fetch):
     one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     account.linked[one] = {XLSX: b"PK"}
@@ -237,7 +234,6 @@ def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, li
 # What is listed
 
 
-@pytest.mark.decision("H52")
 def test_what_others_shared_is_listed_and_shortcuts_lead_to_their_targets_once(account, listed, fetch):
     own, given = account.put("a/own.txt", "own"), account.share("given.txt", "given")
     linked = account.share("linked.txt", "linked", listed=False)
@@ -304,7 +300,6 @@ def test_a_new_shared_drive_is_listed_and_followed(account, listed):
     assert set(after) == {second}
 
 
-@pytest.mark.decision("H51")
 def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, connector, tokens):
     drive = account.shared_drive("Marketing")
     kept, inside = account.put("kept.txt", "x"), account.put("inside.txt", "x", drive=drive)
@@ -342,7 +337,6 @@ def test_nothing_new_costs_two_requests(account, listed):
     assert account.requests == ["GET /drive/v3/drives", "GET /drive/v3/changes"]
 
 
-@pytest.mark.decision("H51")
 def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, listed):
     account.page = 1
     one = account.put("one.txt", "x")
@@ -356,7 +350,6 @@ def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(acc
 
 
 @pytest.mark.parametrize("lags", [False, True])
-@pytest.mark.decision("H51")
 def test_a_folder_takes_its_files_into_the_trash_and_back(account, listed, lags):
     kept = account.put("kept.txt", "x")
     inside = {account.put("old/one.txt", "x"), account.put("old/deep/er/two.txt", "x")}
@@ -408,7 +401,6 @@ def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
     assert connector.gone(tokens, one)
 
 
-@pytest.mark.decision("H51")
 def test_everything_is_listed_again_after_a_week(account, listed, monkeypatch):
     one = account.put("one.txt", "x")
     _, _, page = listed()
@@ -584,7 +576,6 @@ def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, liste
     assert len(seen) == 1
 
 
-@pytest.mark.decision("H69")
 def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_documents(account, listed):
     """Whatever is refused of it: nothing is whole without it, so nothing is taken for gone."""
     barred, open_drive = account.shared_drive("Barred"), account.shared_drive("Open")
@@ -606,7 +597,6 @@ def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_d
     assert set(listed(page.cursor)[0]) == {fresh}
 
 
-@pytest.mark.decision("H69")
 def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account, listed, fetch, connector, tokens):
     folder = account.share_folder("From Grace")
     deeper = account.put_inside(folder, "deeper", None)
@@ -724,7 +714,6 @@ def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkey
 # Whose account it is
 
 
-@pytest.mark.decision("H53")
 def test_the_account_is_known_by_its_subject(account):
     made = registry.authorizer("GOOGLE_DRIVE", APP, account.settings)
     back = "https://here.example/back"

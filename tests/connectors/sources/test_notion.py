@@ -55,7 +55,6 @@ def queries(account):
     return [request for request in account.requests if request.endswith("/query")]
 
 
-@pytest.mark.decision("H43")
 def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, listed):
     seen, unseen = account.put("plans/seen.txt", "x"), account.put("plans/unseen.txt", "x")
     account.things[unseen].is_searchable = False
@@ -107,7 +106,6 @@ def test_notion_is_asked_three_times_a_second_and_no_more():
     assert 0.3 < wait < 0.34
 
 
-@pytest.mark.decision("H43")
 def test_more_rows_than_a_query_gives_are_all_listed(account, listed):
     account.limit, account.page = 4, 2
     rows = {account.put(f"plans/{number}.txt", "x") for number in range(11)}
@@ -205,7 +203,6 @@ def test_a_cursor_of_nobody_lists_everything(account, listed, cursor):
     assert [item.external_id for item in listed(cursor)[0]] == [one]
 
 
-@pytest.mark.decision("H43")
 def test_two_changes_within_a_minute_are_two_versions(account, listed):
     """Notion tells times by the minute: the second change bears the time of the first."""
     account.time = lambda: datetime.now(UTC)
@@ -427,7 +424,6 @@ def test_a_page_of_ever_more_parts_is_given_up(account, fetched, monkeypatch):
     assert len(account.requests) < 20
 
 
-@pytest.mark.decision("H44")
 def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
     page = account.add("Picture")
     texts = []

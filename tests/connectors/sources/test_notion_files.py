@@ -35,7 +35,6 @@ def inside(page):
     return {"type": "page_id", "page_id": page}
 
 
-@pytest.mark.decision("H94")
 def test_pages_that_search_leaves_out_are_found_in_their_page_and_stay(account, listed):
     """A child page, one below it, and one in a column; again by the next listing, where nothing has changed."""
     top = account.add("Top")
@@ -64,7 +63,6 @@ def test_a_database_within_a_page_is_found_with_its_rows(account, listed):
     assert set(listed(last.cursor)[0]) == {top, row, later}
 
 
-@pytest.mark.decision("H95")
 def test_files_that_notion_keeps_are_documents_and_no_address_is_stored(
     account, connector, tokens, listed, tmp_path, caplog
 ):

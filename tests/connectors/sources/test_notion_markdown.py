@@ -105,7 +105,6 @@ if a:
 The end."""
 
 
-@pytest.mark.decision("H44")
 def test_a_page_with_everything():
     assert tidied(WRITTEN) == PLAIN
 

@@ -52,7 +52,6 @@ def fetched(connector, tokens, item, tmp_path):
     return connector.fetch(tokens, item, tmp_path / "raw").path.read_text()
 
 
-@pytest.mark.decision("H45")
 @pytest.mark.parametrize("link", ["@odata.nextLink", "@odata.deltaLink"])
 def test_the_feed_leads_to_no_other_server(account, connector, tokens, elsewhere, link):
     def twist(body):
@@ -199,7 +198,6 @@ def test_a_deleted_file_is_said_and_nothing_else_listed(account, connector, toke
     assert not after[-1].whole
 
 
-@pytest.mark.decision("H45")
 def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens):
     """The feed names the folder alone, so what was in it is what the whole listing lacks."""
     kept, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")
@@ -214,7 +212,6 @@ def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens
     assert not pages(connector, tokens, after[-1].cursor)[-1].whole
 
 
-@pytest.mark.decision("H45")
 def test_what_was_deleted_without_a_word_of_its_kind_may_have_been_a_folder(account, connector, tokens):
     inside = account.put("folder/inside.txt", "x")
     before = pages(connector, tokens)
@@ -229,7 +226,6 @@ def test_what_was_deleted_without_a_word_of_its_kind_may_have_been_a_folder(acco
     assert inside not in items(after)
 
 
-@pytest.mark.decision("H45")
 def test_everything_is_listed_again_after_a_week(account, connector, tokens, monkeypatch):
     one = account.put("old name/one.txt", "x")
     before = pages(connector, tokens)

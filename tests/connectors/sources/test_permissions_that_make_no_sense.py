@@ -326,7 +326,6 @@ def test_the_whole_answers_say_something(vendor):
     assert len(names(access(told))) >= 2
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("vendor", VENDORS)
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -344,7 +343,6 @@ def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
     assert all(isinstance(name, str) and name for name in (*found.users, *found.groups))
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize(
     ("vendor", "way", "value"),
     [

@@ -42,7 +42,6 @@ def choose(account):
     return lambda *include, exclude=(): made.choosing(Choice(include, tuple(exclude)))
 
 
-@pytest.mark.decision("D84")
 def test_every_library_of_every_followed_site_is_listed(account, connector, tokens, tmp_path):
     """Ids of items repeat from library to library; paths begin with the library's own."""
     account.page = 1
@@ -133,7 +132,6 @@ def test_what_lies_in_a_site_that_is_not_followed_any_more_is_gone(account, conn
     assert not connector.gone(tokens, kept)
 
 
-@pytest.mark.decision("H93")
 @pytest.mark.parametrize("closed", [OTHER, OTHERS])
 def test_a_site_or_library_that_may_not_be_read_is_left_out_alone_and_keeps_its_documents(
     account, connector, tokens, closed
@@ -154,7 +152,6 @@ def test_a_site_or_library_that_may_not_be_read_is_left_out_alone_and_keeps_its_
     assert held in items(pages(connector, tokens, after[-1].cursor))
 
 
-@pytest.mark.decision("D84")
 @pytest.mark.parametrize("kind", ["site id", "site path", "address", "library id", "library path", "other case"])
 def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, choose, kind):
     account.add_site(OTHER)
@@ -174,7 +171,6 @@ def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, 
     assert found[-1].whole
 
 
-@pytest.mark.decision("D71")
 def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens, choose):
     account.follow(OTHER)
     account.add_library(OTHER, f"{OTHER}/Plans")
@@ -196,7 +192,6 @@ def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens
         assert chosen.gone(tokens, account.put("home2.txt", "x")) or include
 
 
-@pytest.mark.decision("D84")
 def test_another_choice_lists_everything_and_what_is_not_chosen_is_gone(account, connector, tokens, choose):
     account.follow(OTHER)
     one, two = account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)

@@ -84,7 +84,6 @@ def test_only_ids_vectors_and_labels_are_sent(index, store):
     assert (asked["includeMetadata"], asked["includeValues"]) == (False, False)
 
 
-@pytest.mark.decision("D40")
 def test_each_scope_has_a_namespace_of_its_own(index, store):
     store.upsert(SCOPE, vectors(1))
     store.upsert(TENANT, vectors(1, document="doc_2"))
@@ -115,7 +114,6 @@ WRONG = [
 ]
 
 
-@pytest.mark.decision("D43")
 @pytest.mark.parametrize(("options", "words", "field"), WRONG)
 def test_an_index_that_does_not_fit_is_named_so(pinecone_index, options, words, field):
     with pytest.raises(Fatal, match=words) as caught:
@@ -123,7 +121,6 @@ def test_an_index_that_does_not_fit_is_named_so(pinecone_index, options, words, 
     assert caught.value.field == field
 
 
-@pytest.mark.decision("D43")
 def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
     with pytest.raises(Fatal, match="refuses the API key") as caught:
         pinecone_store(index, "ns_1", 16, key="canary-other-key").check()
@@ -282,8 +279,6 @@ def shelf(store):
     return store
 
 
-@pytest.mark.decision("H18")
-@pytest.mark.decision("D29")
 @pytest.mark.parametrize(
     ("where", "found"),
     [
@@ -337,7 +332,6 @@ def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle)
     assert len([path for _, path, _ in index.seen if path.startswith("/vectors/list")]) < 30
 
 
-@pytest.mark.decision("D64")
 @settings(max_examples=200, deadline=None)
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
@@ -348,7 +342,6 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
         assert fits(asked, told) or not matches(condition, doc)
 
 
-@pytest.mark.decision("D64")
 @pytest.mark.parametrize(
     ("data", "narrows"),
     [
@@ -365,7 +358,6 @@ def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
     assert not asked or not fits(asked, vector_metadata.of("doc_1", "TEXT", "TEXT", {"k": 2}))
 
 
-@pytest.mark.decision("H485")
 def test_a_host_of_the_users_cannot_fill_the_memory_with_little(index, store):
     store.upsert(SCOPE, vectors(1))
     index.always.append(("/query", packed(b" " * 150_000_000)))

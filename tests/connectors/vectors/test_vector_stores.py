@@ -153,7 +153,6 @@ def test_ids_by_prefix_take_it_literally(place):
     assert len(list(store.ids(scope, "doc%"))) == 3
 
 
-@pytest.mark.decision("D40")
 def test_tenants_never_see_each_other(place):
     store, scope, settled = place
     tenant = Scope(scope.organization, scope.namespace, "t1")
@@ -230,7 +229,6 @@ def test_pgvector_changes_its_dimensions_beside_an_index(store, db, monkeypatch)
     assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
 
 
-@pytest.mark.decision("H88")
 def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store, db, monkeypatch):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     monkeypatch.setattr(pgvector, "DROP_SECONDS", 1)
@@ -248,7 +246,6 @@ def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store,
     assert len(place.query(scope, [1.0] * DIMENSIONS, 20)) == 20
 
 
-@pytest.mark.decision("H88")
 def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeypatch):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     monkeypatch.setattr(pgvector, "DROP_LOCK_SECONDS", 0.5)
@@ -314,7 +311,6 @@ def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
     assert len(place.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
 
 
-@pytest.mark.decision("H380")
 def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
     """Not of all that the index holds: PostgreSQL believes that to be a few vectors, and would join and sort it."""
     place, scope = store
@@ -357,7 +353,6 @@ def noted_statements(monkeypatch):
         yield asked
 
 
-@pytest.mark.decision("H302")
 def test_documents_that_are_named_are_looked_up_once_and_not_for_each_vector(store, db, monkeypatch):
     """An index that is asked with a list for each vector sorts that list each time: seconds for 2,000 documents."""
     place, scope = store

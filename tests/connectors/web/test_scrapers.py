@@ -135,7 +135,6 @@ def test_a_page_comes_with_its_words_title_and_address(place: Place, tmp_path: P
     assert (parsed.title or said["title"]) in ("Of tides", "Tides")
 
 
-@pytest.mark.decision("H41")
 def test_selectors_choose_what_is_taken(place: Place, tmp_path: Path) -> None:
     place.put("/tides", Seen(PAGE))
     whole = text(place.fetch("/tides", tmp_path))
@@ -185,7 +184,6 @@ def service(scraper: Any) -> Any:
     return scraper.client.service if hasattr(scraper, "client") else scraper._service
 
 
-@pytest.mark.decision("H41")
 def test_no_attack_reaches_a_service(vendor: Place, tmp_path: Path) -> None:
     """A service might sit in a network of ours, and what it brings would be read to strangers."""
     assert vendor.vendor is not None
@@ -318,7 +316,6 @@ def test_the_key_is_in_no_log_and_no_error(
     assert vendor.vendor.key not in everything
 
 
-@pytest.mark.decision("H41")
 def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: Path) -> None:
     """The stand-ins refuse Firecrawl's unsafe defaults; Jina keeps pages for an hour unless it is told not to."""
     with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:

@@ -44,7 +44,6 @@ def parse(parser, tmp_path):
     return read
 
 
-@pytest.mark.decision("H17")
 def test_the_main_part_is_taken_as_markdown(parse):
     parsed = parse(SITE)
     assert parsed.text.startswith("# Getting started")

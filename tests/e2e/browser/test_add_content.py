@@ -30,7 +30,6 @@ def pile(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H262")
 def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], album: Path) -> None:
     expect.set_options(timeout=SECONDS)
     page = browser.new_page(viewport={"width": 1440, "height": 1000})

@@ -46,7 +46,6 @@ def click_row(page: Page, row: int) -> None:
     table.click(position={"x": 132 + 40, "y": 35 + 35 * row + 17})
 
 
-@pytest.mark.decision("H267")
 def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
     browser: Browser,
     base: str,

@@ -106,7 +106,6 @@ def sign_in(page: Page, place: SimpleNamespace, who: str, path: str = "") -> Non
     page.get_by_role("link", name=f"Continue as {who}").click()
 
 
-@pytest.mark.decision("H277")
 def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: SimpleNamespace) -> None:
     sign_in(page, place, "ada")
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
@@ -122,7 +121,6 @@ def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: Simple
     assert "GET /keys" in place.provider.requests
 
 
-@pytest.mark.decision("H314")
 def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, place: SimpleNamespace) -> None:
     link = f"/documents?namespace={place.space}&q=caf%C3%A9+%26+bar"
     sign_in(page, place, "ada", link)
@@ -140,7 +138,6 @@ def _left(page: Page, place: SimpleNamespace) -> Iterator[None]:
     expect(page.get_by_role("button", name="Sign in with single sign-on").first).to_be_visible()
 
 
-@pytest.mark.decision("H277")
 def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: SimpleNamespace) -> None:
     """After somebody without a role was told so, and became somebody else."""
     sign_in(page, place, "mallory")
@@ -156,7 +153,6 @@ def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: Sim
     assert not [one for one in page.context.cookies() if "user" in one["name"]]
 
 
-@pytest.mark.decision("H277")
 def test_an_ended_token_leads_back_to_the_sign_in(page: Page, place: SimpleNamespace) -> None:
     place.provider.seconds = -60
     try:

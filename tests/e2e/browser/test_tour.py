@@ -71,7 +71,6 @@ def pile(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.mark.decision("H284")
 def test_the_tour(
     browser: Browser,
     service: Any,

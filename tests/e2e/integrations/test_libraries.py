@@ -19,7 +19,6 @@ TEXTS = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H251")
 def test_each_library_takes_its_retriever(service, tmp_path):
     with RetrievalClient(service.info["api"], service.info["apiKey"]) as client:
         for part, text in TEXTS.items():

@@ -1,4 +1,4 @@
-"""What is chosen of an account (D71): nothing else is fetched, and what is not chosen any more leaves."""
+"""What is chosen of an account: nothing else is fetched, and what is not chosen any more leaves."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def has(space, files):
     return {path for path, one in files.items() if one in there}
 
 
-@pytest.mark.decision("D71")
 def test_nothing_but_what_is_chosen_is_fetched(space, account, files):
     run = space.ingest(include=[at(account, "plans")], exclude=[at(account, "plans/**/tower*")])
     assert (run.outcome, run.failed) == ("SUCCEEDED", [])
@@ -94,7 +93,6 @@ def test_nothing_but_what_is_chosen_is_fetched(space, account, files):
     assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
 
 
-@pytest.mark.decision("D71")
 def test_a_narrower_choice_is_a_removal_that_many_wait_for(space, account, files):
     space.ingest()
     assert has(space, files) == set(TEXTS)
@@ -109,7 +107,6 @@ def test_a_narrower_choice_is_a_removal_that_many_wait_for(space, account, files
     assert run.progress.get("awaitingConfirmation", 0) == 0
 
 
-@pytest.mark.decision("D71")
 def test_what_is_moved_out_leaves_and_what_is_moved_in_comes(space, account, files):
     for number in range(6):
         account.put(f"plans/2026/more{number}.txt", f"more {number}")
@@ -123,7 +120,6 @@ def test_what_is_moved_out_leaves_and_what_is_moved_in_comes(space, account, fil
     assert has(space, files) == {"plans/2026/launch.txt", "notes/owls.txt"}
 
 
-@pytest.mark.decision("D71")
 def test_ids_choose_folders_and_files(space, account, files):
     run = space.ingest(
         include=[{"id": folder(account, "plans")}, {"id": files["notes/owls.txt"]}],
@@ -135,7 +131,6 @@ def test_ids_choose_folders_and_files(space, account, files):
     assert fetched(account) == {files[path].rpartition("/")[2] for path in wanted}
 
 
-@pytest.mark.decision("D71")
 @pytest.mark.parametrize("by", ["id", "path"])
 @pytest.mark.parametrize("account", chosen("BOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "NOTION"), indirect=True)
 def test_a_folder_that_is_moved_out_takes_its_files_with_it(space, account, files, by):
@@ -151,7 +146,6 @@ def test_a_folder_that_is_moved_out_takes_its_files_with_it(space, account, file
     assert has(space, files) == {"plans/drafts/tower.txt"}
 
 
-@pytest.mark.decision("D71")
 def test_types_are_chosen_too(space, account, files):
     kept = {"GOOGLE_DRIVE": "text/plain", "NOTION": "text/markdown"}.get(account.connector, "text/*")
     space.ingest(include=[{"mimeType": "application/pdf"}])

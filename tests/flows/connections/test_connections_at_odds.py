@@ -117,7 +117,6 @@ def test_any_name_may_be_listed(space, account, listing, name):
     assert len(space.search("odd words", top_k=2)) == 2
 
 
-@pytest.mark.decision("D52")
 def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, account, monkeypatch):
     """The rest of the listing and the questions after what is missing reach the other account already."""
     ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(9)]
@@ -142,7 +141,6 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     assert (state.cursor, state.moved) == (None, True)
 
 
-@pytest.mark.decision("H60")
 def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space, account):
     kept, deleted = account.put("kept.txt", "the kept words"), account.put("deleted.txt", "the deleted words")
     space.ingest()
@@ -159,7 +157,6 @@ def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space,
     assert set(rows(space)) == {kept, deleted}
 
 
-@pytest.mark.decision("H48")
 def test_a_cancelled_run_is_made_good_by_the_next(space, account):
     ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
     asked = space.request()
@@ -177,7 +174,6 @@ def test_a_cancelled_run_is_made_good_by_the_next(space, account):
     assert set(rows(space)) == ids
 
 
-@pytest.mark.decision("D61")
 def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, monkeypatch):
     ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
     with monkeypatch.context() as once:
@@ -198,7 +194,6 @@ def _broken(_self, _tokens, _cursor):
     yield Page([], "{}", done=False)
 
 
-@pytest.mark.decision("D44")
 def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in_words(space, account, monkeypatch):
     for number in range(6):
         account.put(f"{number}.txt", f"text number {number}")
@@ -236,7 +231,6 @@ def test_a_token_that_ends_in_the_middle_of_a_listing_is_renewed(space, account,
     assert (run.failed, set(rows(space))) == ([], ids)
 
 
-@pytest.mark.decision("D08")
 def test_two_namespaces_with_the_same_account_do_not_touch_each_other(space, account):
     ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(6)]
     other = ConnectedSpace(space.db, account)

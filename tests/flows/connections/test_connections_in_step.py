@@ -128,8 +128,6 @@ def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
     assert "fresh" in first(space, "snow on the railway")[0]
 
 
-@pytest.mark.decision("H47")
-@pytest.mark.decision("D56")
 def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.ingest()
     leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
@@ -173,7 +171,6 @@ def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, f
     assert "authorize" in refused.error
 
 
-@pytest.mark.decision("H47")
 def test_an_empty_listing_empties_nothing(space, account, files):
     space.ingest()
     account.lose()
@@ -197,7 +194,6 @@ def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, file
     )
 
 
-@pytest.mark.decision("H48")
 def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, account, files, monkeypatch):
     refused = files["notes/owls.txt"]
     with monkeypatch.context() as once:
@@ -236,8 +232,6 @@ def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, fil
     assert account.requests[asked:]
 
 
-@pytest.mark.decision("H47")
-@pytest.mark.decision("D52")
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
     space.ingest()
     before = set(rows(space))
@@ -253,7 +247,6 @@ def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, a
     assert set(rows(space)) == before | {fresh}
 
 
-@pytest.mark.decision("D52")
 def test_the_same_account_connected_again_doubles_nothing(space, account, files):
     space.ingest()
     before = {row["id"] for row in rows(space).values()}
@@ -268,7 +261,6 @@ def test_the_same_account_connected_again_doubles_nothing(space, account, files)
     assert space.ingest().progress["removed"] == 0
 
 
-@pytest.mark.decision("H49")
 def test_two_runs_of_a_connection_never_overlap(space, account, files):
     first_run, second_run = space.request(), space.request()
     lease = space.lease()
@@ -280,7 +272,6 @@ def test_two_runs_of_a_connection_never_overlap(space, account, files):
     assert space.run(second_run).status == "COMPLETED"
 
 
-@pytest.mark.decision("H66")
 def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
     """Its secret was changed at the service: what people allowed stands, and is used again with the new secret."""
     space.ingest()

@@ -65,7 +65,6 @@ def here(space, files):
     return {path for path, one in files.items() if one in there}
 
 
-@pytest.mark.decision("H301")
 def test_what_is_hidden_and_gone_at_the_service_leaves_with_the_applications_own_run(space, account, files):
     account.delete(files["wages.txt"])
     for_bob(space)
@@ -77,7 +76,6 @@ def test_what_is_hidden_and_gone_at_the_service_leaves_with_the_applications_own
     assert here(space, files) == set(TEXTS) - {"harbour.txt", "wages.txt"}
 
 
-@pytest.mark.decision("H301")
 def test_what_is_hidden_and_changed_at_the_service_comes_with_the_applications_own_run(space, account, files):
     account.change(files["wages.txt"], "The wages of the crew are pearls.")
     for_bob(space)
@@ -95,7 +93,6 @@ def content(space, name, word):
     )
 
 
-@pytest.mark.decision("H301")
 def test_a_users_narrower_choice_takes_nothing_that_is_hidden_and_the_application_brings_all_back(space, files):
     run = for_bob(space, exclude=[{"path": "wages.txt"}, {"path": "harbour.txt"}])
     assert run.progress["removed"] == 1
@@ -104,7 +101,6 @@ def test_a_users_narrower_choice_takes_nothing_that_is_hidden_and_the_applicatio
     assert here(space, files) == set(TEXTS)
 
 
-@pytest.mark.decision("D71")
 def test_a_narrower_choice_that_was_cancelled_removes_nothing_later(space, files, monkeypatch):
     record = discover._record
 
@@ -122,7 +118,6 @@ def test_a_narrower_choice_that_was_cancelled_removes_nothing_later(space, files
     assert here(space, files) == set(TEXTS)
 
 
-@pytest.mark.decision("H301")
 def test_a_schedule_repeats_what_the_application_asked_for_not_a_user(space):
     space.request({"include": [{"path": "notes"}]}, principal="bob", groups=("staff",))
     space.work()
@@ -138,7 +133,6 @@ def asked_for(space, scheduled):
     return config.get("principal"), config.get("groups"), config["request"]
 
 
-@pytest.mark.decision("H301")
 def test_a_schedule_of_what_only_a_user_asked_for_stays_that_users(space):
     space.db.rows(
         'update jobs set config = config || \'{"principal": "bob", "groups": ["staff"]}\''

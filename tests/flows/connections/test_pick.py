@@ -1,4 +1,4 @@
-"""Listing without ingesting: what is new waits in BACKLOG until a resync names it (D71)."""
+"""Listing without ingesting: what is new waits in BACKLOG until a resync names it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def statuses(space):
     return {row["external_id"]: row["status"] for row in rows}
 
 
-@pytest.mark.decision("D71")
 def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):
     one, two = account.put("one.txt", "The first."), account.put("two.txt", "The second.")
     had = fetched(account)
@@ -52,7 +51,6 @@ def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):
     assert set(statuses(space).values()) == {"SUCCESS"}
 
 
-@pytest.mark.decision("D71")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_nothing_leaves_and_nothing_is_missed_by_picking(space, account):
     kept, gone = account.put("kept.txt", "Kept."), account.put("gone.txt", "Gone.")

@@ -51,7 +51,6 @@ async def there():
     return {one.slug: (one.schedule.interval.total_seconds() / 60, one.parameters) for one in found}
 
 
-@pytest.mark.decision("H50")
 def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
     async def reconciled():
         async with get_client() as client:
@@ -122,8 +121,6 @@ def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch
         asyncio.run(reconciled())
 
 
-@pytest.mark.decision("H50")
-@pytest.mark.decision("D54")
 def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
     first = schedules.ingest(space.db, space.connection)
     waiting = schedules.ingest(space.db, space.connection)
@@ -156,7 +153,6 @@ def test_a_scheduled_run_keeps_the_options_of_the_newest_request(space):
     assert (row["config"]["chunkSize"], row["config"]["scheduled"]) == (277, True)
 
 
-@pytest.mark.decision("H202")
 def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
     org = space.scope.organization
 
@@ -199,7 +195,6 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
     assert again.name == "Skipped"
 
 
-@pytest.mark.decision("H282")
 @pytest.mark.parametrize("minutes", [1, 15, 1440, 10080])
 def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Several connections over the same files (D83): a document belongs to every connection that lists it."""
+"""Several connections over the same files: a document belongs to every connection that lists it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,6 @@ def shared(db, account, monkeypatch):
         yield Shared(space, monkeypatch)
 
 
-@pytest.mark.decision("D83")
 @pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
 def test_a_file_that_two_connections_list_leaves_with_the_last(shared, keep):
     """Whichever listed it last, and whatever became of that one."""
@@ -151,7 +150,6 @@ def test_a_file_that_two_connections_list_leaves_with_the_last(shared, keep):
     assert shared.space.search("what the file tells of") == []
 
 
-@pytest.mark.decision("D83")
 def test_what_one_connection_lost_stays_with_the_other(shared):
     first, second = shared.space.connection, shared.connect()
     for connection in (first, second):
@@ -167,7 +165,6 @@ def test_what_one_connection_lost_stays_with_the_other(shared):
     assert shared.rows() == {}
 
 
-@pytest.mark.decision("D83")
 def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
     first = shared.space.connection
     for name in ("kept.txt", "packed.zip"):
@@ -190,7 +187,6 @@ def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
     assert shared.ingest(other).progress["removed"] == 1
 
 
-@pytest.mark.decision("D83")
 def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared):
     first, second = shared.space.connection, shared.connect()
     for name in ("own.txt", "own.zip", "both.txt", "both.zip"):
@@ -207,7 +203,6 @@ def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared)
     assert not [name for name in shared.space.search("tells of version", top_k=9) if "own" in name]
 
 
-@pytest.mark.decision("D83")
 def test_members_are_found_by_every_connection_that_has_their_archive(shared):
     first, second = shared.space.connection, shared.connect()
     for connection in (first, second):
@@ -220,7 +215,6 @@ def test_members_are_found_by_every_connection_that_has_their_archive(shared):
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
 
 
-@pytest.mark.decision("D83")
 def test_a_resync_goes_through_a_connection_that_lives(shared):
     """Also where the document's last run was another's, whose access has ended since."""
     first, second = shared.space.connection, shared.connect()
@@ -239,7 +233,6 @@ def test_a_resync_goes_through_a_connection_that_lives(shared):
     assert "authorize" in asked.error
 
 
-@pytest.mark.decision("D83")
 def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     """A bad listing of one account takes nothing of it away, not even where another account has the files too."""
     first, second = shared.space.connection, shared.connect()
@@ -265,7 +258,6 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     assert shared.listed(connection_ids=(second,)) == {}
 
 
-@pytest.mark.decision("D83")
 def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     """A schedule goes on with the options of an older request and does not bring them back."""
     from retrieval.connections import schedules
@@ -287,7 +279,6 @@ def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     assert shared.rows()["both.txt"]["metadata"] == {"team": "green"}
 
 
-@pytest.mark.decision("D83")
 def test_a_listing_that_is_under_way_brings_a_revoked_connection_nothing(shared, monkeypatch):
     first = shared.space.connection
     for name in FILES:
@@ -366,7 +357,6 @@ class Model:
         return any(name in names for names in self.has.values())
 
 
-@pytest.mark.decision("D83")
 @pytest.mark.slow
 def test_any_order_of_events_ends_as_the_model_says(db, account, monkeypatch):
     """Three connections over overlapping files: listings, deletions, revocations, new authorizations, confirmations."""

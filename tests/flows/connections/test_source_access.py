@@ -1,4 +1,4 @@
-"""Whom a content service shows its files, as the access of their documents (D70)."""
+"""Whom a content service shows its files, as the access of their documents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def allowed(space, one):
     return {*access.users, *access.groups, *(["*"] if access.public else [])}
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_is_shared_withdrawn_and_inherited_arrives_with_one_run_and_nothing_is_fetched(space, account):
     plain, inherited = account.put("plain.txt", "The plain file."), account.put("plans/deep/inherited.txt", "Deeper.")
@@ -79,7 +78,6 @@ def test_what_is_shared_withdrawn_and_inherited_arrives_with_one_run_and_nothing
     assert fetched(account) <= had
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -99,7 +97,6 @@ def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
         assert documents(space)[one]["access_reason"] is None
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_links_and_roles_of_box_that_show_nothing(space, account):
     links = {
@@ -123,7 +120,6 @@ def test_links_and_roles_of_box_that_show_nothing(space, account):
     }
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["NOTION"], indirect=True)
 def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -136,7 +132,6 @@ def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, accoun
     assert "capability" in row["access_reason"]
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["DROPBOX"], indirect=True)
 def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
     files = {name: account.put(f"{name}.txt", f"The text {name}.") for name in ("locked", "ended", "team", "endless")}
@@ -155,7 +150,6 @@ def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
     assert "sharing.read" in row["access_reason"]
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_a_domain_is_everybody_with_an_address_of_it(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -182,7 +176,6 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
     ]
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, account):
     space.db.rows("update connections set permissions = 'IGNORE' where id = %(id)s", {"id": space.connection})
@@ -192,7 +185,6 @@ def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, 
     assert not [request for request in account.requests if "collaborations" in request]
 
 
-@pytest.mark.decision("D70")
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anything(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -210,7 +202,6 @@ def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anyt
     assert allowed(space, one) == {OWNER, EVE}
 
 
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_version_alone(space, account):
     one, other = account.put("plain.txt", "Not for Bob."), account.put("other.txt", "For Bob, too.")
@@ -237,7 +228,6 @@ def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_versi
     assert all(after[each]["active_generation"] > before[each]["active_generation"] for each in (one, other))
 
 
-@pytest.mark.decision("H462")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(space, account):
     one = account.put("plain.txt", "Not for Bob.")
@@ -265,7 +255,6 @@ def shown_to(space, user):
     return " ".join(row["content"] for row in rows)
 
 
-@pytest.mark.decision("H561")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_else(space, account):
     """The file itself is shown as it is listed, and shared with more people only then."""
@@ -290,7 +279,6 @@ def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_e
     assert shown_to(space, BOB) == ""
 
 
-@pytest.mark.decision("H592")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_a_file_that_changes_and_is_shared_after_it_was_listed_shows_nobody_else_what_it_was(
     space, account, monkeypatch
@@ -305,7 +293,6 @@ def test_a_file_that_changes_and_is_shared_after_it_was_listed_shows_nobody_else
     assert shown_to(space, OWNER) == shown_to(space, BOB) == "For Bob."
 
 
-@pytest.mark.decision("H592")
 @pytest.mark.parametrize("account", ["NOTION"], indirect=True)
 def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypatch):
     one = account.put("it", "Not for Bob.")
@@ -318,7 +305,6 @@ def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypat
     assert "For Bob." in shown_to(space, BOB)
 
 
-@pytest.mark.decision("H592")
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_see_it_then(known, space, account):
@@ -339,7 +325,6 @@ def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_
     assert shown_to(space, BOB) == "Not for Bob."
 
 
-@pytest.mark.decision("H592")
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_is_resynced_after_it_was_withdrawn_is_shown_to_who_may_see_it_then(space, account):
     one = account.put("it.txt", "For Bob.")

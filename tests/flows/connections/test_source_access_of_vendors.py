@@ -47,7 +47,6 @@ def entra(its, *, login, email=None):
 CLAIM = "c:0o.c|federateddirectoryclaimprovider|"
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["SHAREPOINT"], indirect=True)
 def test_groups_of_two_sites_with_the_same_number_are_two_groups(space, account):
     account.follow("sites/board")
@@ -61,7 +60,6 @@ def test_groups_of_two_sites_with_the_same_number_are_two_groups(space, account)
     assert found == [{f"microsoft:site:{drive}:6"} for drive in drives]
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_group_that_is_told_as_a_user_of_the_site_is_a_group_and_its_owners_are_others(space, account):
     told = {
@@ -91,7 +89,6 @@ def test_a_group_that_is_told_as_a_user_of_the_site_is_a_group_and_its_owners_ar
     assert Access.load(documents(space)[files["by address"]]["access"]).groups == ("finance@example.com",)
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_links_for_uploads_and_roles_that_are_not_known_show_nobody_anything(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -111,7 +108,6 @@ def test_links_for_uploads_and_roles_that_are_not_known_show_nobody_anything(spa
     assert allowed(space, one) == {OWNER, BOB}
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_file_of_another_drive_is_for_whom_it_is_shared_with_there(space, account):
     account.grant(account.folder("shared"), BOB)
@@ -121,7 +117,6 @@ def test_a_file_of_another_drive_is_for_whom_it_is_shared_with_there(space, acco
     assert allowed(space, one) == {EVE}
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_a_link_of_another_enterprise_and_a_collaboration_that_has_ended(space, account):
     ours, theirs, ended = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "ended"))
@@ -134,7 +129,6 @@ def test_a_link_of_another_enterprise_and_a_collaboration_that_has_ended(space, 
     assert found == [{"box:company"}, set(), set()]
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["DROPBOX"], indirect=True)
 def test_a_link_of_another_team_and_one_that_shows_nothing(space, account):
     ours, theirs, shut = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "shut"))
@@ -147,7 +141,6 @@ def test_a_link_of_another_team_and_one_that_shows_nothing(space, account):
     assert found == [{"dropbox:team"}, set(), set()]
 
 
-@pytest.mark.decision("H425")
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_permissions_of_google_drive_that_show_nothing(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -163,7 +156,6 @@ def test_permissions_of_google_drive_that_show_nothing(space, account):
     assert allowed(space, one) == {OWNER, "kept@example.com", "direct@example.com"}
 
 
-@pytest.mark.decision("H426")
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_what_is_withdrawn_from_a_file_that_cannot_be_had_any_more_arrives_too(space, account):
     one = account.put("plain.txt", "The plain file.")
@@ -176,7 +168,6 @@ def test_what_is_withdrawn_from_a_file_that_cannot_be_had_any_more_arrives_too(s
     assert allowed(space, one) == {OWNER}
 
 
-@pytest.mark.decision("H426")
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_what_is_withdrawn_in_a_drive_that_cannot_be_listed_arrives_too(space, account):
     drive = account.shared_drive("Team")
@@ -194,7 +185,6 @@ def test_what_is_withdrawn_in_a_drive_that_cannot_be_listed_arrives_too(space, a
     assert "may see this file" in documents(space)[one]["access_reason"]
 
 
-@pytest.mark.decision("H526")
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 @pytest.mark.parametrize("is_changed", [True, False])
 def test_who_gains_a_file_that_no_listing_names_waits_until_one_does(space, account, is_changed):
@@ -217,7 +207,6 @@ def test_who_gains_a_file_that_no_listing_names_waits_until_one_does(space, acco
     assert (documents(space)[one]["active_generation"] > before) is is_changed
 
 
-@pytest.mark.decision("H426")
 @pytest.mark.parametrize("account", ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE"], indirect=True)
 def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(space, account):
     files = [account.put(f"{number}.txt", f"The text {number}.") for number in range(4)]
@@ -232,7 +221,6 @@ def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(
     assert "does not show this file" in documents(space)[files[0]]["access_reason"]
 
 
-@pytest.mark.decision("H602")
 @pytest.mark.parametrize("account", ["BOX", "GOOGLE_DRIVE"], indirect=True)
 @pytest.mark.parametrize("permissions", ["SOURCE", "IGNORE"])
 def test_what_is_gone_for_all_its_connections_and_waits_is_nobodys(space, account, permissions):

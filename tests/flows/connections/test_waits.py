@@ -46,7 +46,6 @@ def listing(space):
     return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
 
 
-@pytest.mark.decision("H63")
 def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     account.put("one.txt", "x")
     left = [faults.status(429, Retry_After="2")]
@@ -59,7 +58,6 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     assert discover.waiting(space.db, lease) == []
 
 
-@pytest.mark.decision("H63")
 def test_waits_without_end_end(space, account, monkeypatch):
     monkeypatch.setattr(long_waits, "LONGEST", 2.5)
     account.fault = lambda _request: faults.status(429, Retry_After="1")
@@ -71,7 +69,6 @@ def test_waits_without_end_end(space, account, monkeypatch):
     assert 1.5 < time.monotonic() - began < 15
 
 
-@pytest.mark.decision("H63")
 def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     account.fault = lambda _request: faults.status(429, Retry_After="300")
     asked = space.request()
@@ -90,7 +87,6 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.decision("H322")
 def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
     monkeypatch.setattr(long_waits, "FULL", 0.2)
     space.request()

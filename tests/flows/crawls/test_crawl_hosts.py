@@ -48,7 +48,6 @@ def grow(hosts):
     other.pages = {"/c": linked("/c", [])}
 
 
-@pytest.mark.decision("H34")
 def test_a_walk_goes_on_where_the_start_page_ended(space, hosts):
     grow(hosts)
     run = crawl(space, "WEBSITE", url=hosts["x"].url)
@@ -58,7 +57,6 @@ def test_a_walk_goes_on_where_the_start_page_ended(space, hosts):
     assert hosts["other"].paths() == []
 
 
-@pytest.mark.decision("H34")
 def test_a_resumed_walk_knows_where_the_start_page_ended(space, hosts):
     grow(hosts)
     hosts["www"].pages["/a"] = answer(status="503 Busy")
@@ -73,7 +71,6 @@ def test_a_resumed_walk_knows_where_the_start_page_ended(space, hosts):
     assert hosts["www"].paths().count("/") == 1
 
 
-@pytest.mark.decision("H34")
 def test_a_slash_or_a_path_that_is_added_is_no_trouble(space, hosts):
     x = hosts["x"]
     x.pages = {"/docs": moved("/docs/"), "/docs/": moved("/docs/en/"), "/docs/en/": linked("/docs/en/", ["one", "/"])}
@@ -82,8 +79,6 @@ def test_a_slash_or_a_path_that_is_added_is_no_trouble(space, hosts):
     assert [name.removeprefix(x.url) for name in names(space, run)] == ["/docs/en/", "/docs/en/one", "/"]
 
 
-@pytest.mark.decision("H34")
-@pytest.mark.decision("D59")
 def test_the_rules_of_the_host_that_was_led_to_bind(space, hosts):
     grow(hosts)
     hosts["www"].pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /\n", content_type="text/plain")
@@ -93,7 +88,6 @@ def test_the_rules_of_the_host_that_was_led_to_bind(space, hosts):
     assert hosts["www"].paths() == []
 
 
-@pytest.mark.decision("H34")
 def test_a_start_page_that_leads_inside_is_not_followed(space, hosts):
     with socket.create_server(("127.0.0.9", 0)) as witness:
         witness.setblocking(False)
@@ -109,7 +103,6 @@ def test_a_start_page_that_leads_inside_is_not_followed(space, hosts):
             witness.accept()
 
 
-@pytest.mark.decision("H34")
 def test_a_sitemap_that_lies_on_the_other_host_names_pages_of_both(space, hosts):
     grow(hosts)
     x, www, other = hosts["x"], hosts["www"], hosts["other"]
@@ -124,7 +117,6 @@ def test_a_sitemap_that_lies_on_the_other_host_names_pages_of_both(space, hosts)
     assert other.paths() == []
 
 
-@pytest.mark.decision("H34")
 @pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
 def test_pages_of_the_other_host_can_be_fetched_anew(space, hosts, source):
     from retrieval.jobs import resync

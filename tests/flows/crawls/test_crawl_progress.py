@@ -27,7 +27,6 @@ def broken(site):
     return site
 
 
-@pytest.mark.decision("D61")
 def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch):
     record, seen = discover._record, []
 
@@ -61,8 +60,6 @@ async def _flow_and_its_artifacts(batch):
 
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
-@pytest.mark.decision("H39")
-@pytest.mark.decision("H263")
 def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypatch):
     said, update = [], report.aupdate_progress_artifact
     monkeypatch.setenv("RETRIEVAL_UI_PUBLIC_URL", "https://admin.example.org/app/")
@@ -97,7 +94,6 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
     assert table.description.endswith(link)
 
 
-@pytest.mark.decision("H39")
 @pytest.mark.parametrize("trouble", [None, RuntimeError("The listing broke off.")])
 def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble):
     bars = []
@@ -159,7 +155,6 @@ class SlowPrefect:
         await asyncio.gather(*self._answers)
 
 
-@pytest.mark.decision("H39")
 def test_what_was_told_amid_a_listing_does_not_arrive_after_its_end(monkeypatch):
     prefect = SlowPrefect(monkeypatch)
     monkeypatch.setattr(report, "LOOK_SECONDS", 0.001)
@@ -173,7 +168,6 @@ def test_what_was_told_amid_a_listing_does_not_arrive_after_its_end(monkeypatch)
     assert prefect.bars == {"bar 0": 100.0}
 
 
-@pytest.mark.decision("H39")
 def test_windows_that_end_together_fill_one_bar(monkeypatch):
     prefect = SlowPrefect(monkeypatch)
     monkeypatch.setattr(report, "TELL_SECONDS", 0.0)

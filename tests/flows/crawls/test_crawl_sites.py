@@ -67,7 +67,6 @@ def kept(space, url, run):
 
 
 @pytest.mark.shared
-@pytest.mark.decision("D23")
 @pytest.mark.parametrize(("depth", "pages"), [(1, 6), (2, 25), (3, 25)])
 def test_the_shared_site_is_walked_as_deep_as_asked(space, shared_data, depth, pages):
     folder = shared_data / "site"

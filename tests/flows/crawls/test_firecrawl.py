@@ -103,7 +103,6 @@ def failed(space, run):
     return {name.removeprefix(SITE): error for name, error in reasons(space, run).items()}
 
 
-@pytest.mark.decision("D23")
 @pytest.mark.parametrize("obedient", [True, False])
 @pytest.mark.parametrize(
     ("config", "kept"),
@@ -167,7 +166,6 @@ def test_selectors_are_applied_and_the_service_is_asked_safely(space, crawler):
     assert found["content"].strip() == "Tides"
 
 
-@pytest.mark.decision("H31")
 def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, crawler):
     crawler.web |= {
         f"{SITE}/": page("/", ["/gone", "/slow", "/secret", "/away", "/hidden", "/fine", "/twin"]),
@@ -189,7 +187,6 @@ def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, craw
     assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 1, 1]
 
 
-@pytest.mark.decision("H34")
 def test_a_start_that_leads_to_another_host_makes_it_the_sites(space, crawler):
     there = "https://93.184.216.35"
     crawler.obedient = False
@@ -265,7 +262,6 @@ def test_a_crawl_that_never_ends_is_ended_at_maxlinks(space, crawler):
     assert crawler.asked[0][2]["limit"] == 5
 
 
-@pytest.mark.decision("H40")
 @pytest.mark.parametrize("bound", ["seconds", "silence"])
 def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, crawler, monkeypatch, bound):
     crawler.endless = True
@@ -300,7 +296,6 @@ def dying(monkeypatch, after):
     return lambda: monkeypatch.setattr(discover, "_record", record)
 
 
-@pytest.mark.decision("H40")
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, after):
     run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
@@ -368,7 +363,6 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
     assert failed(space, run) == {}
 
 
-@pytest.mark.decision("H40")
 def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monkeypatch):
     endless(crawler, 200)
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
@@ -527,7 +521,6 @@ def test_a_list_is_fetched_by_each_service(service):
     assert "10.0.0.1" not in str(service.asked)
 
 
-@pytest.mark.decision("D59")
 def test_a_sitemap_is_read_by_us_and_its_pages_by_each_service(service, site):
     service.web = web(site=site.url)
     entries = "".join(f"<url><loc>{site.url}{path}</loc></url>" for path in [*TREE, "/private/x"])
@@ -542,7 +535,6 @@ def test_a_sitemap_is_read_by_us_and_its_pages_by_each_service(service, site):
     assert "private" not in str(service.asked)
 
 
-@pytest.mark.decision("D23")
 def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
     service.web = web(site=site.url)
     site.pages = {"/robots.txt": answer(b"User-agent: *\nDisallow: /b\n", content_type="text/plain")}
@@ -555,7 +547,6 @@ def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
     assert service.space.run(run).failed == []
 
 
-@pytest.mark.decision("D59")
 def test_a_sites_delay_holds_for_pages_that_services_fetch(service, site):
     service.web = {f"{site.url}/{number}": page(f"/{number}", []) for number in range(3)}
     site.pages = {"/robots.txt": answer(b"User-agent: *\nCrawl-delay: 0.5\n", content_type="text/plain")}

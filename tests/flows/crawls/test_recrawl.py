@@ -52,7 +52,6 @@ def did(space, run):
 NOTHING_NEW = {"found": 4, "parsed": 0, "embedded": 0, "done": 4}
 
 
-@pytest.mark.decision("H35")
 @pytest.mark.parametrize("header", ["etag", "last_modified"])
 def test_an_unchanged_website_is_asked_for_its_marks_and_walked_as_before(space, site, header):
     grow(site, header)
@@ -67,7 +66,6 @@ def test_an_unchanged_website_is_asked_for_its_marks_and_walked_as_before(space,
     assert documents(space) == before
 
 
-@pytest.mark.decision("H35")
 def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -79,7 +77,6 @@ def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
     assert space.search("owls and mice")[0] == f"{site.url}/a"
 
 
-@pytest.mark.decision("H35")
 def test_a_page_without_a_mark_is_compared_by_its_content(space, site):
     site.pages = {path: linked(path, links) for path, links in TREE.items()}
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -87,7 +84,6 @@ def test_a_page_without_a_mark_is_compared_by_its_content(space, site):
     assert len(site.paths()) == 2 * len(TREE)
 
 
-@pytest.mark.decision("H35")
 def test_a_mark_that_comes_later_or_changes_alone_is_remembered(space, site):
     """Servers behind one name often send marks of their own for the same bytes."""
     site.pages = {path: linked(path, links) for path, links in TREE.items()}
@@ -98,7 +94,6 @@ def test_a_mark_that_comes_later_or_changes_alone_is_remembered(space, site):
     assert sent(site) == dict.fromkeys(TREE, 1)
 
 
-@pytest.mark.decision("H35")
 def test_a_mark_of_one_address_is_not_shown_to_another(space, site):
     """The canonical page itself is never fetched here, so its mark is not known."""
     head = '<link rel="canonical" href="/real">'
@@ -110,7 +105,6 @@ def test_a_mark_of_one_address_is_not_shown_to_another(space, site):
     assert "if-none-match" not in site.asked[-1][1]
 
 
-@pytest.mark.decision("H35")
 def test_other_selectors_take_another_part_of_the_page_as_it_was_stored(space, site):
     site.pages = {"/tides": Marked(lists.PAGE)}
     url = f"{site.url}/tides"
@@ -121,7 +115,6 @@ def test_other_selectors_take_another_part_of_the_page_as_it_was_stored(space, s
     assert sent(site) == {"/tides": 1}
 
 
-@pytest.mark.decision("H35")
 def test_a_stored_page_that_was_lost_is_fetched_again(space, site):
     from connectors import registry
 
@@ -134,7 +127,6 @@ def test_a_stored_page_that_was_lost_is_fetched_again(space, site):
     assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
 
 
-@pytest.mark.decision("H35")
 def test_a_removed_page_comes_back_whole(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -145,7 +137,6 @@ def test_a_removed_page_comes_back_whole(space, site):
     assert f"{site.url}/a" in space.search("This is /a")
 
 
-@pytest.mark.decision("H35")
 @pytest.mark.parametrize("kind", ["etag", "last_modified", "none"])
 def test_an_unchanged_sitemap_page_costs_no_more(space, site, kind):
     if kind == "none":
@@ -159,7 +150,6 @@ def test_an_unchanged_sitemap_page_costs_no_more(space, site, kind):
     assert set(sent(site).values()) <= {1}
 
 
-@pytest.mark.decision("H35")
 def test_a_date_that_changes_alone_is_remembered(space, site):
     def serve(when):
         site.pages["/sitemap.xml"] = xml(urlset(*((f"{site.url}{path}", when) for path in TREE)))
@@ -174,7 +164,6 @@ def test_a_date_that_changes_alone_is_remembered(space, site):
     assert site.paths() == ["/sitemap.xml"]
 
 
-@pytest.mark.decision("H35")
 def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -190,7 +179,6 @@ def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
     assert sent(site) == dict.fromkeys(TREE, 1)
 
 
-@pytest.mark.decision("H35")
 def test_a_mark_counts_only_for_the_page_that_bore_it(space, site):
     """`/latest` leads elsewhere by now, to a page that is older than the one before."""
     url = f"{site.url}/latest"

@@ -92,7 +92,6 @@ def counted(space):
     return dict(rows[0])
 
 
-@pytest.mark.decision("H37")
 def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store_in_time(space, memory):
     listed(space, memory, item(BATS))
     alone = counted(space)
@@ -114,7 +113,6 @@ def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store
     assert space.search("owls and mice") == [BATS]
 
 
-@pytest.mark.decision("H37")
 def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(space, memory):
     listed(space, memory, item(OWLS))
     for _ in range(2):
@@ -127,7 +125,6 @@ def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(s
     assert space.search("owls and mice") == space.search("owls mice", **BY_WORDS) == [OWLS]
 
 
-@pytest.mark.decision("H37")
 def test_a_run_in_flight_cannot_bring_back_what_is_gone(space, memory):
     from flows import steps
 

@@ -54,7 +54,6 @@ def test_indexes_and_packed_sitemaps_are_followed_and_loops_end(space, site):
     assert sorted(site.paths()) == ["/a.xml", "/b.xml.gz", "/c.xml.gz", "/sitemap.xml"]
 
 
-@pytest.mark.decision("D59")
 def test_other_hosts_paths_and_robots_are_skipped_with_their_reasons(space, site):
     site.pages = {
         "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
@@ -72,7 +71,6 @@ def test_other_hosts_paths_and_robots_are_skipped_with_their_reasons(space, site
     assert sorted(progress["skippedReasons"].values()) == [1, 1, 1, 1]
 
 
-@pytest.mark.decision("H513")
 def test_sitemaps_as_people_make_them_are_read(space, site):
     site.pages = {
         "/sitemap.xml": xml("\n \n" + index("/sub/list.txt", f"{site.url}/lines.txt", "/sub/relative.xml")),
@@ -85,7 +83,6 @@ def test_sitemaps_as_people_make_them_are_read(space, site):
     assert space.run(run).progress["skipped"] == 1
 
 
-@pytest.mark.decision("D23")
 def test_max_links_bounds_the_documents(space, site):
     site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(50))))}
     run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=7)
@@ -145,7 +142,6 @@ def test_the_same_lastmod_is_not_fetched_again(space, site):
     assert sorted(site.paths()) == ["/c", "/sitemap.xml"]
 
 
-@pytest.mark.decision("H38")
 def test_each_address_of_a_sitemap_is_a_document_whatever_it_calls_itself(space, site):
     site.pages = {"/1": lists.PAGE, "/2": lists.PAGE}
     site.pages["/sitemap.xml"] = xml(pages(site, "/1", "/2", "/1", "/2#part"))

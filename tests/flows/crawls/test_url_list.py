@@ -169,7 +169,6 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     assert documents(space)[f"{site.url}/owls"]["status"] != "FAILED"
 
 
-@pytest.mark.decision("H331")
 def test_what_was_given_up_is_told_what_it_met_itself(space, site, monkeypatch):
     site.pages = {"/busy": answer(status="503 Busy"), "/broken": answer(status="500 Broken"), "/tides": PAGE}
     urls = [f"{site.url}{path}" for path in site.pages]
@@ -181,7 +180,6 @@ def test_what_was_given_up_is_told_what_it_met_itself(space, site, monkeypatch):
     assert errors["tides"] is None
 
 
-@pytest.mark.decision("D59")
 def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypatch):
     rules = b"User-agent: *\nDisallow: /\nCrawl-delay: 7\n"
     site.pages = {"/robots.txt": answer(rules, content_type="text/plain"), "/tides": PAGE, "/owls": PAGE}
@@ -209,7 +207,6 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
 
 
-@pytest.mark.decision("H38")
 def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(space, site):
     """Two addresses of the same page, by its canonical address and by its bytes: both were asked for by name."""
     site.pages = {"/tides": PAGE, "/tides?from=mail": PAGE}
@@ -227,7 +224,6 @@ def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(s
     assert embedded == {"texts": 1}, "the same text was embedded twice"
 
 
-@pytest.mark.decision("D56")
 def test_a_resync_fetches_the_page_anew(space, site):
     url = f"{site.url}/tides"
     site.pages = {"/tides": PAGE}

@@ -40,7 +40,6 @@ def again(space, url):
     return space.run(started.job_runs[0])
 
 
-@pytest.mark.decision("D56")
 @WAYS
 def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, ingested, source, start):
     ingested(source, start)
@@ -54,7 +53,6 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     assert {row["status"] for row in documents(space).values()} == {"SUCCESS"}
 
 
-@pytest.mark.decision("D56")
 @WAYS
 def test_an_unchanged_page_costs_a_question(space, site, ingested, source, start):
     ingested(source, start)
@@ -65,7 +63,6 @@ def test_an_unchanged_page_costs_a_question(space, site, ingested, source, start
     assert page.sent == 1
 
 
-@pytest.mark.decision("H37")
 @pytest.mark.parametrize("gone", ["404 Not Found", "410 Gone"])
 @WAYS
 def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, source, start, gone):
@@ -85,7 +82,6 @@ def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, s
     assert documents(space)[url]["status"] == "SUCCESS"
 
 
-@pytest.mark.decision("D59")
 @WAYS
 def test_rules_bind_a_resync_as_they_bound_the_crawl(space, site, ingested, source, start):
     ingested(source, start)

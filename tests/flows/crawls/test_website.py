@@ -45,7 +45,6 @@ def paths(space, site, run):
     return [name.removeprefix(site.url) for name in names(space, run)]
 
 
-@pytest.mark.decision("D23")
 @pytest.mark.parametrize(
     ("config", "kept"),
     [
@@ -66,7 +65,6 @@ def test_depth_links_and_paths_decide_what_is_kept(space, site, config, kept):
     assert reasons(space, run) == {}
 
 
-@pytest.mark.decision("D23")
 def test_what_is_excluded_or_does_not_match_is_never_asked_for(space, site):
     grow(site)
     crawl(space, "WEBSITE", url=f"{site.url}/", includePaths=["/a/"], excludePaths=["/a/2"])
@@ -92,7 +90,6 @@ def test_unchanged_pages_are_not_embedded_again(space, site):
     assert space.run(again).progress["embedded"] == 0
 
 
-@pytest.mark.decision("H512")
 def test_what_a_site_says_to_machines_in_a_header_binds_a_crawl(space, site):
     site.pages = {
         "/": linked("/", ["/report.pdf", "/hidden", "/deaf"]),
@@ -121,7 +118,6 @@ def test_a_host_is_one_in_its_own_script_and_as_it_is_dialled():
     assert rules.host("https://BÜCHER.example./") == rules.host("https://bücher.example/")
 
 
-@pytest.mark.decision("H31")
 def test_pages_that_are_the_same_are_one_document(space, site):
     canonical = '<link rel="canonical" href="/real">'
     site.pages = {
@@ -137,7 +133,6 @@ def test_pages_that_are_the_same_are_one_document(space, site):
     assert sum(space.run(run).progress["skippedReasons"].values()) == space.run(run).progress["skipped"] >= 2
 
 
-@pytest.mark.decision("D59")
 def test_robots_and_meta_tags_bind_a_crawl(space, site):
     site.pages = {
         "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
@@ -153,7 +148,6 @@ def test_robots_and_meta_tags_bind_a_crawl(space, site):
     assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 2]
 
 
-@pytest.mark.decision("H31")
 def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
     site.pages = {
         "/": linked("/", ["/gone", "/away", "/fine"]),
@@ -185,7 +179,6 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
     assert (site.paths().count("/"), site.paths().count("/fine")) == (1, 1)
 
 
-@pytest.mark.decision("H38")
 @pytest.mark.parametrize(
     ("url", "key"),
     [
@@ -221,7 +214,6 @@ class Service:
         return RawContent(to, url, "text/markdown", to.stat().st_size, url=final)
 
 
-@pytest.mark.decision("D23")
 def test_a_service_that_gives_markdown_is_walked_within_our_limits(space, site, monkeypatch):
     """Whoever fetches: the service's word for where a page lies is judged, too."""
     url = site.url

@@ -1,4 +1,4 @@
-"""Access of what is found out on the way: members of archives, items of a listing (D69)."""
+"""Access of what is found out on the way: members of archives, items of a listing."""
 
 import asyncio
 import json
@@ -39,7 +39,6 @@ def accesses(db, scope):
     return {row["external_id"]: row["access"] and row["access"]["users"] for row in found}
 
 
-@pytest.mark.decision("D69")
 def test_members_of_an_archive_inherit_and_follow_it(house):  # noqa: F811
     inner = packed([("deep.txt", b"Deep water.")])
     data = packed([("tides.txt", TIDES), ("inner.zip", inner)])
@@ -81,7 +80,6 @@ def listed(db, scope, *pages, **said):
     ]
 
 
-@pytest.mark.decision("D69")
 def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, new_scope):
     scope = new_scope()
     listed(db, scope, "a", "b", access=ADA)
@@ -97,7 +95,6 @@ def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, 
     assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}
 
 
-@pytest.mark.decision("D69")
 def test_a_listing_for_a_user_leaves_hidden_documents_alone(db, new_scope):
     scope = new_scope()
     listed(db, scope, "a", "b", access=ADA)
@@ -116,7 +113,6 @@ def restrict(house, access, *names):  # noqa: F811
     house.call(documents.patch_metadata(house.db, house.scope, where, {}, {}, {}, access=NewAccess(access)))
 
 
-@pytest.mark.decision("H285")
 def test_an_archive_for_a_user_leaves_hidden_members_alone(house):  # noqa: F811
     """Neither their content is replaced, nor do they go where the new version lacks them, nor do they become seen."""
     ingest(house, "loose/secret.txt", b"Ada's own.", access=ADA)
@@ -149,7 +145,6 @@ def generations(house):  # noqa: F811
     return {row["external_id"]: row["active_generation"] for row in found}
 
 
-@pytest.mark.decision("H463")
 def test_access_of_a_listing_for_a_user_does_not_reach_what_is_hidden_within(db, new_scope):
     scope = new_scope()
     listed(db, scope, "a", "a/open", "a/hidden")

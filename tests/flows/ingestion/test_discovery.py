@@ -96,7 +96,6 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     ]
 
 
-@pytest.mark.decision("D54")
 def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
@@ -116,7 +115,6 @@ def test_a_run_that_has_not_found_out_everything_is_not_completed(db, new_scope)
     assert read(db, scope, run).status == "QUEUED"
 
 
-@pytest.mark.decision("D21")
 def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)

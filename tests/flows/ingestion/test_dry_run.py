@@ -33,7 +33,6 @@ from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer
 
-pytestmark = pytest.mark.decision("D78")
 allowed, site = lists.allowed, lists.site
 TABLES = ("documents", "run_documents", "chunks", "embeddings", "vectors", "postings", "inbox", "usage_days", "sweeps")
 LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the river at night." for n in range(90))
@@ -272,7 +271,6 @@ def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
     assert (report["create"], report["update"], report["remove"], report["unchanged"]) == (1, 1, 1, seen_again)
 
 
-@pytest.mark.decision("H592")
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkeypatch):
     with connected_space(db, account, monkeypatch) as space:
@@ -288,7 +286,6 @@ def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkey
         assert "bob@example.com" in row["access"]["users"]
 
 
-@pytest.mark.decision("H264")
 def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch, tmp_path):
     """Three thousand tokens a request: not as many texts as a call could hold."""
     asked = []
@@ -348,7 +345,6 @@ class Many:
         return RawContent(place, item.name, "text/plain", place.stat().st_size)
 
 
-@pytest.mark.decision("H264")
 def test_a_large_listing_is_sampled_to_within_15_percent(space):
     number = 2 * SAMPLE + 300
     source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")

@@ -14,7 +14,6 @@ PLACES = 2
 """Of each edit, each on top of those before it."""
 
 
-@pytest.mark.decision("H119")
 @pytest.mark.parametrize("name", KINDS)
 def test_an_edit_costs_at_most_three_embeddings_of_two_hundred_and_a_move_five(house, name):  # noqa: F811
     house.model.max_tokens = 254
@@ -30,6 +29,6 @@ def test_an_edit_costs_at_most_three_embeddings_of_two_hundred_and_a_move_five(h
         costs[edit].append(len(house.model.texts) - before)
     assert all(content in text for content in house.contents())
     assert set(costs["two words"]) <= {1, 2}
-    assert max(costs["move"]) <= 5, "a move is a removal and an insertion (H118)"
+    assert max(costs["move"]) <= 5, "a move is a removal and an insertion"
     assert max(max(cost) for edit, cost in costs.items() if edit != "move") <= 3, costs
     assert median(one for cost in costs.values() for one in cost) <= 2, costs

@@ -19,8 +19,6 @@ from retrieval.maintenance.fsck.findings import Instance
 from retrieval.readiness import files_folder
 from tests.flows.configured import Configured
 
-pytestmark = pytest.mark.decision("H452")
-
 SEED = 20_261_123
 SECONDS = 6.0
 

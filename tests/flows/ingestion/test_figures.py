@@ -23,7 +23,6 @@ def figures(space):
     return told(exposition.text(Figures(space.db).read(space.scope.organization), of_organization=True))
 
 
-@pytest.mark.decision("D80")
 def test_after_a_thousand_documents_every_figure_is_the_databases(db):
     quiet(db)
     space = Configured(db)

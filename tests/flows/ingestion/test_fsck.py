@@ -172,7 +172,6 @@ def searched(space):
     return [space.search(f"valley{number}x3", semantic_weight=0.0, keyword_weight=1.0)[:1] for number in range(5)]
 
 
-@pytest.mark.decision("D79")
 def test_a_hundred_planted_in_the_embedded_stores_are_found_and_mended(quiet):
     space = Configured(quiet)
     documents = filled(space)
@@ -191,7 +190,6 @@ def test_a_hundred_planted_in_the_embedded_stores_are_found_and_mended(quiet):
     assert {row["status"] for row in lost} == {"FAILED"}
 
 
-@pytest.mark.decision("D79")
 def test_a_hundred_planted_in_hosted_stores_are_found_and_mended(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     with s3_server.running() as storage:
@@ -226,7 +224,6 @@ def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
 
 
-@pytest.mark.decision("H146")
 def test_what_a_running_flow_writes_is_left_alone(quiet):
     space = Configured(quiet)
     filled(space, 3)
@@ -278,7 +275,6 @@ def copied(db, name):
     return psycopg.conninfo.make_conninfo(db.url, dbname=name)
 
 
-@pytest.mark.decision("H146")
 def test_a_database_of_yesterday_beside_todays_files_is_mended(quiet, tmp_path):
     """Files that came since are nobody's; of a document that was deleted since, the rows are back, the file is not."""
     space = Configured(quiet)
@@ -311,7 +307,6 @@ def test_a_database_of_yesterday_beside_todays_files_is_mended(quiet, tmp_path):
         space.db.close()
 
 
-@pytest.mark.decision("H146")
 def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
     space = Configured(quiet)
     filled(space, 1)
@@ -327,8 +322,6 @@ def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
 
-@pytest.mark.decision("D79")
-@pytest.mark.decision("D69")
 def test_names_that_are_not_as_documents_say_them_are_found_and_mended(quiet):
     space = Configured(quiet)
     access = Access(users=("ada",), groups=("staff",), denied_users=("bob",))
@@ -368,7 +361,6 @@ def told(outcome):
     return sorted((one.kind, one.document) for one in outcome)
 
 
-@pytest.mark.decision("H570")
 def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
     """What can be read again from the raw file is; a text whose only file is damaged is FAILED, and the file goes."""
     space = Configured(quiet)
@@ -395,7 +387,6 @@ def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
     assert space.search("owl 0 in valley")[0] == "owl 0"
 
 
-@pytest.mark.decision("H570")
 def test_a_cut_file_in_a_bucket_is_found(quiet):
     with s3_server.running() as storage:
         space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
@@ -406,7 +397,6 @@ def test_a_cut_file_in_a_bucket_is_found(quiet):
         registry._made.clear()
 
 
-@pytest.mark.decision("H570")
 def test_chunks_whose_text_was_changed_are_found_and_mended(quiet):
     """Of another length or of the same; put back from the parsed text, words and all, without asking the model."""
     space = Configured(quiet)
@@ -431,7 +421,6 @@ def test_chunks_whose_text_was_changed_are_found_and_mended(quiet):
     assert check.run(instance(space)).found == []
 
 
-@pytest.mark.decision("H570")
 def test_vectors_of_other_dimensions_are_found_and_mended(quiet):
     """A search passes over them without a word; the embedding is written again, or made again where it is one too."""
     space = Configured(quiet)
@@ -455,7 +444,6 @@ def test_vectors_of_other_dimensions_are_found_and_mended(quiet):
     )
 
 
-@pytest.mark.decision("H570")
 def test_an_index_of_other_dimensions_is_told(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     space = Configured(quiet, vectorStorageConfig=index.config())

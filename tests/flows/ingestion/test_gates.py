@@ -1,4 +1,4 @@
-"""A new model is judged by questions beside what is searched, and refused where it answers them worse (D75)."""
+"""A new model is judged by questions beside what is searched, and refused where it answers them worse."""
 
 import asyncio
 import json
@@ -24,7 +24,6 @@ from retrieval.search.search import Query
 from tests.flows.configured import EMBEDDED, Configured
 from tests.standins import embedding_server
 
-pytestmark = pytest.mark.decision("D75")
 ANIMALS = ("owl", "fox", "otter", "heron", "badger", "salmon", "beetle", "lizard", "stork", "marten", "lynx", "toad")
 TODAY = EMBEDDED["embeddingModelConfig"]
 

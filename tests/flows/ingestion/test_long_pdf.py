@@ -61,7 +61,6 @@ def children():
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H30")
 def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     path = tmp_path / "rules.pdf"
     long_pdf.write(path, PAGES, lambda page: [f"Rule number {page} of the harbour holds for every vessel."] * 3)

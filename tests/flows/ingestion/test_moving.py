@@ -121,7 +121,6 @@ def visible(db):
     return db.rows("select id from namespaces where deleted_at is null", {})
 
 
-@pytest.mark.decision("D79")
 def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, home, tmp_path, monkeypatch):
     home("old")
     space = filled(two[0])
@@ -169,7 +168,6 @@ def told(db, namespace):
     )
 
 
-@pytest.mark.decision("D79", "H204")
 def test_evaluations_travel_with_what_they_say_of_documents(two, home, tmp_path):
     home("old")
     space = filled(two[0], 4)
@@ -193,7 +191,6 @@ def test_evaluations_travel_with_what_they_say_of_documents(two, home, tmp_path)
     assert told(two[1], fresh.namespace) == [{**one, "runs": ["evr_1"]} for one in before]
 
 
-@pytest.mark.decision("D79")
 def test_the_language_that_a_namespace_fixes_travels(two, home, tmp_path):
     home("old")
     space = Configured(two[0])
@@ -207,7 +204,6 @@ def test_the_language_that_a_namespace_fixes_travels(two, home, tmp_path):
     assert [row["keyword_language"] for row in two[1].rows("select keyword_language from documents", {})] == ["=german"]
 
 
-@pytest.mark.decision("H147")
 def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
     home("old")
     space = filled(two[0])
@@ -222,7 +218,6 @@ def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
     assert checked(two[0], space.ring) == []
 
 
-@pytest.mark.decision("D79")
 @pytest.mark.parametrize("step", ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show"])
 def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, monkeypatch, step):
     home("old")
@@ -297,7 +292,6 @@ BAD = {
 }
 
 
-@pytest.mark.decision("D79")
 @pytest.mark.parametrize(("area", "field"), [("fileStorageConfig", "type"), ("vectorStorageConfig", "provider")])
 def test_stores_that_are_not_here_are_refused_before_anything_is_made(two, home, tmp_path, area, field):
     """Garbage collection would try to clear them for ever."""
@@ -317,7 +311,6 @@ def test_stores_that_are_not_here_are_refused_before_anything_is_made(two, home,
     assert two[1].rows("select id from namespaces") == two[1].rows("select id from sweeps") == []
 
 
-@pytest.mark.decision("D79")
 def test_what_is_no_export_is_refused_with_a_sentence(two, home, tmp_path):
     home("old")
     space = filled(two[0], 2)
@@ -377,7 +370,6 @@ def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
     assert checked(two[1], space.ring) == []
 
 
-@pytest.mark.decision("H571")
 def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home, tmp_path):
     """Its files stay until the export has come to them; garbage collection deletes them after it."""
     folder = home("old")
@@ -435,7 +427,6 @@ def answers_in(home, name, db, space, made):
 
 @pytest.mark.shared
 @pytest.mark.timeout(600)
-@pytest.mark.decision("D79")
 def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, shared_data, monkeypatch):
     """1,400 abstracts, 225 queries: the same hits, scores and spans."""
     home("old")
@@ -474,8 +465,6 @@ def seen_by(db, scope, user):
     return {row["name"] for row in rows}
 
 
-@pytest.mark.decision("D79")
-@pytest.mark.decision("D69")
 def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     home("old")
     space = Configured(two[0])
@@ -511,8 +500,6 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     assert checked(two[1], space.ring) == []
 
 
-@pytest.mark.decision("H563")
-@pytest.mark.decision("H590")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("older", ["", "release", "export"])
 def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_an_import(

@@ -1,6 +1,5 @@
 """A row in every table of namespaces goes with its namespace, unless the list of owners says why it stays."""
 
-import pytest
 from sqlalchemy import ARRAY, BigInteger, Boolean, Date, DateTime, Float, Integer, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import SQLModel
@@ -74,7 +73,6 @@ def left(db, place):
     return found
 
 
-@pytest.mark.decision("H204")
 def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
     space = Configured(quiet)
     space.text("Owls hunt mice at night.", "owls")

@@ -85,7 +85,6 @@ def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pine
     assert records(space, index) == {}
 
 
-@pytest.mark.decision("D29")
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
 def test_filters_narrow_in_the_index_where_many_documents_match(space, index, monkeypatch, weights):
     monkeypatch.setattr(matching, "FEW", 0)
@@ -117,7 +116,6 @@ def test_what_is_shown_late_is_waited_for(space, index):
     assert len(index.bodies("/vectors/list")) > 1
 
 
-@pytest.mark.decision("H19")
 def test_what_is_not_shown_in_time_fails_and_the_version_before_stays(space, index, monkeypatch):
     first = space.text(OWLS, "owls")
     space.work()
@@ -167,7 +165,6 @@ def test_a_run_under_way_cannot_bring_a_deleted_document_back(space, index, step
     assert records(space, index) == {}
 
 
-@pytest.mark.decision("H20")
 def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(space, index, monkeypatch):
     text = space.text(OWLS, "owls", metadata={"team": "red"})
     space.work()
@@ -258,7 +255,6 @@ def test_no_key_of_the_index_lies_in_a_plain_column(space):
     assert "canary-pinecone-key" not in repr(registry.vector_store(space.config, space.db))
 
 
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
 def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space, index, weights):
     """Records of another namespace and version, of deleted and hidden documents, and of none, nearest of all."""

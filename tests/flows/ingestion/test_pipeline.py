@@ -140,7 +140,6 @@ def paragraphs(count, changed=None):
     )
 
 
-@pytest.mark.decision("D20")
 def test_the_same_text_again_embeds_nothing_and_brings_its_metadata(house):
     house.ingest("one two three", "a", metadata={"v": 1})
     before = len(house.model.texts)
@@ -150,7 +149,6 @@ def test_the_same_text_again_embeds_nothing_and_brings_its_metadata(house):
     assert rows == [{"metadata": {"v": 2}, "status": "SUCCESS"}]
 
 
-@pytest.mark.decision("D20")
 def test_metadata_that_is_not_sent_again_stays(house):
     house.ingest("one two three", "a", metadata={"v": 1})
     house.ingest("four five six", "a")
@@ -159,7 +157,6 @@ def test_metadata_that_is_not_sent_again_stays(house):
     }
 
 
-@pytest.mark.decision("H04")
 def test_a_changed_paragraph_of_a_long_document_costs_at_most_three_embeddings(house):
     house.ingest(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
     assert len(house.contents()) >= 100
@@ -209,7 +206,6 @@ def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(hous
     assert len(list((house.files._root / house.scope.namespace).rglob("raw"))) == 1
 
 
-@pytest.mark.decision("H01")
 def test_an_older_run_that_ends_later_does_not_win(house):
     house.post("the older text", "doc")
     older = house.lease()
@@ -277,7 +273,6 @@ def test_vectors_of_a_wrong_size_are_refused_before_anything_is_stored(house):
     assert house.footprint()["embeddings"] == 0
 
 
-@pytest.mark.decision("D17")
 def test_every_chunk_is_cut_exactly_from_the_stored_parsed_text(house):
     text = "Grüße aus Köln 🇩🇪 — " * 40 + "\n\n" + paragraphs(9)
     house.ingest(text, "unicode", chunk_size=20, chunk_overlap=5)
@@ -292,7 +287,6 @@ def test_every_chunk_is_cut_exactly_from_the_stored_parsed_text(house):
     assert all(stored[row["start"] : row["end"]] == row["content"] for row in rows)
 
 
-@pytest.mark.decision("H26")
 def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(house):
     house.ingest("Ships wait outside.", "Harbour rules")
     house.ingest("Ships wait outside.", "file-0017.txt")
@@ -306,7 +300,6 @@ def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(hous
     assert house.footprint()["embeddings"] == 2
 
 
-@pytest.mark.decision("H294")
 def test_statements_of_a_window_do_not_grow_with_its_documents(house, monkeypatch):
     asked = []
     real = psycopg.Connection.execute

@@ -25,7 +25,6 @@ def listed(db, scope, *names):
     return run, lease
 
 
-@pytest.mark.decision("H155")
 def test_a_listing_fills_what_is_left_and_tells_of_the_rest(db, new_scope):
     scope = new_scope()
     quotas.set_organization(db, scope.organization, {"documents": 3})
@@ -63,7 +62,6 @@ def test_no_quota_takes_everything(db, new_scope):
     assert set(runs_of(db, scope, run).values()) == {None}
 
 
-@pytest.mark.decision("H155")
 def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_scope):
     scope = new_scope("alice")
     db.rows("insert into tenants (organization_id, id) values (%(o)s, 'alice')", {"o": scope.organization})

@@ -57,7 +57,6 @@ def chunks_of(space):
     return row["n"]
 
 
-@pytest.mark.decision("D79")
 def test_the_embedded_stores_are_emptied_and_read_back(quiet):
     space = Configured(quiet)
     text, file = space.text(LONG, "owls"), space.file("mice.md", b"# Mice\n\nMice eat corn.")
@@ -75,7 +74,6 @@ def test_the_embedded_stores_are_emptied_and_read_back(quiet):
     assert after.confirmed_at >= max(one.read_back_at for one in after.stores)
 
 
-@pytest.mark.decision("D79")
 def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
     space = Configured(quiet)
     first = space.text("Owls hunt mice at night.", "owls")
@@ -92,7 +90,6 @@ def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
     assert receipt(space).chunks == 1
 
 
-@pytest.mark.decision("D79")
 def test_an_index_that_is_away_confirms_nothing_until_it_is_back(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     space = Configured(quiet, vectorStorageConfig=index.config())
@@ -113,7 +110,6 @@ def test_an_index_that_is_away_confirms_nothing_until_it_is_back(quiet, pinecone
     assert index.space(space.scope.namespace) == {}
 
 
-@pytest.mark.decision("D79")
 def test_a_bucket_is_listed_before_its_files_count_as_gone(quiet):
     with s3_server.running() as storage:
         space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
@@ -129,7 +125,6 @@ def test_a_bucket_is_listed_before_its_files_count_as_gone(quiet):
         registry._made.clear()
 
 
-@pytest.mark.decision("H145")
 def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet):
     with s3_server.running() as storage:
         space = Configured(quiet, fileStorageConfig=storage.config(name := s3_server.bucket(storage)))
@@ -171,8 +166,6 @@ def files_of(space, tmp_path):
     return [path for path in (tmp_path / "files" / space.scope.namespace).rglob("*") if path.is_file()]
 
 
-@pytest.mark.decision("D79")
-@pytest.mark.decision("H189")
 def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet, tmp_path):
     space = Configured(quiet)
     text, neighbour = space.text("Owls hunt mice at night.", "owls"), space.text("Mice eat corn.", "mice")
@@ -193,8 +186,6 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
     assert {path.parent.parent.name for path in files_of(space, tmp_path)} == {neighbour.document_id}
 
 
-@pytest.mark.decision("D79")
-@pytest.mark.decision("H203")
 def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone_index):
     """The worker has lost its batch, and its request to the vendor is on the way for longer than its lease."""
     index = pinecone_index(dimension=DIMENSIONS)
@@ -222,8 +213,6 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
     assert index.space(space.scope.namespace) == {}
 
 
-@pytest.mark.decision("D79")
-@pytest.mark.decision("H189")
 def test_a_run_that_has_not_come_to_a_deleted_document_leaves_it_out(quiet, tmp_path):
     space = Configured(quiet)
     text = space.text("Owls hunt mice at night.", "owls")

@@ -130,8 +130,6 @@ def finds_all(space):
         assert space.search(queries[name], semantic_weight=0.5, keyword_weight=0.5)[0] == name
 
 
-@pytest.mark.decision("D43")
-@pytest.mark.decision("H22")
 def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_hand):
     run = begin(space)
     seen = []
@@ -321,7 +319,6 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
     assert stored(space)["vectors"] == {256: 3}
 
 
-@pytest.mark.decision("H78")
 @pytest.mark.parametrize("moment", ["", "chunk", "shadow"])
 def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand, moment):
     """Before the first step, and before others."""
@@ -373,7 +370,6 @@ def test_no_key_of_the_next_model_lies_in_a_plain_column(space):
     assert b"canary-next-key".hex() not in row["all"]
 
 
-@pytest.mark.decision("H132")
 def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):
     monkeypatch.setattr(reembed, "WINDOW_DOCUMENTS", 1)
     run, built = begin(space), []

@@ -47,7 +47,6 @@ def posted(space, text, request, traceparent):
     return space.call(accept())
 
 
-@pytest.mark.decision("D80", "H144")
 def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai, allowed, receiver):  # noqa: F811
     allowed(openai)
     quiet(db)

@@ -102,7 +102,6 @@ def rows(house):
 TIDES = b"The tide tables are printed in March."
 
 
-@pytest.mark.decision("D20")
 def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(house):
     data = packed([("docs/tides.txt", TIDES), ("docs/crew.md", b"# Crew\n\nThe crew is six."), ("__MACOSX/x", b"junk")])
     ended = ingest(house, "boat.zip", data, metadata={"team": "north"})
@@ -117,7 +116,6 @@ def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(hous
     assert found["boat.zip"]["metadata"] == {"team": "north"}
 
 
-@pytest.mark.decision("D20")
 def test_an_unchanged_member_of_a_changed_archive_is_not_done_again(house):
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"It is blue.")]))
     before = rows(house)
@@ -209,7 +207,6 @@ def nested(count, size=1):
     return packed([(f"part{number}.zip", data) for number, data in enumerate(inner)])
 
 
-@pytest.mark.decision("H74")
 def test_what_one_archive_becomes_with_those_within_it_is_bounded_by_number(house, bounds):
     bounds(archive_all_members=8)
     ended = ingest(house, "house.zip", nested(4))
@@ -223,7 +220,6 @@ def test_what_one_archive_becomes_with_those_within_it_is_bounded_by_number(hous
     assert {status for status, *_ in ingest(house, "other.zip", nested(2)).values()} == {"SUCCESS"}, "each by itself"
 
 
-@pytest.mark.decision("H74")
 def test_what_one_archive_becomes_with_those_within_it_is_bounded_in_bytes(house, bounds):
     bounds(archive_all_bytes=5 << 20)
     ended = ingest(house, "house.zip", nested(4, 1 << 20))
@@ -240,7 +236,6 @@ def test_what_one_archive_becomes_with_those_within_it_is_bounded_in_bytes(house
     assert len(left) == 4 + 4
 
 
-@pytest.mark.decision("H24")
 def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(house):
     link = zipfile.ZipInfo("link.txt")
     link.external_attr = 0o120777 << 16
@@ -303,7 +298,6 @@ def test_a_bomb_is_refused_whole(house):
     assert "unfolds to more than 512 MB" in ended["bomb.zip"][2]
 
 
-@pytest.mark.decision("H36")
 def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house):
     inner = packed([("deep.txt", b"The deep text speaks of whales.")])
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner)]))
@@ -344,7 +338,6 @@ def ids_of(house):
     return {row["external_id"]: row["id"] for row in found}
 
 
-@pytest.mark.decision("H36")
 def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
     inner = packed([("deep.txt", b"The deep text speaks of whales.")])
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("in.zip", inner)]))
@@ -400,7 +393,6 @@ def test_a_member_is_resynced_from_its_stored_file_and_keeps_its_place(house):
     assert set(rows(house)) == {"boat.zip", "boat.zip/b.txt"}
 
 
-@pytest.mark.decision("H36")
 def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(house):
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
     house.db.rows("update documents set fingerprint = null where id = %(id)s",

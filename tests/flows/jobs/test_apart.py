@@ -62,7 +62,6 @@ def waiting(db, partition):
     )["n"]
 
 
-@pytest.mark.decision("H98")
 @pytest.mark.parametrize("role", LIMITS)
 def test_every_role_has_limits_on_every_connection(role, database_url):
     db = Database(database_url, size=1, role=role)
@@ -213,7 +212,6 @@ def swept_within(db, sweeper, partitions, seconds):
     return [one for one in partitions if not left(db, one)]
 
 
-@pytest.mark.decision("H88")
 @pytest.mark.parametrize("hosts", ["one", "many"])
 def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, swept, new_scope, hosts):
     """Neither those whose things lie here nor those at a host that answers, though all of the vendor's are older."""
@@ -248,7 +246,6 @@ def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, 
         over.set()
 
 
-@pytest.mark.decision("H88")
 def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, monkeypatch):
     """Whichever of its namespaces asks; what answers again is swept at once."""
     monkeypatch.setattr(garbage_hosts, "DELAY_SECONDS", 0.2)
@@ -278,7 +275,6 @@ def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, 
         sweeper.close()
 
 
-@pytest.mark.decision("H88")
 def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
     """Not the one where the namespace's other things lie, which others use as well."""
 
@@ -318,7 +314,6 @@ def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
         db.rows("delete from chunks where document_id = 'doc_blame'")
 
 
-@pytest.mark.decision("H88")
 def test_an_index_that_takes_long_keeps_others_waiting_once(db, swept, new_scope, monkeypatch):
     """Small scopes come first; what did not come to its end is put back, and has longer the next time."""
     monkeypatch.setattr(index_upkeep, "FIRST_SECONDS", 0.2)

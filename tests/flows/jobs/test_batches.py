@@ -100,7 +100,6 @@ def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scop
     assert [entry.error for entry in seen.failed] == ["The worker died 3 times on this."]
 
 
-@pytest.mark.decision("H06")
 def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     scope = new_scope()
     one, other = post(db, scope, "a", "b")
@@ -120,7 +119,6 @@ def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000, known=9)] == [2, 2, 1]
 
 
-@pytest.mark.decision("H371")
 def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db, new_scope):
     """After an outage 108 texts, 40 of them versions of one document, went through in 46 windows."""
     post(db, new_scope(), *map(str, range(20)))
@@ -138,7 +136,6 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
     assert all(window == sorted(window, key=order.__getitem__) for window in windows)
 
 
-@pytest.mark.decision("H373")
 def test_a_lease_that_ends_later_than_any_can_is_lost(db, new_scope):
     """PostgreSQL's clock went back an hour: for that hour nobody could tell a dead worker from a living one."""
     post(db, new_scope(), "a")
@@ -150,7 +147,6 @@ def test_a_lease_that_ends_later_than_any_can_is_lost(db, new_scope):
     assert [one.lease_lost for one in batches.open_batches(db, seconds=30)] == [False]
 
 
-@pytest.mark.decision("H05")
 def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):
     asyncio.run(_post_nameless(db, new_scope()))
     batches.form(db, size=64, batches=8)

@@ -24,8 +24,6 @@ from retrieval.jobs.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.standins import embedding_server, faults
 
-pytestmark = pytest.mark.decision("H131")
-
 
 @pytest.fixture(autouse=True)
 def _nothing_else_waits(db):
@@ -318,7 +316,6 @@ def test_a_probe_that_did_not_ask_leaves_it_to_the_next(db, space):
     assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
 
 
-@pytest.mark.decision("H293")
 @pytest.mark.parametrize("way", ["lost", "closed", "finished", "handed back"])
 def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, way):
     """Though its process died before it could say so."""
@@ -373,7 +370,6 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     assert not work.waits(Key("ijr_other", "doc_1"))
 
 
-@pytest.mark.decision("H373")
 def test_a_breaker_that_was_opened_before_the_clock_went_back_may_be_probed(db, new_scope):
     """PostgreSQL's clock was an hour ahead: for that hour nobody would have asked the vendor."""
     asked = Asked(new_scope().organization, "a vendor", {"key": "of a clock"}, patience=600)

@@ -1,4 +1,4 @@
-"""What a client changes while a job run is under way stays changed, wherever the run stands, killed or not (D37)."""
+"""What a client changes while a job run is under way stays changed, wherever the run stands, killed or not."""
 
 from __future__ import annotations
 
@@ -117,7 +117,6 @@ def found(space, **wanted):
     return space.search("hunting at night", top_k=9, where=DocumentFilter(metadata=wanted))
 
 
-@pytest.mark.decision("H78")
 @pytest.mark.parametrize(
     ("space", "kind", "killed"),
     [
@@ -160,7 +159,6 @@ def test_a_change_at_any_moment_survives(space, monkeypatch, kind, killed):
         assert space.run(sent.job_run_id).failed == []
 
 
-@pytest.mark.decision("H78")
 def test_a_later_request_wins_over_an_earlier_change(db):
     space = Configured(db)
     sent = space.text(BEFORE, "owls", metadata=FIRST)
@@ -173,7 +171,6 @@ def test_a_later_request_wins_over_an_earlier_change(db):
     assert metadata(space, sent.document_id) == FIRST
 
 
-@pytest.mark.decision("H78")
 def test_a_change_of_a_document_that_failed_survives_its_retry(db, monkeypatch):
     space = Configured(db)
     sent = space.text(BEFORE, "owls", metadata=FIRST)
@@ -193,7 +190,6 @@ def _failing(db, lease, window, _embedder):
     items.fail(db, lease, dict.fromkeys(window, "The model is away."))
 
 
-@pytest.mark.decision("H78")
 def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):
     space = Configured(db)
     sent = space.text(BEFORE, "owls", metadata=FIRST)
@@ -220,7 +216,6 @@ def account(monkeypatch):
         yield made
 
 
-@pytest.mark.decision("H78")
 @pytest.mark.parametrize("how", ["request", "schedule"])
 def test_a_change_before_an_item_is_listed_survives(db, account, monkeypatch, how):
     """Also where a schedule goes on with the options of a request that was accepted long before."""

@@ -16,8 +16,6 @@ from retrieval.webhooks import endpoints
 from retrieval.webhooks.endpoints import Reach
 from tests.flows.configured import Configured
 
-pytestmark = pytest.mark.decision("H193", "H407")
-
 
 @pytest.fixture
 def asked(db, monkeypatch):

@@ -17,8 +17,6 @@ from retrieval.jobs.circuits import Circuits
 from tests.flows.configured import Configured
 from tests.flows.test_turns import _no_bar, _nothing_else_waits, listed, open_runs, post  # noqa: F401  (a fixture)
 
-pytestmark = pytest.mark.decision("H360")
-
 
 @pytest.fixture
 def space(db):

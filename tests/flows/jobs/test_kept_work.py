@@ -89,7 +89,6 @@ def lose(house):  # noqa: F811
     return house.lease()
 
 
-@pytest.mark.decision("H79")
 def test_what_was_parsed_beside_a_file_that_kills_its_process_stays_parsed(house):  # noqa: F811
     lease, window = begun(house, dict.fromkeys(NAMES, "raw"))
     uploaded = dataclasses.replace(lease, source="LOCAL_FILE")
@@ -101,7 +100,6 @@ def test_what_was_parsed_beside_a_file_that_kills_its_process_stays_parsed(house
     }
 
 
-@pytest.mark.decision("H79")
 def test_what_was_cut_before_a_text_that_kills_its_process_stays_cut(house):  # noqa: F811
     lease, window = begun(house, {name: f"This is {name}." for name in NAMES})
     house.steps(lease, window, until="parse")
@@ -111,7 +109,6 @@ def test_what_was_cut_before_a_text_that_kills_its_process_stays_cut(house):  # 
     assert kept[:2] == list(NAMES[:2])
 
 
-@pytest.mark.decision("H79")
 def test_a_long_document_is_embedded_on_from_where_its_process_was_lost(house):  # noqa: F811
     house.model = DyingModel()
     house.post(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)

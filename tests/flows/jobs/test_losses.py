@@ -67,7 +67,6 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
     assert [read(db, scope, run).failed for run in runs] == [[], [], []]
 
 
-@pytest.mark.decision("H71")
 def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, new_scope):
     scope = new_scope()
     runs = post(db, scope, *[f"text {number}" for number in range(TEXTS)])
@@ -174,7 +173,6 @@ def test_a_flow_that_is_asked_to_end_hands_its_lease_back(db, new_scope, ends_by
     assert seen.released is released
 
 
-@pytest.mark.decision("H87")
 @pytest.mark.parametrize(
     "error", [PoolTimeout("no connection"), OperationalError("gone"), httpx.ReadTimeout("Prefect")]
 )
@@ -204,7 +202,6 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     assert len(read(db, scope, run).processing) == 1
 
 
-@pytest.mark.decision("H89")
 def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url, db, new_scope):
     post(db, new_scope(), "a")
     lease = claim(db, seconds=3)
@@ -217,7 +214,6 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
     busy.close()
 
 
-@pytest.mark.decision("H89")
 def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope, monkeypatch):
     monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
     post(db, new_scope(), "a")
@@ -231,7 +227,6 @@ def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope,
         assert not seen.lease_lost
 
 
-@pytest.mark.decision("H89")
 def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(database_url, db, new_scope):
     post(db, new_scope(), "a")
     lease = claim(db)

@@ -32,7 +32,6 @@ def listed(db, scope, *names, **options):
     return run, lease
 
 
-@pytest.mark.decision("D86")
 @pytest.mark.parametrize(
     ("ends", "outcome", "state"),
     [
@@ -52,7 +51,6 @@ def test_the_outcome_follows_from_the_documents(db, new_scope, ends, outcome, st
     assert endings.state([after.outcome], "").name == state
 
 
-@pytest.mark.decision("D86")
 @pytest.mark.parametrize("found", [[], ["a", "b"]])
 def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, found):
     scope = new_scope()
@@ -67,7 +65,6 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     assert endings.state([after.outcome], "").type == StateType.CANCELLED
 
 
-@pytest.mark.decision("D86")
 def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
     scope = new_scope()
     run, lease = listed(db, scope, "a")
@@ -77,7 +74,6 @@ def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
     assert read(db, scope, run).outcome == "SUCCEEDED"
 
 
-@pytest.mark.decision("D86")
 def test_a_run_that_could_not_look_failed(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
@@ -87,7 +83,6 @@ def test_a_run_that_could_not_look_failed(db, new_scope):
     assert read(db, scope, run).outcome == "FAILED"
 
 
-@pytest.mark.decision("D86")
 @pytest.mark.parametrize(
     ("source", "skipped", "notices"),
     [
@@ -113,7 +108,6 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
     assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)
 
 
-@pytest.mark.decision("D86")
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
@@ -129,7 +123,6 @@ def test_names_are_bounded_and_tell_no_query(given, shown):
     assert run_names.plain(given) == shown
 
 
-@pytest.mark.decision("D86")
 def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     scope = new_scope()
     config = {"url": "https://me:pw@docs.example.org/start?key=SECRET"}
@@ -143,8 +136,6 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
 
-@pytest.mark.decision("H09")
-@pytest.mark.decision("H85")
 def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
     scope = new_scope()
     post(db, scope, *[str(number) for number in range(27)])
@@ -155,7 +146,6 @@ def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_s
     assert prefect_client.tags(batch) == [scope.namespace]
 
 
-@pytest.mark.decision("H86")
 def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     scope = new_scope()
     runs = post(db, scope, *"abc")

@@ -94,7 +94,7 @@ MOST = 300
 
 BY_VALUES = {pgvector._IDS}
 """Statements whose plans need their values: what starts with an unknown prefix has no end in an index. Each role's
-connections plan anew each time (H98)."""
+connections plan anew each time."""
 EXACT = "+ 0, v.id"
 """In the one statement that compares every vector of a scope: it is for scopes that are too small for an index."""
 SIZES = [

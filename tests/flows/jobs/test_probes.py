@@ -54,7 +54,6 @@ def left(db):
     return found
 
 
-@pytest.mark.decision("H191")
 def test_the_probe_of_one_organization_keeps_no_other_from_probing(db):
     (first,) = waiting(db)
     assert left(db) == {first.scope.namespace: 1}
@@ -62,7 +61,6 @@ def test_the_probe_of_one_organization_keeps_no_other_from_probing(db):
     assert left(db) == {second.scope.namespace: 1}, "the first one's probe still hangs"
 
 
-@pytest.mark.decision("H191")
 def test_an_organization_probes_one_thing_at_a_time(db):
     (first,) = waiting(db)
     assert left(db) == {first.scope.namespace: 1}
@@ -72,7 +70,6 @@ def test_an_organization_probes_one_thing_at_a_time(db):
     assert left(db)[second.scope.namespace] == 1
 
 
-@pytest.mark.decision("H191")
 def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     spaces = waiting(db, 5)
     probing = left(db)
@@ -84,7 +81,6 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     assert list(more.values()) == [1]
 
 
-@pytest.mark.decision("H192")
 def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
     def figures():
         lines = exposition.text(Figures(db).read(space.scope.organization)).decode().splitlines()

@@ -6,8 +6,6 @@ import pytest
 
 from flows import report
 
-pytestmark = pytest.mark.decision("H361")
-
 
 @pytest.fixture
 def told(monkeypatch):

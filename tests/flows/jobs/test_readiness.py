@@ -41,7 +41,6 @@ def post(db, scope, *, minutes_ago=0):
     db.rows(f"update job_runs set created_at = created_at - {ago}, updated_at = created_at - {ago}", {"m": minutes_ago})
 
 
-@pytest.mark.decision("H132")
 def test_what_was_handed_back_a_moment_ago_is_not_late(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
     db.rows("update job_runs set updated_at = now()")
@@ -86,7 +85,6 @@ def test_a_loop_that_never_succeeded_is_as_old_as_its_dispatcher(db):
     assert "has not succeeded for 40 s" in readiness.look(db).reasons[0]
 
 
-@pytest.mark.decision("H77")
 def test_one_dispatcher_that_works_is_enough(db):
     readiness.record(db, "here:1", beats(dispatch=500.0))
     readiness.record(db, "there:1", beats())

@@ -20,7 +20,6 @@ def state(name, age, called=""):
     return Seen(name, NOW - timedelta(seconds=age), called or name.title())
 
 
-@pytest.mark.decision("D21")
 @pytest.mark.parametrize(
     ("held", "seen", "action"),
     [
@@ -55,7 +54,6 @@ def test_every_state_leads_somewhere(held, seen, action):
     assert decide(held, seen, NOW, lease=LEASE) == action
 
 
-@pytest.mark.decision("H373")
 @pytest.mark.parametrize(
     ("held", "seen", "action"),
     [

@@ -2,14 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from flows.warm_worker import alarm
 from flows.warm_worker.alarm import Alarm
 from retrieval import settings
 
 
-@pytest.mark.decision("H132")
 def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
     monkeypatch.setattr(alarm, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(alarm, "CANCEL_SECONDS", 0.01)

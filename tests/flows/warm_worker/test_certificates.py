@@ -5,7 +5,6 @@ import shutil
 import ssl
 from pathlib import Path
 
-import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from flows.warm_worker import certificates
@@ -13,7 +12,6 @@ from flows.warm_worker import certificates
 CERT_FILE = "PREFECT_API_SSL_CERT_FILE"
 
 
-@pytest.mark.decision("H581")
 def test_clients_can_be_made_after_prefects_home_is_lost(tmp_path, monkeypatch):
     monkeypatch.setenv(CERT_FILE, "unset")
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:1/api", PREFECT_HOME: tmp_path}):

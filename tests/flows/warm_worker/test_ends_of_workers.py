@@ -25,7 +25,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.decision("H410")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_worker_that_can_log_nothing_works_on(prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
@@ -44,7 +43,6 @@ def test_a_worker_that_can_log_nothing_works_on(prefect_server, prefect_server_e
         assert worker.returncode in {0, -signal.SIGTERM}
 
 
-@pytest.mark.decision("H411")
 def test_a_worker_that_fails_ends_though_its_children_wait_for_it(tmp_path):
     program = tmp_path / "fails.py"
     program.write_text(FAILS)

@@ -27,7 +27,6 @@ def final(shop, run):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H06")
 def test_cancelled_there_is_cancelled_here(shop, site):
     texts = [shop.space.text(f"text {number}", f"text {number}").job_run_id for number in range(3)]
     shop.until(lambda: shop.batch(texts[0]).get("flow_run_id"))
@@ -47,7 +46,6 @@ def test_cancelled_there_is_cancelled_here(shop, site):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H405")
 def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
     crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
     shop.pool.start_workers()
@@ -61,7 +59,6 @@ def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H86")
 def test_retried_there_what_failed_runs_again_and_the_state_tells_the_outcome(shop):
     broken = shop.space.file("broken.pdf", b"%PDF-1.7 nothing of the kind", "application/pdf")
     good = shop.space.file("good.txt", b"Owls hunt mice at night.", "text/plain")

@@ -107,7 +107,6 @@ def state_names(run):
         return found.flow_version, [state.name for state in client.read_flow_run_states(run.id)]
 
 
-@pytest.mark.decision("H190", "H405")
 def test_a_child_asks_for_the_two_states_and_notes_the_version_beside(requests):
     with engine.Engine() as runs:
         for _ in range(2):  # by the second one Prefect knows the deployment, which it names in events
@@ -118,7 +117,6 @@ def test_a_child_asks_for_the_two_states_and_notes_the_version_beside(requests):
     assert state_names(run) == (nothing.version, ["Scheduled", "Running", "Completed"])
 
 
-@pytest.mark.decision("H190")
 def test_nothing_of_a_run_goes_on_after_it(requests):
     assert requests == []
     with engine.Engine() as runs:
@@ -135,7 +133,6 @@ def unclosed():
     return [one for one in transports if getattr(one, "_sock", None) is not None and one._loop.is_closed()]
 
 
-@pytest.mark.decision("H405")
 def test_a_run_that_is_suspended_leaves_no_connection_open(requests):
     run = made(suspended)
     run.parameters = {"run_id": str(run.id)}
@@ -160,7 +157,6 @@ class _Worker(ClaimingWorker[ForkedConfiguration, BaseVariables, BaseWorkerResul
         return BaseWorkerResult(identifier="here", status_code=0)
 
 
-@pytest.mark.decision("H190")
 def test_a_worker_takes_a_run_with_three_requests_before_it_begins(requests, monkeypatch):
     written = []
     monkeypatch.setattr(server_clock, "AGAIN_SECONDS", 3600.0)  # asked every 20 s else, whatever is taken

@@ -19,7 +19,6 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.decision("H124", "H126")
 def test_a_text_is_ingested_while_a_crawl_holds_the_only_place_and_nobody_polls(shop, site):
     shop.pool.start_workers(limit=1)
     crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)

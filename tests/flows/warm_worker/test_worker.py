@@ -228,7 +228,6 @@ STRANGE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-@pytest.mark.decision("H80")
 def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool, kind: str) -> None:
     changed, reason = STRANGE[kind]
     given = {"entrypoint": f"{SAMPLES}:note", **changed}
@@ -270,7 +269,6 @@ def block_document(client: SyncPrefectClient) -> UUID:
         ((Pending, Running, Completed, AwaitingRetry, Pending, Running), "Running"),
     ],
 )
-@pytest.mark.decision("H86")
 def test_what_is_retried_before_its_worker_has_settled_it_does_not_crash(
     pool: Pool, states: tuple[Callable[[], State[Any]], ...], left: str
 ) -> None:
@@ -320,7 +318,6 @@ def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
     assert warm.state(run) == "Cancelled"
 
 
-@pytest.mark.decision("H405")
 def test_a_suspended_run_stops_soon_and_begins_again_when_it_is_resumed(warm: Pool) -> None:
     run = warm.submit("steps", count=60)
     warm.wait_for_lines(3)
@@ -340,7 +337,6 @@ def test_a_suspended_run_stops_soon_and_begins_again_when_it_is_resumed(warm: Po
     assert "Crashed" not in names
 
 
-@pytest.mark.decision("H405")
 def test_prefect_suspends_no_run_that_has_not_begun(pool: Pool) -> None:
     """So nobody need look for it before."""
     run = pool.client.create_flow_run(note, parameters={"path": str(pool.notes)}, state=Scheduled()).id

@@ -75,7 +75,6 @@ def at_work(shop, run):
     return next((worker for worker in living if child in family(worker.pid)), None)
 
 
-@pytest.mark.decision("H71")
 def test_ten_sigterms_and_ten_sigkills_of_workers_fail_nothing(shop, site, monkeypatch):
     monkeypatch.setattr(crawls, "SECONDS", PAGE_SECONDS)
     texts = [shop.space.text(text_of(number, WORDS), f"text {number}").job_run_id for number in range(TEXTS)]
@@ -115,7 +114,6 @@ def poisoned(db, monkeypatch, prefect_server, prefect_server_environment, tmp_pa
         yield made
 
 
-@pytest.mark.decision("H71")
 def test_a_document_that_kills_its_child_three_times_fails_alone(poisoned, vendor):
     shop = poisoned
     poison = shop.space.text("This is poison.", "poison")

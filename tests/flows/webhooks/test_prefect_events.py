@@ -36,7 +36,6 @@ def told(url, about):
     return sorted(answer.json()["events"], key=lambda one: one["occurred"])
 
 
-@pytest.mark.decision("H234")
 def test_prefect_is_told_of_a_job_run(space, prefect_server):
     space.text("told to nobody", "before")
     space.work()

@@ -126,8 +126,6 @@ def settle(sender):
         time.sleep(0.01)
 
 
-@pytest.mark.decision("D72")
-@pytest.mark.decision("H230")
 def test_an_ingestion_is_told_from_its_beginning_to_its_end(space, receiver, sender):
     made = hook(space, receiver)
     accepted = space.text("The harbour seal dives.", "seals", metadata={"topic": "secret topic"})
@@ -313,7 +311,6 @@ def test_a_private_address_is_never_dialled(space, receiver):
     assert "not on the public internet" in waiting.reason
 
 
-@pytest.mark.decision("H232")
 def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     made = hook(space, receiver)
     space.text("words", "one")
@@ -328,7 +325,6 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     assert receiver.types() == INGESTED[:2]
 
 
-@pytest.mark.decision("H320")
 def test_the_outbox_is_looked_into_often_only_while_a_batch_is_open(space, receiver, sender):
     space.text("Seals rest on the sand.", "quiet")
     space.lease()
@@ -339,7 +335,6 @@ def test_the_outbox_is_looked_into_often_only_while_a_batch_is_open(space, recei
     assert not sender.listening()
 
 
-@pytest.mark.decision("H321")
 def test_what_is_due_is_found_without_reading_all_that_waits(space, receiver):
     made = hook(space, receiver)
     space.db.rows(
@@ -362,7 +357,6 @@ def test_what_is_due_is_found_without_reading_all_that_waits(space, receiver):
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100, "of more than a thousand"
 
 
-@pytest.mark.decision("H231")
 def test_several_senders_share_the_work_and_the_order_of_each_run(space, receiver, sender):
     hook(space, receiver)
     others = [Sender(space.db, lambda: space.ring, ALLOWED) for _ in range(2)]
@@ -410,7 +404,6 @@ def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
     assert listed(space, made) == []
 
 
-@pytest.mark.decision("D72")
 def test_connections_are_told_of(space, receiver, sender, monkeypatch):
     names = ("CONNECTION_ACTIVE", "CONNECTION_FAILED", "CONNECTION_REMOVALS_WAITING")
     with box.serving() as account, connected_space(space.db, account, monkeypatch) as place:
@@ -441,7 +434,6 @@ def test_connections_are_told_of(space, receiver, sender, monkeypatch):
             assert (data["connector"], data["namespaceId"], data["tenantId"]) == ("BOX", place.scope.namespace, None)
 
 
-@pytest.mark.decision("H450")
 def test_a_webhook_that_was_made_before_the_clock_went_back_hears_of_what_happens(space, receiver, sender):
     made = hook(space, receiver, "INGEST_JOB_RUN_COMPLETED")
     space.db.rows("update webhooks set created_at = created_at + interval '5 hours'")

@@ -175,7 +175,6 @@ class Log:
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONGEST + 60)
-@pytest.mark.decision("H286")
 def test_nothing_is_lost_and_all_is_told_once_by_its_id(space, roles):
     place, taken = roles[0], Log(roles[1])
     rng, began, said, killed = random.Random(SEED), time.monotonic(), 0.0, Counter()

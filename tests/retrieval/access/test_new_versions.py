@@ -3,8 +3,6 @@
 import json
 import random
 
-import pytest
-
 from retrieval.access import new_versions
 from retrieval.principals import Access, Viewer, group, user
 
@@ -36,7 +34,6 @@ def kept(db, pairs):
     return db.rows(statement, {"old": old, "said": said})
 
 
-@pytest.mark.decision("H462")
 def test_what_is_kept_shows_nobody_more_than_either_and_nobody_less_than_names_say(db):
     rng = random.Random(462)
     pairs = [(made(rng), made(rng)) for _ in range(3000)]
@@ -59,7 +56,6 @@ def test_what_is_kept_shows_nobody_more_than_either_and_nobody_less_than_names_s
             assert comes is None
 
 
-@pytest.mark.decision("H462")
 def test_the_same_said_again_an_open_document_and_a_narrower_word_wait_for_nothing(db):
     wide = Access(("ada", "bob"), ("staff",), ("cyd",), ("guests",), public=True)
     pairs = [

@@ -1,4 +1,4 @@
-"""Names of users and groups, and what is kept beside a document of them (D69)."""
+"""Names of users and groups, and what is kept beside a document of them."""
 
 import json
 import unicodedata
@@ -68,7 +68,6 @@ def test_a_name_is_refused_or_differs_from_what_was_sent_in_case_and_composition
         assert stored == name
 
 
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize("name", ["", " ", "a" * 257, "ä" * 129, "a\0b", "\ud800"])
 def test_what_is_no_name_is_refused(name):
     with pytest.raises(ServiceError) as refused:
@@ -92,7 +91,6 @@ def listed(db, document):
     return {("-" if row["denied"] else "+") + row["principal"] for row in rows}
 
 
-@pytest.mark.decision("D69")
 def test_the_names_of_a_document_stand_beside_it_whatever_sets_them(db, library):
     document, other = library.put(["one"]), library.put(["two"])
     with db.transaction() as connection:
@@ -110,7 +108,6 @@ def test_the_names_of_a_document_stand_beside_it_whatever_sets_them(db, library)
     db.rows("delete from documents where id = %(id)s", {"id": document})
 
 
-@pytest.mark.decision("D69")
 def test_what_was_packed_into_a_document_follows_it(db, library):
     archive, member, within = library.put(), library.put(["one"]), library.put(["two"])
     for child, parent in ((member, archive), (within, member)):

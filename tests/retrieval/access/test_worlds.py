@@ -231,7 +231,6 @@ def explained(db, place: Place, viewer, name: str) -> bool:
     return found.shown
 
 
-@pytest.mark.decision("D69")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_user_sees_what_the_oracle_says(db, new_library, part, monkeypatch):
     place = filled(db, new_library)

@@ -1,4 +1,4 @@
-"""Conditions (D64): the SQL decides as the rule does, on everything, and the rule decides as people mean it."""
+"""Conditions: the SQL decides as the rule does, on everything, and the rule decides as people mean it."""
 
 import json
 from datetime import datetime
@@ -27,7 +27,6 @@ def in_database(db, condition, docs):
 
 
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-@pytest.mark.decision("D64")
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_the_sql_and_the_rule_pick_the_same(db, data, docs):
@@ -35,7 +34,6 @@ def test_the_sql_and_the_rule_pick_the_same(db, data, docs):
     assert in_database(db, condition, docs) == {n for n, doc in enumerate(docs) if matches(condition, doc)}
 
 
-@pytest.mark.decision("D64")
 @pytest.mark.parametrize(
     ("op", "value", "stored", "holds"),
     [
@@ -85,7 +83,6 @@ def test_an_operator_decides(db, op, value, stored, holds):
     assert in_database(db, condition, docs) == ({0, 1} if holds else set())
 
 
-@pytest.mark.decision("D64")
 @pytest.mark.parametrize(
     ("about", "op", "value"),
     [
@@ -123,7 +120,6 @@ def nested(levels):
 LEAF = {"field": "metadata.k", "op": "eq", "value": 1}
 
 
-@pytest.mark.decision("D64")
 @pytest.mark.parametrize(
     ("data", "named"),
     [
@@ -171,7 +167,6 @@ def test_a_wrong_condition_is_refused_and_named(data, named):
     assert (caught.value.code, caught.value.field) == (CODE, named)
 
 
-@pytest.mark.decision("D64")
 def test_five_levels_and_a_hundred_leaves_are_taken(db):
     deep = condition_of(nested(5))
     wide = condition_of({"any": [{**LEAF, "value": n} for n in range(100)]})
@@ -179,8 +174,6 @@ def test_five_levels_and_a_hundred_leaves_are_taken(db):
     assert in_database(db, deep, [Doc(metadata={"k": 1}), Doc(metadata={"k": 2})]) == {1}
 
 
-@pytest.mark.decision("D64")
-@pytest.mark.decision("D32")
 @pytest.mark.parametrize(
     ("data", "names"),
     [

@@ -149,7 +149,6 @@ def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
         assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
 
 
-@pytest.mark.decision("H66")
 @pytest.mark.parametrize("connector", list(registry.CONNECTORS))
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
@@ -176,7 +175,6 @@ def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector, statu
     assert type(raised.value) is kind
 
 
-@pytest.mark.decision("H67")
 @pytest.mark.parametrize("connector", list(registry.CONNECTORS))
 def test_a_right_that_was_withheld_is_named(vendor, connector):
     """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
@@ -202,7 +200,6 @@ def exchanged(flow):
     return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
 
 
-@pytest.mark.decision("H67")
 @pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "DROPBOX"])
 def test_an_unticked_box_is_no_access(vendor, connector):
     made = flow(vendor, connector)
@@ -289,7 +286,6 @@ def good(memory):
     return memory.exchange_code("good", redirect_uri=BACK, verifier="v")
 
 
-@pytest.mark.decision("D46")
 def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
     memory = MemoryAuthorizer(lasts=timedelta(seconds=1))
     connection = connected(good(memory))
@@ -300,7 +296,6 @@ def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
     assert memory.refreshes == 1
 
 
-@pytest.mark.decision("D46")
 def test_a_refused_token_is_renewed_once(db, ring, connected):
     memory = MemoryAuthorizer()
     source = ConnectionTokens(db, ring, connected(good(memory)), memory)
@@ -310,7 +305,6 @@ def test_a_refused_token_is_renewed_once(db, ring, connected):
     assert (memory.refreshes, source.token()) == (1, "access-2")
 
 
-@pytest.mark.decision("D46")
 def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
@@ -319,7 +313,6 @@ def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
     assert (kept.access_token, kept.refresh_token) == (used, "refresh-2")
 
 
-@pytest.mark.decision("D46")
 @pytest.mark.parametrize("meanwhile", ["nothing", "another task was refused", "the person authorized anew"])
 def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, connected, meanwhile):
     """The vendor has used the old one up: without the new one a person would have to authorize again."""
@@ -350,7 +343,6 @@ def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, c
     assert used == kept.access_token
 
 
-@pytest.mark.decision("D44")
 def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected):
     """A person authorized anew while a task still asked with a token of before."""
     memory = MemoryAuthorizer()
@@ -363,7 +355,6 @@ def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected
     assert (row["status"], row["status_reason"]) == ("FAILED", "no longer accepted")
 
 
-@pytest.mark.decision("D44")
 def test_a_refused_refresh_fails_the_connection(db, ring, connected):
     memory = MemoryAuthorizer()
     connection = connected(Tokens("a", "withdrawn", datetime.now(UTC)))
@@ -377,7 +368,6 @@ def test_a_refused_refresh_fails_the_connection(db, ring, connected):
     assert memory.refreshes == 1
 
 
-@pytest.mark.decision("D44")
 def test_a_network_error_does_not(db, ring, connected):
     memory = MemoryAuthorizer(lasts=timedelta(seconds=1))
     connection = connected(good(memory))
@@ -398,7 +388,6 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
     assert stored(db, connection)["status"] == "FAILED"
 
 
-@pytest.mark.decision("D53")
 def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
     """What the sweep does: tokens wiped first, each vendor told once, and the one that is away holds nothing up."""
     memory = MemoryAuthorizer()
@@ -426,7 +415,6 @@ def test_a_token_that_ends_soon_is_not_used():
     assert timedelta(seconds=30) < authorizations.EARLY < timedelta(seconds=300)
 
 
-@pytest.mark.decision("D45")
 @given(st.text(max_size=60), st.sampled_from(["", "https://", "http://", "https://app.example.com", "//"]))
 def test_what_passes_leads_to_where_it_seems_to(text, start):
     """Whatever is accepted, our parser and the redirect agree on its host, and its scheme is safe."""
@@ -442,7 +430,6 @@ def test_what_passes_leads_to_where_it_seems_to(text, start):
     assert dict(parse_qsl(parts.query))["status"] == "ACTIVE"
 
 
-@pytest.mark.decision("D45")
 @given(st.sampled_from(["app.example.com"]), st.text("abcxyz.-@:/\\%", max_size=12), st.text("abc.-@", max_size=8))
 def test_a_listed_host_is_the_only_one(host, after, before):
     url = f"https://{before}{host}{after}"

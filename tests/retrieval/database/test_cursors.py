@@ -54,7 +54,6 @@ def test_a_changed_cursor_is_refused_or_the_same(place, data):
 COMINGS = st.lists(st.sampled_from(["put", "put", "delete", "nothing"]), max_size=6)
 
 
-@pytest.mark.decision("D34")
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=st.integers(0, 9), size=st.integers(1, 4), comings=st.lists(COMINGS, min_size=1, max_size=6))
 def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size, comings):
@@ -106,7 +105,6 @@ class Aged(NamedTuple):
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_size=12)
 
 
-@pytest.mark.decision("H108")
 @given(st.datetimes(timezones=st.just(UTC)), NAMES)
 def test_a_place_by_age_is_read_as_it_was_written_in_either_form(moment, name):
     """Tenants choose their ids; those of documents hold no slash."""

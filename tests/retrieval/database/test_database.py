@@ -21,7 +21,6 @@ def own_database(fresh_database):
     return fresh_database("pools")
 
 
-@pytest.mark.decision("H10")
 def test_the_first_statement_after_a_restart_of_the_server_works(own_database):
     db = Database(own_database)
     assert db.row("select 1 as one") == {"one": 1}

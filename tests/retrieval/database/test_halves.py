@@ -19,7 +19,6 @@ VECTORS = [
 ]
 
 
-@pytest.mark.decision("H136")
 @pytest.mark.parametrize("values", VECTORS, ids=len)
 def test_it_is_rounded_as_a_text_is(database_url, values):
     with psycopg.connect(database_url) as connection:

@@ -1,7 +1,6 @@
 """A PostgreSQL whose machine falls silent is found out within seconds, by every connection of the service."""
 
 import psycopg
-import pytest
 
 from retrieval.database import lost_hosts
 from retrieval.database.database import Database
@@ -9,7 +8,6 @@ from retrieval.database.database import Database
 URL = "postgresql://name@127.0.0.1/retrieval"
 
 
-@pytest.mark.decision("H375")
 def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
     """By the system's own limits the dispatcher waited for 15 minutes, and whoever only listened for two hours."""
     assert lost_hosts.options(URL) == lost_hosts.USUAL
@@ -20,7 +18,6 @@ def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
     assert "connect_timeout" not in lost_hosts.options("host=db connect_timeout=3")
 
 
-@pytest.mark.decision("H375")
 def test_the_pools_connections_say_so(monkeypatch, database_url):
     asked = []
     connect = psycopg.Connection.connect.__func__

@@ -24,7 +24,6 @@ def settings_of(connection) -> tuple[str, str | None]:
     return row["plans"], row["depth"] or None
 
 
-@pytest.mark.decision("H381")
 def test_settings_stay_and_plans_are_as_each_user_wants_them(one):
     with one.tuned({"rt.depth": "7"}) as connection:
         assert settings_of(connection) == ("force_generic_plan", "7")
@@ -37,7 +36,6 @@ def test_settings_stay_and_plans_are_as_each_user_wants_them(one):
         assert settings_of(connection)[0] == "force_custom_plan"
 
 
-@pytest.mark.decision("H351")
 def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
     scans = "select current_setting('enable_seqscan') as scans"
 
@@ -61,7 +59,6 @@ def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
     assert one.row(scans) == {"scans": "on"}
 
 
-@pytest.mark.decision("H381")
 def test_what_is_set_already_is_not_set_again(one, monkeypatch):
     with one.tuned({"rt.depth": "7"}):
         pass
@@ -93,7 +90,6 @@ def test_an_error_leaves_the_settings_as_they_are_known(one):
         assert settings_of(connection) == ("force_generic_plan", "7")
 
 
-@pytest.mark.decision("H381")
 def test_a_plan_does_not_outlive_the_growth_of_its_table(one, monkeypatch):
     one.rows("create table grown (id int primary key) with (autovacuum_enabled = false)", {})
     one.rows("vacuum grown")

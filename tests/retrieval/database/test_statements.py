@@ -46,7 +46,6 @@ def run(db: Database, work) -> None:
     asyncio.run(all_of_it())
 
 
-@pytest.mark.decision("H122")
 def test_values_are_those_of_psycopg_each_time(loop_db):
     async def work() -> None:
         expected = {**VALUES, "json": {"a": [1, 2]}, "rest": 1, "again": VALUES["text"]}
@@ -182,7 +181,6 @@ def test_a_transaction_that_is_rolled_back_leaves_statements_as_they_were(loop_d
     run(loop_db, work)
 
 
-@pytest.mark.decision("H290")
 def test_a_statement_is_planned_once_only_where_that_is_asked_for(loop_db):
     """Whatever else the connection is used for between."""
     mode = "select current_setting('plan_cache_mode') as mode, %(a)s::int as a"
@@ -202,7 +200,6 @@ def test_a_statement_is_planned_once_only_where_that_is_asked_for(loop_db):
     run(loop_db, work)
 
 
-@pytest.mark.decision("H290")
 def test_a_plan_does_not_outlive_the_growth_of_its_table(loop_db, monkeypatch):
     grown = "insert into grown select generate_series(1, 20000)"
     by_key = "select id from grown where id = %(id)s::int"

@@ -68,7 +68,6 @@ def packed_into(library, archive, document):
     return document
 
 
-@pytest.mark.decision("H106")
 @WAYS
 def test_a_document_goes_with_all_that_is_packed_into_it_and_nothing_else(library, delete):
     archive = library.put(["wing of an archive"])

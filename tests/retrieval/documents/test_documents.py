@@ -41,7 +41,6 @@ def by_words(library, text):
     return search.run(library.db, library.scope, query, embedder=None, vectors=None).hits
 
 
-@pytest.mark.decision("D34")
 def test_a_listing_is_newest_first_and_walks_to_the_end_while_documents_come_in(library, call):
     for number in range(7):
         library.put(name=f"d{number}")
@@ -53,19 +52,16 @@ def test_a_listing_is_newest_first_and_walks_to_the_end_while_documents_come_in(
     assert third.cursor is None
 
 
-@pytest.mark.decision("D34")
 def test_a_page_that_just_holds_everything_has_no_cursor(library, call):
     for number in range(3):
         library.put(name=f"d{number}")
     assert call(documents.list_page, library.scope, ALL, 3).cursor is None
 
 
-@pytest.mark.decision("D33")
 def test_nothing_matches_is_an_empty_listing(library, call):
     assert call(documents.list_page, library.scope, DocumentFilter(document_ids=("doc_none",))).items == []
 
 
-@pytest.mark.decision("D40")
 def test_no_scope_lists_changes_or_deletes_anothers(library, new_library, call):
     tenant = new_library(Scope(library.scope.organization, library.scope.namespace, "t1"))
     other = new_library()
@@ -82,7 +78,6 @@ def test_no_scope_lists_changes_or_deletes_anothers(library, new_library, call):
     assert call(documents.list_page, library.scope, ALL).items[0].metadata == {"k": 1}
 
 
-@pytest.mark.decision("D32")
 def test_a_change_without_any_restriction_is_refused(library, call):
     library.put(name="kept")
     empty = DocumentFilter(metadata={"k": ()})
@@ -96,7 +91,6 @@ def test_a_change_without_any_restriction_is_refused(library, call):
     assert names(call(documents.list_page, library.scope, ALL)) == ["kept"]
 
 
-@pytest.mark.decision("D37")
 def test_metadata_merges_by_key_and_operators_follow(library, call):
     document = library.put(metadata={"keep": True, "old": 1, "tags": ["a", "b", 1], "one": "x"})
     changed = call(
@@ -115,7 +109,6 @@ def test_metadata_merges_by_key_and_operators_follow(library, call):
     assert listed.updated_at > listed.created_at
 
 
-@pytest.mark.decision("D37")
 def test_empty_operators_change_nothing(library, call):
     document = library.put(metadata={"k": 1})
     before = call(documents.list_page, library.scope, ALL).items
@@ -123,7 +116,6 @@ def test_empty_operators_change_nothing(library, call):
     assert after == before
 
 
-@pytest.mark.decision("D26")
 @pytest.mark.parametrize(
     "change",
     [
@@ -143,14 +135,12 @@ def test_a_change_beyond_the_limits_leaves_every_document_as_it_was(library, cal
     assert [item.metadata for item in call(documents.list_page, library.scope, ALL).items] == [{}, {"there": 1}]
 
 
-@pytest.mark.decision("D37")
 def test_changed_metadata_is_found_by_search_at_once(library, call):
     document = library.put(["wing"], metadata={"team": "red"})
     call(documents.patch_metadata, library.scope, DocumentFilter(document_ids=(document,)), {"team": "blue"}, {}, {})
     assert [hit.metadata for hit in by_words(library, "wing")] == [{"team": "blue"}]
 
 
-@pytest.mark.decision("D37")
 def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call):
     gone = library.put(["wing flow", "wing"], external_id="same")
     kept = library.put(["wing pressure"])
@@ -201,7 +191,6 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
     assert call(documents.list_page, library.scope, ALL).items == []
 
 
-@pytest.mark.decision("D35")
 def test_stats_count_by_source_and_status(library, call):
     for source, status in (("TEXT", "SUCCESS"), ("TEXT", "FAILED"), ("SITEMAP", "SUCCESS")):
         library.put(source=source, status=status)

@@ -50,7 +50,6 @@ def found(library, text):
     return listed(library.db, library.scope, words=finding.words(text, CODE, where="text"))
 
 
-@pytest.mark.decision("H265")
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -186,7 +185,6 @@ def rows_read(node):
     return own + sum(rows_read(one) for one in node.get("Plans", ()))
 
 
-@pytest.mark.decision("H265")
 def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
     db.rows(
         """

@@ -1,7 +1,5 @@
 """Questions that a setting answers better or worse than the first."""
 
-import pytest
-
 from retrieval.evaluations import comparison
 from retrieval.evaluations.comparison import Tally
 
@@ -13,7 +11,6 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.decision("H272")
 def test_wins_and_losses_are_counted_by_the_first_judged_document():
     assert comparison.tally(QUESTIONS, "base", "new") == Tally(better=1, same=1, worse=2)
     most = [one["query"] for one in comparison.most_changed(QUESTIONS, "base", "new", 3)]

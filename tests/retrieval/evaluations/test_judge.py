@@ -10,7 +10,6 @@ from retrieval.evaluations.judge import Bench
 WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
-@pytest.mark.decision("D74")
 def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
     owl, seal = library.put(["owls hunt"], external_id="owl"), library.put(["seals dive"], external_id="seal")
     nobody: Any = None
@@ -32,7 +31,6 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
 
-@pytest.mark.decision("H487")
 def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(library):
     """A search by words finds no document that has none of them, whichever settings it is compared with."""
     library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")
@@ -55,7 +53,6 @@ class Backwards:
         pass
 
 
-@pytest.mark.decision("H489")
 @pytest.mark.parametrize(
     ("reranks", "asked", "first", "reranked"),
     [

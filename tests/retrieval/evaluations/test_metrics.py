@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from retrieval.evaluations import metrics
 from retrieval.evaluations.metrics import Found, Judged
 
-pytestmark = pytest.mark.decision("D74")
-
 GRADES = st.dictionaries(st.integers(0, 30), st.integers(1, 4), min_size=1, max_size=12)
 RANKINGS = st.lists(st.integers(0, 150), unique=True, max_size=150)
 THEIRS = {"ndcgAt10": "ndcg_cut_10", "recallAt10": "recall_10", "recallAt100": "recall_100", "mrr": "recip_rank"}

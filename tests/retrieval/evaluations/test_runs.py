@@ -4,8 +4,6 @@ import pytest
 
 from retrieval.evaluations import runs
 
-pytestmark = pytest.mark.decision("D74")
-
 
 @pytest.fixture
 def run(db, library):

@@ -1,4 +1,4 @@
-"""Chunking (D17): sizes in tokens, offsets that cut exactly, nothing lost, and cuts where a reader would make them."""
+"""Chunking: sizes in tokens, offsets that cut exactly, nothing lost, and cuts where a reader would make them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from retrieval.ingestion.chunking.graphemes import is_cut
 from retrieval.ingestion.chunking.split import effective_size, split
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Chunk, Parsed
-
-pytestmark = pytest.mark.decision("D17")
 
 MODELS = st.sampled_from([MINILM, WORDLLAMA])
 PIECES = [
@@ -84,7 +82,6 @@ def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
     assert all(len(tokenizer.spans([chunk.text])[0]) == chunk.tokens for chunk in chunks)
 
 
-@pytest.mark.decision("H27")
 @pytest.mark.parametrize("overlap", [1, 20, 99])
 def test_running_text_fills_the_size_and_overlaps_by_exactly_what_was_asked_for(overlap: int) -> None:
     chunks = chunks_of("wind and water " * 400, 100, overlap)
@@ -94,21 +91,18 @@ def test_running_text_fills_the_size_and_overlaps_by_exactly_what_was_asked_for(
     assert len(chunks) == -(-(1200 - overlap) // (100 - overlap))
 
 
-@pytest.mark.decision("H27")
 def test_a_sentence_ends_a_chunk_where_little_of_the_size_is_lost() -> None:
     chunks = chunks_of("The wind blows over the land and over the sea. " * 100, 500)
     assert all(chunk.text.endswith("sea.") for chunk in chunks)
     assert min(chunk.tokens for chunk in chunks[:-1]) >= 475
 
 
-@pytest.mark.decision("H27")
 def test_small_chunks_that_overlap_are_filled_rather_than_ended_with_a_sentence() -> None:
     alone, overlapping = (chunks_of("The wind blows over the land and over the sea. " * 40, 60, o) for o in (0, 15))
     assert {chunk.tokens for chunk in alone[:-1]} == {55}
     assert {chunk.tokens for chunk in overlapping[:-1]} <= {59, 60}
 
 
-@pytest.mark.decision("H27")
 @pytest.mark.parametrize(("overlap", "shared"), [(40, {33}), (35, {33}), (10, {10}), (13, {11}), (21, {21})])
 def test_an_overlap_begins_with_a_sentence_where_that_keeps_most_of_it(overlap: int, shared: set[int]) -> None:
     text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM)
@@ -118,7 +112,6 @@ def test_an_overlap_begins_with_a_sentence_where_that_keeps_most_of_it(overlap: 
     assert overlap in (10, 21) or all(part.startswith("The wind") for part in found)
 
 
-@pytest.mark.decision("H118")
 @pytest.mark.parametrize("between", ["\n\n", "\n- ", "\n\n## A heading\n\n"])
 def test_an_overlap_follows_a_cut_between_paragraphs_too(between: str) -> None:
     parts = [f"Part {number} speaks of wind. It blows over the land and the sea." for number in range(100)]

@@ -1,4 +1,4 @@
-"""Chunks of a text that was cut before: what is there stays, wherever it is now, and D17 holds (H119)."""
+"""Chunks of a text that was cut before: what is there stays, wherever it is now, and sizes and offsets hold."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
 from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed
 from tests.standins.edited_texts import KINDS, edited
-
-pytestmark = pytest.mark.decision("H119")
 
 WORDS = st.sampled_from(
     ["alpha", "beta.", "gamma\n\n", "delta,", "epsilon", "漢字。", "# Head\n", "| a | b |\n", "🇩🇪", "é"]

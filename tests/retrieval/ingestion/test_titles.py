@@ -12,8 +12,6 @@ from retrieval.ingestion.chunking.titles import embedded_text, usable
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Parsed
 
-pytestmark = pytest.mark.decision("H26")
-
 TOKENIZER = tokenizer_for("LOCAL", MINILM)
 
 

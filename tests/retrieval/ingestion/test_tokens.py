@@ -55,7 +55,6 @@ def test_a_lone_surrogate_is_one_character() -> None:
     assert tokenizer_for("LOCAL", MINILM).spans(["\ud800 wind"])[0][-1] == (2, 6)
 
 
-@pytest.mark.decision("D17")
 def test_models_without_an_offline_tokenizer_get_the_named_fallback() -> None:
     for provider, model in (
         ("OPENAI", "text-embedding-3-small"),

@@ -58,7 +58,6 @@ def nodes(plan: dict[str, Any]) -> Any:
         yield from nodes(below)
 
 
-@pytest.mark.decision("H312")
 @pytest.mark.parametrize(
     ("wanted", "matching"),
     [({}, SIZE + 1), ({"about": "note 7"}, SIZE + 1), ({"about": "of no run"}, 0), ({"outcome": "FAILED"}, 4)],

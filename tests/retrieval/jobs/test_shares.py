@@ -2,11 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
 from retrieval.jobs.shares import BULK, DEFAULT, SHORT, Group, Taken, choose
-
-pytestmark = pytest.mark.decision("H124")
 
 
 def group(organization, partition, *, source="TEXT", weight=1, first=1, short=False):
@@ -72,7 +68,6 @@ def test_only_one_short_batch_of_an_organization_is_on_its_way():
     assert choose([group("a", 1, short=True)], open_, room=0) == []
 
 
-@pytest.mark.decision("H291")
 def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_on_their_way():
     open_ = taken()
     open_.add("a", 1, SHORT)
@@ -91,7 +86,6 @@ def test_many_organizations_at_once_are_bounded():
     assert len(choose(waiting, taken(a=4), room=0)) == 16
 
 
-@pytest.mark.decision("H360")
 def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
     open_ = taken(a=1)
     open_.growing[1, "TEXT"] = 1
@@ -102,7 +96,6 @@ def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
     assert names(choose([replace(just_sent, source="LOCAL_FILE")], open_, room=8)) == [("a", BULK)]
 
 
-@pytest.mark.decision("H360")
 def test_a_text_beside_a_batch_that_has_not_looked_for_a_while_leaves_at_once():
     open_ = taken(a=1)
     open_.growing[1, "TEXT"] = 2

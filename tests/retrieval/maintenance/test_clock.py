@@ -15,8 +15,6 @@ from retrieval.jobs import breakers, patience
 from retrieval.maintenance import clock
 from retrieval.readiness import LATE, Beat
 
-pytestmark = pytest.mark.decision("H450")
-
 BACK = timedelta(hours=5)
 """How far the clock goes back."""
 SOON = 60.0
@@ -211,7 +209,6 @@ def test_a_dispatcher_finds_out(db, partition, monkeypatch):
     assert waits() > SOON
 
 
-@pytest.mark.decision("H556")
 def test_what_is_valid_for_a_time_is_so_for_no_longer_than_its_kind(db, library, new_scope):
     """An idempotency key, a sign-in at a vendor, a webhook's former secret."""
     made = {"key": ids.webhook_id(), "hash": ids.webhook_id().encode(), "connection": ids.connection_id()}
@@ -256,7 +253,6 @@ def test_what_is_valid_for_a_time_is_so_for_no_longer_than_its_kind(db, library,
 NOW = datetime.now(UTC)
 
 
-@pytest.mark.decision("H451")
 @pytest.mark.parametrize(
     ("accepted", "before", "stays"),
     [
@@ -276,7 +272,6 @@ def test_metadata_of_a_later_request_counts_although_the_clock_went_back_between
     assert metadata_patch.settled({"a": 1}, accepted, row) == ({"a": 1, "b": 2} if stays else {"a": 1})
 
 
-@pytest.mark.decision("H451")
 @pytest.mark.parametrize(
     ("said", "before", "stays"), [(0, 5, False), (0, -5, False), (-5, 0, True), (5, 0, True), (5, 10, True)]
 )

@@ -73,7 +73,6 @@ def fill(db):
     )
 
 
-@pytest.mark.decision("D80")
 def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     fill(own_db)
     for metric in catalog.CATALOG.values():  # everything that can ever be counted is
@@ -100,7 +99,6 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     assert shares["other"] == TENANTS - 10 * catalog.TOP
 
 
-@pytest.mark.decision("D80")
 def test_a_fresh_installation_tells_every_pinned_name(own_db):
     text = exposition.text(Figures(own_db).read())
     samples = told(text)
@@ -127,7 +125,6 @@ db.close()
 """
 
 
-@pytest.mark.decision("H140")
 def test_what_several_processes_count_is_added_up(own_db):
     started = [subprocess.Popen([sys.executable, "-c", PROCESS, own_db.url]) for _ in range(3)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
@@ -159,7 +156,6 @@ def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(ow
     assert told(exposition.text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
 
 
-@pytest.mark.decision("H141")
 def test_what_takes_long_to_count_is_counted_seldom(own_db, monkeypatch):
     """A reading of 50 ms is not repeated for 5 s; what an index tells is read anew after one."""
     clock, asked = [1000.0], []

@@ -16,7 +16,6 @@ from retrieval.network import bounded_answers
 from tests.standins import faults
 from tests.standins.faults import Handler, served
 
-pytestmark = pytest.mark.decision("H540")
 MOST = 1_000_000
 
 

@@ -72,7 +72,6 @@ def contexts(picks):
     return [(pick.row["document_id"], *pick.part) for pick in picks]
 
 
-@pytest.mark.decision("D66")
 def test_each_unit_is_what_surrounds_the_hit():
     assert found(MANUAL, "cover opens", Unit.CHUNK) == "cover opens"
     section = found(MANUAL, "cover opens", Unit.SECTION)
@@ -86,7 +85,6 @@ def test_each_unit_is_what_surrounds_the_hit():
     assert found(MANUAL, "office", Unit.PAGE) == found(MANUAL, "office", Unit.SECTION)
 
 
-@pytest.mark.decision("D66")
 def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
     text = " ".join(f"word{n}" for n in range(5000))
     part = found(text, "word2500", Unit.SECTION, most=64)
@@ -97,7 +95,6 @@ def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
     assert found(text, text, Unit.CHUNK, most=20).startswith("word0 ")
 
 
-@pytest.mark.decision("H490")
 @pytest.mark.parametrize("unit", Unit)
 def test_a_character_of_more_tokens_than_allowed_is_left_out(unit):
     """This model reads a syllable of Korean as three tokens."""
@@ -106,7 +103,6 @@ def test_a_character_of_more_tokens_than_allowed_is_left_out(unit):
     assert found("한국", "한국", unit, most=3) == "한"
 
 
-@pytest.mark.decision("D66")
 @settings(max_examples=150)
 @given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
 def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, most):
@@ -125,7 +121,6 @@ def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, uni
         assert hit.strip() in text[low:high]
 
 
-@pytest.mark.decision("D66")
 @settings(max_examples=100)
 @given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
 def test_nothing_is_shown_twice(text, data, unit, most):
@@ -143,7 +138,6 @@ def test_nothing_is_shown_twice(text, data, unit, most):
             assert other != document or end <= low or high <= start
 
 
-@pytest.mark.decision("D66")
 def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_moves_up():
     text = " ".join(f"word{n}" for n in range(400))
     first, second = (text.index("word100 "), text.index("word110 ")), (text.index("word105 "), text.index("word118 "))
@@ -155,7 +149,6 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
     assert contexts(tight) == [("a", first[0], first[1] - 1), ("b", first[0], first[1] - 1)]
 
 
-@pytest.mark.decision("D66")
 def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
     away = Shaper(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
     [pick] = away.pick([row("a", "key", 7, 30, 0.9)])
@@ -163,7 +156,6 @@ def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
     assert (context.content, context.start, context.end) == ("one two three", 7, 20)
 
 
-@pytest.mark.decision("D66")
 def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum():
     now = datetime.now(UTC)
     stamps = {"old": now - timedelta(days=20), "new": now, "future": now + timedelta(days=9)}
@@ -192,7 +184,6 @@ class Counting:
         return TOKENIZER.spans(texts)
 
 
-@pytest.mark.decision("D66")
 def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
     text = "Turn the key to the left and wait. " * 100
     rows = [row("d", text, start, start + 30, 0.9 - start / 1e6, index=start) for start in range(0, 1400, 35)]

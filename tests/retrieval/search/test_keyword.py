@@ -57,7 +57,6 @@ def same_as_oracle(found, chunks, texts, query):
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 
-@pytest.mark.decision("D68")
 @pytest.mark.parametrize("query", ["wing", "wing drag", "cone jet heat wing flow", "wing wing wing", "unknown wing"])
 def test_scores_are_bm25(library, ask, texts, query):
     library.put(texts)

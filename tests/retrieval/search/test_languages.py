@@ -35,7 +35,6 @@ def wanted(library, language):
     )
 
 
-@pytest.mark.decision("D68")
 def test_planted_questions_of_eight_languages_are_answered_in_one_namespace(library):
     with FIXTURE.open(encoding="utf-8") as file:
         planted = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -48,8 +47,6 @@ def test_planted_questions_of_eight_languages_are_answered_in_one_namespace(libr
     assert first >= 0.9 * len(planted)
 
 
-@pytest.mark.decision("D68")
-@pytest.mark.decision("H166")
 @pytest.mark.parametrize(
     ("text", "queries"),
     [
@@ -76,7 +73,6 @@ def test_words_are_found_as_people_type_them(library, text, queries):
         assert find(library, query)[:1] == [text], query
 
 
-@pytest.mark.decision("D68")
 def test_a_document_is_read_in_its_own_language_else_in_the_one_that_is_set(library):
     library.put(["Die Häuser an der Straße sind alt und werden verkauft."])
     library.put(["houses"])
@@ -87,7 +83,6 @@ def test_a_document_is_read_in_its_own_language_else_in_the_one_that_is_set(libr
     assert find(library, "house") == ["houses"]
 
 
-@pytest.mark.decision("D68")
 def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(library, monkeypatch):
     texts = [f"Die Häuser mit der Nummer {n} sind alt und werden verkauft." for n in range(60)]
     for text in texts:
@@ -113,7 +108,6 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
     assert (counts["chunks"], counts["terms"]) == (counts["indexed"], counts["stand"])
 
 
-@pytest.mark.decision("D68")
 def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monkeypatch):
     for n in range(60):
         library.put([f"Die Häuser mit der Nummer {n} sind alt und werden verkauft."])
@@ -136,7 +130,6 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
     assert read_in(library) == {"=english": 60}
 
 
-@pytest.mark.decision("H165")
 @pytest.mark.parametrize(
     ("language", "text"),
     [
@@ -164,7 +157,6 @@ def test_the_language_of_a_text_is_told_or_left_open(language, text):
     assert languages.detect(text) == language
 
 
-@pytest.mark.decision("D68")
 def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
     names = {"de": "german", "German": "german", "ja": "simple", "pl": "simple", "simple": "simple", "klingon": None}
     assert {name: languages.fixed(name) for name in names} == names
@@ -175,7 +167,6 @@ def test_a_plain_text_is_left_as_it_is():
     assert words.of_text("the boundary layer of a wing", "simple") == words.Prepared("the boundary layer of a wing")
 
 
-@pytest.mark.decision("H166")
 @pytest.mark.parametrize("run", ["a" * 8_192, "7" * 8_192, "é" * 4_096])
 def test_a_run_of_letters_without_an_end_takes_no_time_to_read(run):
     start = time.process_time()

@@ -41,7 +41,6 @@ def _above_the_last(found):
     return {one[:2] for one in found if one[2] > found[-1][2] + 1e-9}
 
 
-@pytest.mark.decision("H480")
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
 def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, weight):
     dice, met = random.Random(weight), 0
@@ -72,7 +71,6 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
     assert met > ROUNDS / 2
 
 
-@pytest.mark.decision("H480")
 def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypatch):
     monkeypatch.setattr(matching, "DOCUMENTS", 3)
     for _ in range(12):
@@ -83,7 +81,6 @@ def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypa
     assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
 
 
-@pytest.mark.decision("H480")
 def test_hints_are_of_one_filter_and_so_many_candidates(library):
     other = DocumentFilter(metadata={"team": "blue"})
     hints.of(library.db, library.partition, _red(), 100).note_many()
@@ -93,7 +90,6 @@ def test_hints_are_of_one_filter_and_so_many_candidates(library):
     assert not hints.of(library.db, library.partition + 1, _red(), 100).many
 
 
-@pytest.mark.decision("H480")
 @pytest.mark.parametrize("most", [10**6, 8 * 20, 8])
 def test_vectors_of_named_documents_are_compared_or_the_index_is_walked(filled, monkeypatch, most):
     named = tuple(
@@ -118,7 +114,6 @@ def _red():
     return DocumentFilter(metadata={"team": "red"})
 
 
-@pytest.mark.decision("H480")
 @pytest.mark.parametrize(("share", "named"), [(1.1, 60), (0.0, 0)])
 def test_the_index_is_walked_without_a_long_list_of_documents(filled, monkeypatch, share, named):
     monkeypatch.setattr(matching, "FEW", 0)

@@ -1,4 +1,4 @@
-"""Searches of one user again and again: what was met before says how to look, never what is seen (D69)."""
+"""Searches of one user again and again: what was met before says how to look, never what is seen."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def say(library, document, access):
         set_document_access(connection, {document: access})
 
 
-@pytest.mark.decision("H350")
 @pytest.mark.parametrize("way", WAYS)
 def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by, run, way):
     def group(name, users=(), others=()):
@@ -94,7 +93,6 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     assert seen_by(**way) == {mine, late}
 
 
-@pytest.mark.decision("H350")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_library, seen_by, run, way):
     scope = Scope(library.scope.organization, library.scope.namespace, "acme")
@@ -115,7 +113,6 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
 
 
-@pytest.mark.decision("H350")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, way):
     monkeypatch.setattr(filtered, "LOOK", 60)
@@ -129,7 +126,6 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
     assert seen_by(top_k=10, **way) == set(few)
 
 
-@pytest.mark.decision("H350")
 def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
     monkeypatch.setattr("retrieval.search.matching.FEW", 1)
     for n in range(4):
@@ -152,7 +148,6 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
     assert [ask(), ask()] == [["list", "all"], []]
 
 
-@pytest.mark.decision("H351")
 def test_candidates_are_chosen_by_the_rule_itself(library):
     dice = random.Random(351)
     names = [library.put([f"wing {n}"], [axis(0.9)]) for n in range(12)]
@@ -176,7 +171,6 @@ def test_candidates_are_chosen_by_the_rule_itself(library):
         assert [row["chosen"] for row in rows] == [row["rule"] for row in rows]
 
 
-@pytest.mark.decision("H351")
 def test_names_are_looked_up_by_their_index_while_there_are_few(library):
     for n in range(3):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
@@ -187,7 +181,6 @@ def test_names_are_looked_up_by_their_index_while_there_are_few(library):
     assert "Seq Scan" not in plan, plan
 
 
-@pytest.mark.decision("H351")
 @pytest.mark.parametrize("way", WAYS)
 def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, way):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 100)

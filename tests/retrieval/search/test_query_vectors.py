@@ -61,7 +61,6 @@ def together(vectors, model, texts):
         return [one.exception(10) or one.result() for one in waiting]
 
 
-@pytest.mark.decision("H116")
 def test_queries_that_wait_for_the_model_share_one_call():
     model = Model()
     texts = ["a", "bb", "ccc", "bb"]
@@ -86,7 +85,6 @@ def test_a_model_that_takes_several_calls_gets_them_beside_each_other():
         assert [one.result(10) for one in waiting] == [[1 / 7], [2 / 7], [3 / 7]]
 
 
-@pytest.mark.decision("H116")
 def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
     model, vectors = Model(), QueryVectors()
     for scope in (OURS, OURS, THEIRS, OURS, THEIRS):

@@ -102,7 +102,6 @@ def packed(library):
     )
 
 
-@pytest.mark.decision("H115")
 @pytest.mark.parametrize("seed", range(6))
 def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monkeypatch, seed):
     dice = random.Random(seed)
@@ -149,7 +148,6 @@ def scores(library, query):
         return {one.chunk_id: one.score for one in ranking.rank(connection, terms).best(100_000)}
 
 
-@pytest.mark.decision("H115")
 def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
     bags = many(library, 3_000, random.Random(1))
     packing.keep(library.db, library.partition)
@@ -235,7 +233,6 @@ def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
     assert rows == []
 
 
-@pytest.mark.decision("H115")
 def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):
     many(library, 2_000, random.Random(6))
     packing.prune(library.db)

@@ -42,7 +42,6 @@ def oracle(bags, words):
     return scores
 
 
-@pytest.mark.decision("H115")
 def test_packed_lists_give_the_scores_of_the_formula(library, monkeypatch, shared_data):
     """Half of the texts stand in blocks, half came later and are read by their rows."""
     monkeypatch.setattr(packing, "FREQUENT", 15)

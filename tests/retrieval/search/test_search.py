@@ -54,8 +54,6 @@ def hybrid(weight):
     return {"semantic_weight": weight, "keyword_weight": 1 - weight}
 
 
-@pytest.mark.decision("D27")
-@pytest.mark.decision("D28")
 def test_semantic_hits_come_nearest_first_with_the_cosine_as_score(library, find):
     library.put(["low", "high", "against"], [axis(0.2), axis(0.9), axis(-0.5)])
     hits = find()
@@ -64,7 +62,6 @@ def test_semantic_hits_come_nearest_first_with_the_cosine_as_score(library, find
     assert [hit.semantic_rank for hit in hits] == [1, 2, 3]
 
 
-@pytest.mark.decision("D30")
 def test_a_hit_knows_its_document_and_its_place(library, find):
     document = library.put(["one", "two"], [axis(0.1), axis(0.9)], name="n", external_id="x", metadata={"k": [1]})
     hit = find(top_k=1)[0]
@@ -82,7 +79,6 @@ def test_the_keyword_score_is_bm25_by_its_formula(library, find):
     assert (hits[0].keyword_rank, hits[0].semantic) == (1, 0.0)
 
 
-@pytest.mark.decision("D28")
 def test_both_parts_are_computed_whichever_side_proposed_a_chunk(library, find):
     library.put(["wing", "boundary"], [axis(-0.2), axis(0.9)])
     by_name = {hit.content: hit for hit in find("wing", **hybrid(0.4))}
@@ -99,7 +95,6 @@ def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library,
     assert {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))} == pytest.approx(full)
 
 
-@pytest.mark.decision("D28")
 def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, find):
     texts = [" ".join(WORDS[: 1 + n % 4] * (1 + n % 3)) for n in range(40)]
     library.put(texts, [axis(((n * 37) % 41) / 41) for n in range(40)])
@@ -111,7 +106,6 @@ def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, 
     assert ranks == sorted(ranks)
 
 
-@pytest.mark.decision("D27")
 def test_equal_scores_are_ordered_by_document_and_position(library, find):
     for name in ("doc_c", "doc_a", "doc_b"):
         library.put(["wing", "wing"], [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
@@ -120,7 +114,6 @@ def test_equal_scores_are_ordered_by_document_and_position(library, find):
         assert found == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
 
 
-@pytest.mark.decision("D28")
 def test_the_threshold_is_on_the_final_score(library, find):
     library.put(["a", "b"], [axis(0.9), axis(0.4)])
     assert [hit.content for hit in find(threshold=0.5)] == ["a"]
@@ -133,7 +126,6 @@ def test_top_k_bounds_the_hits(library, find):
     assert len(find(top_k=100)) == 100
 
 
-@pytest.mark.decision("D40")
 def test_no_scope_sees_another(new_library, new_scope):
     ours, other = new_library(), new_library()
     tenant = new_library(Scope(ours.scope.organization, ours.scope.namespace, "t1"))
@@ -177,7 +169,6 @@ def test_a_half_written_generation_is_never_shown(library, find):
         assert [hit.content for hit in find("wing", **hybrid(weight))] == ["wing old"]
 
 
-@pytest.mark.decision("D20")
 def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library, find):
     document = library.put(["wing old"], [axis(0.9)])
 
@@ -199,7 +190,6 @@ def test_no_chunk_is_shown_twice(library, find):
     assert len({(hit.document_id, hit.index) for hit in hits}) == len(hits) == 2
 
 
-@pytest.mark.decision("D29")
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
 def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeypatch):
     library.put([f"wing {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
@@ -266,7 +256,6 @@ def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, fi
     ]
 
 
-@pytest.mark.decision("D82")
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("acl", [[], ()])
 def test_an_empty_list_of_allowed_values_finds_nothing(library, find, weight, acl):
@@ -279,7 +268,6 @@ def test_an_empty_list_of_allowed_values_finds_nothing(library, find, weight, ac
     assert find("owl", where=DocumentFilter(types=("TEXT",), metadata={"acl": acl}), **weights) == []
 
 
-@pytest.mark.decision("D64")
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("few", [2_000, 0])
 def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
@@ -293,7 +281,6 @@ def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few,
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
 
 
-@pytest.mark.decision("H163")
 def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     vectors = [axis(0.9 - n / 1000) for n in range(150)]
     library.put([f"wing {'boundary ' * n}" for n in range(150)], vectors, metadata={"team": "red"})
@@ -313,7 +300,6 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     assert (blue.shown, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
 
 
-@pytest.mark.decision("H164")
 @pytest.mark.parametrize("share", [1, 2, 7, 100])
 def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share, monkeypatch):
     monkeypatch.setattr("retrieval.search.filtered.LOOK", 60)
@@ -331,7 +317,6 @@ def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share,
         assert [one.score for one in found] == pytest.approx([one.score for one in expected])
 
 
-@pytest.mark.decision("H164")
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
     monkeypatch.setattr("retrieval.search.matching.FEW", 0)
     monkeypatch.setattr("retrieval.search.search.MOST", 50)
@@ -358,7 +343,6 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
         assert [hit.metadata["year"] for hit in found] == [2024] * 10
 
 
-@pytest.mark.decision("H341")
 @pytest.mark.parametrize(
     "where", [{"words": ("harbour",)}, {"sites": ("docs.example.org",)}, {"words": ("GUIDE",), "types": ("URL",)}]
 )
@@ -386,7 +370,6 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
 
-@pytest.mark.decision("H381")
 @pytest.mark.parametrize(("weight", "statements"), [(1.0, 2), (0.0, 4), (0.5, 5)])
 def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypatch, weight, statements):
     """Each is a round trip, as begin and commit would be, which takes as long as to find a few rows."""
@@ -413,7 +396,6 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
 
 
 @ANYBODY
-@pytest.mark.decision("H382")
 def test_a_scope_that_is_remembered_is_asked_for_again_by_what_shows_its_content(library, find, looks):
     library.put(["a wing"], [axis(0.9)])
     assert find(where=looks) == find(where=looks)
@@ -424,7 +406,6 @@ def test_a_scope_that_is_remembered_is_asked_for_again_by_what_shows_its_content
 
 
 @ANYBODY
-@pytest.mark.decision("H382")
 def test_a_scope_whose_partition_is_another_one_now_is_found_there(library, find, looks):
     library.put(["a wing"], [axis(0.9)])
     before = find(where=looks)

@@ -13,7 +13,6 @@ def find(library, shape, **fields):
     return search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store).hits
 
 
-@pytest.mark.decision("D66")
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
 def test_one_document_has_no_more_than_its_share_and_the_others_fill_up(library, weight):
     long = library.put([f"wing wing {n}" for n in range(450)], [axis(0.9)] * 450)
@@ -28,7 +27,6 @@ def test_one_document_has_no_more_than_its_share_and_the_others_fill_up(library,
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-@pytest.mark.decision("D66")
 def test_a_shape_that_changes_nothing_gives_the_hits_of_a_plain_search(library):
     library.put([f"wing {n}" for n in range(40)], [axis(n / 50) for n in range(40)])
     for weight in (1.0, 0.5, 0.0):
@@ -39,7 +37,6 @@ def test_a_shape_that_changes_nothing_gives_the_hits_of_a_plain_search(library):
         ]
 
 
-@pytest.mark.decision("D66")
 def test_the_newer_of_two_like_documents_comes_first(library):
     old, new, undated = (library.put(["wing"], [axis(score)]) for score in (0.9, 0.8, 0.7))
     for document, stamp in ((old, "2001-01-01T00:00:00Z"), (new, "2026-01-01T00:00:00Z"), (undated, "no date")):

@@ -122,7 +122,6 @@ def found(db):
 often = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.mark.decision("H441")
 @often
 @given(ONE_WORD, st.sampled_from(["simple", "english", "arabic", "hindi", "russian", "german"]))
 def test_a_word_is_found_by_every_way_to_write_it(found, ways, configuration):
@@ -131,7 +130,6 @@ def test_a_word_is_found_by_every_way_to_write_it(found, ways, configuration):
             assert found(f"zzz, {written}. yyy", asked, configuration), (written, asked)
 
 
-@pytest.mark.decision("H442")
 @often
 @given(joined())
 def test_a_path_an_address_or_a_code_is_found_by_its_parts(found, case):
@@ -140,7 +138,6 @@ def test_a_path_an_address_or_a_code_is_found_by_its_parts(found, case):
         assert found(f"zzz {text}, yyy", query), (text, query)
 
 
-@pytest.mark.decision("H442")
 @often
 @given(st.text("abcxyz120.--/._:@&#+<>$~%\\ '=?*^,;()[]{}|!\"e", max_size=30))
 def test_every_run_of_letters_is_found_whatever_stands_around_it(found, text):
@@ -148,7 +145,6 @@ def test_every_run_of_letters_is_found_whatever_stands_around_it(found, text):
         assert found(text, run), (text, run)
 
 
-@pytest.mark.decision("H442")
 @often
 @given(st.lists(st.integers(10, 99999), min_size=4, max_size=4))
 def test_numbers_within_an_identifier_are_found(found, numbers):
@@ -170,8 +166,6 @@ def find(library):
     return run
 
 
-@pytest.mark.decision("H441")
-@pytest.mark.decision("H442")
 @pytest.mark.parametrize(
     ("text", "queries"),
     [
@@ -205,7 +199,6 @@ def test_what_is_typed_is_found(library, find, text, queries):
         assert find(query)[:1] == [text], query
 
 
-@pytest.mark.decision("H442")
 def test_names_with_marks_come_before_their_letters(library, find):
     texts = [f"Written in {name} by hand." for name in ("C", "C++", "C#", "the net", ".NET")]
     for text in texts:
@@ -213,7 +206,6 @@ def test_names_with_marks_come_before_their_letters(library, find):
     assert [find(query)[0] for query in ("C++", "C#", ".NET")] == [texts[1], texts[2], texts[4]]
 
 
-@pytest.mark.decision("H443")
 def test_stop_words_are_found_where_they_say_something(library, find):
     seals = library.put([f"Nobody saw it, and nobody knows who came{LONG}"])
     report = f"A report by the WHO came{LONG}"
@@ -234,7 +226,6 @@ def test_stop_words_are_found_where_they_say_something(library, find):
     assert find("IT department")[0].startswith("Ask the IT")
 
 
-@pytest.mark.decision("H443")
 def test_what_is_indexed_of_stop_words_is_little():
     prose = (
         "The seals that were seen on the rocks of the coast were counted, but it took years until they came back. " * 9
@@ -243,7 +234,6 @@ def test_what_is_indexed_of_stop_words_is_little():
     assert len(words.of_text(prose[:60], "english").terms) > 3
 
 
-@pytest.mark.decision("H443")
 @pytest.mark.parametrize("configuration", sorted(STOP_WORDS))
 def test_stop_words_are_those_of_postgresql(db, configuration):
     rows = db.rows(
@@ -253,7 +243,6 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
     assert {row["w"] for row in rows} <= UNACCENTED.get(configuration, frozenset())
 
 
-@pytest.mark.decision("H163")
 def test_why_tells_of_the_words_as_they_were_looked_for(library):
     document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
     query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
@@ -265,7 +254,6 @@ def test_why_tells_of_the_words_as_they_were_looked_for(library):
     assert told.missing == ["owls"]
 
 
-@pytest.mark.decision("H444")
 def test_what_was_indexed_by_the_former_rules_is_found_before_and_after_it_is_indexed_again(library, find, monkeypatch):
     texts = ["בבית יש שָׁלוֹם גדול", "The shell reads $HOME/.bashrc", "Das große Haus und die Straße"]
     with monkeypatch.context() as patch:
@@ -299,7 +287,6 @@ def test_what_was_indexed_by_the_former_rules_is_found_before_and_after_it_is_in
 
 
 @pytest.mark.slow
-@pytest.mark.decision("H557")
 def test_what_a_process_of_the_release_before_indexes_later_is_indexed_again(library, find, monkeypatch):
     """While both releases are at work: a new document, and a new version of one that was indexed by these rules."""
     text = "The shell reads $HOME/.bashrc"

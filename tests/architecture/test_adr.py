@@ -1,0 +1,33 @@
+"""Decisions are short records in docs/adr; code, tests and docs say what was decided instead of an id."""
+
+import re
+import subprocess
+
+import pytest
+
+from retrieval.settings import PROJECT
+
+RECORDS = sorted((PROJECT / "docs" / "adr").glob("[0-9]*.md"))
+
+
+def test_no_file_names_a_decision_by_an_id():
+    pattern = r"\b[DH][0-9]{2,3}\b"
+    found = subprocess.run(["git", "grep", "-nIE", pattern], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert not found.stdout, "Say what was decided instead of an id, or name the ADR:\n" + found.stdout[:2000]
+
+
+def test_each_record_has_its_own_number_and_a_place_in_the_navigation():
+    numbers = [record.name[:4] for record in RECORDS]
+    assert len(numbers) == len(set(numbers)), "Two records have one number: give the newer one the next free number."
+    navigation = (PROJECT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert not [record.name for record in RECORDS if f"adr/{record.name}" not in navigation], "Add these to mkdocs.yml."
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem[:4])
+def test_a_record_is_short_and_complete(record):
+    text = record.read_text(encoding="utf-8")
+    assert len(text.split()) <= 300, "An ADR has at most 300 words."
+    assert re.match(
+        rf"# {int(record.name[:4])}\. .+\n\nStatus: (accepted|replaced by ADR \d+), \d{{4}}-\d\d-\d\d", text
+    )
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
