@@ -12,8 +12,9 @@ RECORDS = sorted((PROJECT / "docs" / "adr").glob("[0-9]*.md"))
 
 def test_no_file_names_a_decision_by_an_id():
     pattern = r"\b[DH][0-9]{2,3}\b"
-    found = subprocess.run(["git", "grep", "-nIE", pattern], cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert not found.stdout, "Say what was decided instead of an id, or name the ADR:\n" + found.stdout[:2000]
+    search = subprocess.run(["git", "grep", "-nIE", pattern], cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert not search.stdout, "Say what was decided instead of an id, or name the ADR:\n" + search.stdout[:2000]
+    assert search.returncode == 1, search.stderr
 
 
 def test_each_record_has_its_own_number_and_a_place_in_the_navigation():
