@@ -24,7 +24,7 @@ from retrieval.connections.connected_source import Connected
 from retrieval.database.database import Row
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
 from retrieval.evaluations.gate import every
-from retrieval.ingestion import dry_run as trying
+from retrieval.ingestion import dry_run_report
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run import Estimator, Tools
 from retrieval.job_config import JobConfig
@@ -105,8 +105,8 @@ def estimate(trial: Trial) -> None:
         _look(trial)
         _count(trial, config, estimator)
         report, embedder, options = estimator.report, estimator.tools.embedder, settings.load()
-        taken = trying.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
-        trial.report = trying.shown(report, embedder, options.prices, options.price_currency, taken)
+        taken = dry_run_report.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
+        trial.report = dry_run_report.shown(report, embedder, options.prices, options.price_currency, taken)
 
 
 find_out = task(

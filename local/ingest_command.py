@@ -61,7 +61,8 @@ class IngestCommand:
                 self._output.result({"what": name, "ingestJobRunId": run_id}, f"{run_id}  {name}")
                 continue
             show = partial(self._show_progress, f"done {number - 1} of {len(sent)}; {name}")
-            self._report(name, self._client.runs.wait(self._namespace, run_id, progress=show))
+            finished = self._client.runs.wait(self._namespace, run_id, progress=show)
+            (self._report_dry_run if self._options.dry_run else self._report)(name, finished)
         self._output.clear()
         return 1 if self._failed else 0
 
@@ -74,7 +75,7 @@ class IngestCommand:
         """Yield the name and the job run of each request that the service accepted."""
         for name, send in [*self._file_requests(files), *self._page_requests(pages)]:
             try:
-                accepted = send(metadata=self._options.metadata)
+                accepted = send(metadata=self._options.metadata, dry_run=self._options.dry_run or None)
             except (RetrievalError, OSError) as error:
                 self._failed = True
                 why = reason(str(error))
@@ -100,6 +101,25 @@ class IngestCommand:
             part = pages[first : first + URLS]
             name = part[0] if len(part) == 1 else f"{len(part)} URLs"
             yield name, partial(ingest.urls, self._namespace, part)
+
+    def _report_dry_run(self, name: str, run: JobRunData) -> None:
+        """Print what the ingestion would do, or why that could not be found out."""
+        self._failed = self._failed or run.outcome != "SUCCEEDED"
+        if run.report is None:
+            notices = [reason(notice.reason) for notice in run.notices]
+            record = {"what": name, "outcome": run.outcome, "notices": notices}
+            self._output.result(record, "\n".join([f"{run.outcome}  {name}", *(f"    {one}" for one in notices)]))
+            return
+        report = run.report
+        self._failed = self._failed or report.failed > 0
+        unread = f", {report.pages_unread} unreadable" if report.pages_unread else ""
+        recognised = f", {report.pages_recognised} recognised" if report.pages_recognised else ""
+        lines = f"""\
+{"FAILED" if report.failed else "ok"}  {name}: {report.create} new, {report.update} changed, {report.unchanged} \
+unchanged, {report.remove} removed, {report.failed} failed
+    {report.pages} pages{recognised}{unread}; {report.chunks} chunks, {report.tokens_to_embed} tokens to embed, about \
+{report.estimated_seconds:g} s{", estimated from a sample" if report.sampled else ""}"""
+        self._output.result({"what": name, "report": run.report.raw}, lines)
 
     def _report(self, name: str, run: JobRunData) -> None:
         """Print what became of each document, and of the run if it has several or did not succeed."""

@@ -131,3 +131,11 @@ class ConfigChanged(StepError):
 
 class Skippable(StepError):
     """Cannot work for this one document: a corrupt file, a page that is gone."""
+
+
+class Unreadable(Skippable):
+    """The text of the document cannot be trusted, or none is there. `pages`: how many of its pages are unreadable."""
+
+    def __init__(self, message: str, pages: int = 0) -> None:
+        super().__init__(message)
+        self.pages = pages

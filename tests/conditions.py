@@ -72,6 +72,7 @@ DOCS = st.builds(
             "language": TEXTS,
             "fileSize": NUMBERS,
             "pageCount": st.none() | NUMBERS,
+            "textQuality": st.floats(0, 1),
         },
     ),
     created_at=MOMENTS,

@@ -14,6 +14,17 @@ from retrieval.ingestion.items import ARCHIVE_PATH
 from retrieval.sources import WEB
 
 
+class PageToCheck(Struct, rename="camel"):
+    """A page whose text may be wrong or missing."""
+
+    page: Annotated[int | None, Meta(description="The page, from 1; null for a text without pages.")]
+    quality: Annotated[
+        float, Meta(ge=0, le=1, description="How far its text can be trusted, from 0 to 1; below .4 it is left out.")
+    ]
+    unread: Annotated[bool, Meta(description="Whether its text is left out of the document.")]
+    reasons: Annotated[list[str], Meta(description="What is wrong with it, and what to do.")]
+
+
 class DocumentProperties(Struct, rename="camel"):
     """What was found out about a document's content; null while it is not known."""
 
@@ -26,6 +37,16 @@ class DocumentProperties(Struct, rename="camel"):
     author: str | None = None
     language: str | None = None
     page_count: int | None = None
+    text_quality: (
+        Annotated[
+            float,
+            Meta(ge=0, le=1, description="How far the text can be trusted: as far as its lowest page; null if not."),
+        ]
+        | None
+    ) = None
+    pages_to_check: Annotated[
+        list[PageToCheck], Meta(description="Pages with a quality below .8, the lowest 50 at most, in their order.")
+    ] = []
     created_at: Timestamp | None = None
     modified_at: Timestamp | None = None
     url: str | None = None

@@ -253,6 +253,8 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
     embedding_calls: int
     estimated_seconds: float
     sampled: bool
+    pages_recognised: Annotated[int, Meta(description="Pages that are recognised from their picture.")] = 0
+    pages_unread: Annotated[int, Meta(description="Pages that cannot be read, and are left out.")] = 0
     estimated_cost: EstimatedCost | UnsetType = UNSET
 
     @classmethod

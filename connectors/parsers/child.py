@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from connectors.parsers import messages
+from connectors.parsers import messages, verdicts
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.process import landlock, limits
 from retrieval.errors import Retryable, Skippable
@@ -44,7 +44,7 @@ def main() -> None:
     grown = limits.data_bytes() + memory_bytes // 4
     while task := _next(requests):
         limits.allow_cpu(task.cpu_seconds)
-        reply = _answer(reading.read, task)
+        reply = verdicts.judged(_answer(reading.read, task))
         if limits.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
         _say(replies, reply)

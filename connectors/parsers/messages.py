@@ -18,12 +18,6 @@ CRASHED = (
 )
 
 
-ONLY_PICTURES = (
-    "The PDF holds no text, only pictures or blank pages. If they are scans, retry it, or ingest it again, with "
-    "the OCR strategy STANDARD_OCR (ocrConfig)."
-)
-
-
 class Page(msgspec.Struct, frozen=True):
     """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""
 
@@ -72,7 +66,8 @@ class Packed(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to.
 
-    `first`: the page, counted from 0, at which the window of a long PDF begins.
+    `ocr`: an image is not refused, for its text will be recognised. `first`: the page, counted from 0, at which the
+    window of a long PDF begins.
     """
 
     path: str

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from connectors.parsers import verdicts
 from connectors.parsers.detect import file_types
 from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.ocr.ocr import Recognition
@@ -49,7 +50,8 @@ class DocumentParser:
             reply = self._here(raw)
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
-        return _parsed(reply or self._in_child(raw, ocr))
+        reply = verdicts.judged(reply) if reply else self._in_child(raw, ocr)
+        return _parsed(verdicts.settled(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
 
     def _here(self, raw: RawContent) -> Reply | None:
         """The text of a file that needs no library; None for the others."""
@@ -83,9 +85,9 @@ class DocumentParser:
             unpack=self._unpack(raw),
         )
         reply = page_ranges.joined(self._answered(task), task, self._answered, beside=self.pool.size)
-        if reply.pictured and self._recognition is not None:
+        if task.ocr and reply.pictured and self._recognition is not None:
             reply = self._recognition.completed(task, reply)
-        return page_ranges.with_unread_pages(reply, ocr=task.ocr)
+        return reply
 
     def _unpack(self, raw: RawContent) -> Unpack | None:
         """Files that are packed into this one go beside it, into a folder that the caller removes."""

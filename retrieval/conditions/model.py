@@ -21,7 +21,7 @@ OPS = ("eq", "ne", "in", "nin", *ORDERS, "exists", "contains", "startsWith", "en
 DATES = ("createdAt", "updatedAt", "modifiedAt")
 TEXTS: Mapping[str, LiteralString] = {"name": "name", "source": "source", "type": "document_type"}
 """Fields that are columns of text."""
-PROPERTIES = ("path", "language", "mimeType", "fileSize", "pageCount")
+PROPERTIES = ("path", "language", "mimeType", "fileSize", "pageCount", "textQuality")
 """Fields that the pipeline found out, with their names in `properties`."""
 FIELDS = (*DATES, *TEXTS, *PROPERTIES)
 PACKED_PATH = "archivePath"

@@ -13,16 +13,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, LiteralString, TypeVar
+from typing import Final, LiteralString, TypeVar
 
 from retrieval.database.database import Database, Row
-from retrieval.errors import Retryable, Skippable, StepError
+from retrieval.errors import Retryable, Skippable, StepError, Unreadable
 from retrieval.ingestion import chunk, fetch
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
+from retrieval.ingestion.dry_run_report import Report
 from retrieval.ingestion.items import Item, Key, is_page
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.ingestion.unpack import DEPTH
@@ -67,27 +68,6 @@ _EMBEDDED: LiteralString = (
 )
 
 
-@dataclass(slots=True)
-class Report:
-    """Documents by what would become of them, and what that takes."""
-
-    create: int = 0
-    update: int = 0
-    unchanged: int = 0
-    remove: int = 0
-    failed: int = 0
-    pages: int = 0
-    chunks: int = 0
-    tokens: int = 0
-    calls: int = 0
-    sampled: bool = False
-
-    def grow(self, other: Report, factor: float) -> None:
-        """Add what a sample of a listing came to, in proportion."""
-        for name in ("create", "update", "unchanged", "failed", "pages", "chunks", "tokens", "calls"):
-            setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
-
-
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What the pipeline would use."""
@@ -114,6 +94,8 @@ class _Read:
     folder: Path
     depth: int
     error: bool = False
+    unread: int = 0
+    """Pages that cannot be read, of a document that fails for them."""
 
 
 @dataclass(slots=True)
@@ -248,9 +230,10 @@ class Estimator:
         asked = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
         try:
             parsed = self.tools.parser.parse(asked, self.tools.ingestion.ocr)
-        except StepError:
-            return self._failed(external_id, raw.name, known, folder, depth)
-        own = Parsed(parsed.text, parsed.title or title, parsed.pages, parsed.properties, parsed.members)
+        except StepError as error:
+            failed = self._failed(external_id, raw.name, known, folder, depth)
+            return replace(failed, unread=error.pages) if isinstance(error, Unreadable) else failed
+        own = replace(parsed, title=parsed.title or title)
         return _Read(external_id, item, known, own, folder, depth)
 
     def _failed(self, external_id: str, name: str, known: Row | None, folder: Path, depth: int) -> _Read:
@@ -261,6 +244,7 @@ class Estimator:
         """Count a window's documents, their chunks and what would be sent to the model for them."""
         texts: dict[bytes, str] = {}
         for one in read:
+            report.pages_unread += one.unread
             if one.error:
                 report.failed += 1
             elif one.parsed is None:
@@ -272,6 +256,8 @@ class Estimator:
                 report.update += visible
                 report.create += not visible
                 report.pages += len(one.parsed.pages)
+                report.pages_recognised += sum(page.recognised for page in one.parsed.qualities)
+                report.pages_unread += sum(page.unread for page in one.parsed.qualities)
                 report.chunks += len(cut.chunks)
                 for piece in cut.chunks:
                     text = embedded_text(cut.title, piece.header, piece.text)
@@ -348,47 +334,3 @@ class Estimator:
 def _parts(all_of_them: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(all_of_them), WINDOW):
         yield all_of_them[start : start + WINDOW]
-
-
-_PACE: LiteralString = """
-    select sum((r.timings ->> 'embed')::float8) as seconds, sum(t.tokens) as tokens from (
-        select * from job_runs where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
-        order by number desc limit 20
-    ) r cross join lateral (
-        select coalesce(sum((w.properties ->> 'tokenCount')::bigint), 0) as tokens from run_documents w
-        where w.job_run_id = r.id and w.status = 'SUCCESS'
-    ) t
-"""
-USUAL_PACE: Final = 3_000.0
-"""Tokens that are embedded in a second where nothing was yet."""
-
-
-def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
-    """How long the ingestion will take: what the dry run took, and the embedding at the pace of the last runs."""
-    row = db.row(_PACE, {"partition": partition}) or {}
-    known = row.get("seconds") and row.get("tokens")
-    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if known else USUAL_PACE
-    return round(spent + tokens / max(pace, 1.0), 1)
-
-
-def shown(
-    report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
-) -> dict[str, Any]:
-    """The report with the names of the wire; its cost where the model's price is known."""
-    found: dict[str, Any] = {
-        "create": report.create,
-        "update": report.update,
-        "unchanged": report.unchanged,
-        "remove": report.remove,
-        "failed": report.failed,
-        "pages": report.pages,
-        "chunks": report.chunks,
-        "tokensToEmbed": report.tokens,
-        "embeddingCalls": report.calls,
-        "estimatedSeconds": estimate,
-        "sampled": report.sampled,
-    }
-    price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
-    if price is not None:
-        found["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
-    return found

@@ -15,7 +15,7 @@ from retrieval.database.database import Database
 from retrieval.database.page_map import PAGE_MAP
 from retrieval.documents import file_keys
 from retrieval.errors import Retryable, Skippable
-from retrieval.ingestion import items, unpack
+from retrieval.ingestion import items, quality, unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import batches
@@ -113,6 +113,7 @@ def _parse(
         "title": title,
         "pages": list(parsed.pages),
         "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
+        | quality.properties(parsed.qualities)
         | ({"title": title} if title else {})
         | ({PAGE_MAP: 1} if parsed.pages else {})
         | told,

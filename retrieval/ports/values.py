@@ -90,14 +90,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class PageQuality:
-    """How far the text of a page can be trusted: 0 is unreadable, and is left out of the text; 1 is sound.
+    """How far the text of a page can be trusted, from 0 (unreadable) to 1 (sound).
 
-    `page` counts from 1. `reasons`: why it is less than 1, in sentences for the user.
+    `page` counts from 1; None for a text without pages. `reasons`: why it is less than 1, in sentences for the user.
+    `unread`: it is left out of the text. `recognised`: its text was read from its picture.
     """
 
-    page: int
+    page: int | None
     quality: float
     reasons: tuple[str, ...] = ()
+    unread: bool = False
+    recognised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Parsed:
     is_listing: bool = False
     """`text` is no more than the list of the members, as of an archive."""
     qualities: tuple[PageQuality, ...] = ()
-    """Of each page of a PDF or picture; empty for files without pages."""
+    """Of each page of a PDF or picture, or of the whole text; empty where nothing is judged, as of archives."""
 
 
 @dataclass(frozen=True, slots=True)

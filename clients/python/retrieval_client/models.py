@@ -480,6 +480,8 @@ class DryRunReport(Record):
     embedding_calls: int
     estimated_seconds: float
     sampled: bool
+    pages_recognised: int | None
+    pages_unread: int | None
     estimated_cost: EstimatedCost | None
     _fields = frozenset(
         [
@@ -490,6 +492,8 @@ class DryRunReport(Record):
             "estimatedSeconds",
             "failed",
             "pages",
+            "pagesRecognised",
+            "pagesUnread",
             "remove",
             "sampled",
             "tokensToEmbed",
@@ -1332,6 +1336,8 @@ class DocumentProperties(Record):
     author: str | None
     language: str | None
     page_count: int | None
+    text_quality: float | None
+    pages_to_check: list[PageToCheck] | None
     created_at: Timestamp | None
     modified_at: Timestamp | None
     url: str | None
@@ -1351,13 +1357,29 @@ class DocumentProperties(Record):
             "notice",
             "owner",
             "pageCount",
+            "pagesToCheck",
             "path",
+            "textQuality",
             "title",
             "tokenCount",
             "url",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "modifiedAt": "Timestamp"}
+    _records: ClassVar[Mapping[str, str]] = {
+        "pagesToCheck": "PageToCheck",
+        "createdAt": "Timestamp",
+        "modifiedAt": "Timestamp",
+    }
+
+
+class PageToCheck(Record):
+    """A page whose text may be wrong or missing."""
+
+    page: int | None
+    quality: float
+    unread: bool
+    reasons: list[str]
+    _fields = frozenset(["page", "quality", "reasons", "unread"])
 
 
 class EmbeddingConfig(Record):

@@ -25,7 +25,7 @@ _IN_FILE_ORDER = 0.7
 
 
 def read(path: Path, task: Task) -> Reply:
-    """The pages from `task.first` on. Skippable for a file that cannot be read, or a short one without any text."""
+    """The pages from `task.first` on. Skippable for a file that cannot be read."""
     import pypdfium2
 
     try:
@@ -34,29 +34,26 @@ def read(path: Path, task: Task) -> Reply:
             first, last = task.first + 1, min(task.first + page_ranges.PAGES, count)
             if document.get_formtype():
                 document.init_forms()
-            layers = [_layer(document, number) for number in range(first, last + 1)]
+            layers = {number: _layer(document, number) for number in range(first, last + 1)}
             named = document.get_metadata_dict()
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
             raise Skippable("The PDF is protected by a password. Remove the password and upload it again.") from error
         raise Skippable(_DAMAGED) from error
     written = markdown.of_pages(path, first, last)
-    texts = [_text(written.get(page.quality.page, ""), page) for page in layers]
+    texts = [_text(written.get(number, ""), page) for number, page in layers.items()]
     text, starts = "".join(texts), _starts(texts)
-    reply = Reply(
+    return Reply(
         text=text,
         title=properties.name(named.get("Title", "")) or plain.first_heading(text),
         pages=starts,
         properties=_properties(path, count, named, text),
-        pictured=tuple(page.quality.page for page in layers if page.pictured) if task.ocr else (),
+        pictured=tuple(number for number, page in layers.items() if page.pictured),
         count=count,
         pdf=True,
-        qualities=tuple(_quality(page, laid_out=page.quality.page in written) for page in layers),
+        qualities=tuple(_quality(page, laid_out=number in written) for number, page in layers.items()),
         following=last if last < count else 0,
     )
-    if count <= page_ranges.PAGES:
-        page_ranges.refuse_without_text(reply, ocr=task.ocr)
-    return reply
 
 
 def _layer(document: Any, number: int) -> Layer:
@@ -65,19 +62,19 @@ def _layer(document: Any, number: int) -> Layer:
     try:
         return layer.of_page(document, number)
     except pypdfium2.PdfiumError:
-        return Layer("", (), PageQuality(number, 0.0, ("The page is damaged.",)), pictured=False)
+        return Layer("", (), trust.unreadable(number, "The page is damaged."), pictured=False)
 
 
 def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
     quality = page.quality
-    if laid_out or not page.text or quality.quality < trust.LIMIT:
+    if laid_out or not page.text or quality.unread:
         return quality
     return PageQuality(quality.page, min(quality.quality, _IN_FILE_ORDER), (*quality.reasons, trust.NOT_LAID_OUT))
 
 
 def _text(written: str, page: Layer) -> str:
     """Of a page, with the space after it. Nothing is kept of one whose letters cannot be trusted."""
-    text = verified.page(written, page) if page.quality.quality >= trust.LIMIT else ""
+    text = verified.page(written, page) if not page.quality.unread else ""
     return f"{text}\n\n" if text.strip() else ""
 
 

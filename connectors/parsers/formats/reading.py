@@ -17,7 +17,6 @@ from connectors.parsers.formats import calendars, kreuzberg_engine, opendocument
 from connectors.parsers.formats.containers import ledger, unpack
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.pdf import images
-from connectors.parsers.pdf.page_ranges import NoText
 from connectors.parsers.text import json_text, properties, verbatim, xml
 from retrieval.errors import Skippable
 
@@ -68,12 +67,7 @@ def read(task: Task) -> Reply:
     kind = _looked_into(kind, path, task)
     if kind is file_types.TNEF:
         return _winmail(path, task)
-    try:
-        reply = _text(kind, path, task)
-    except NoText:
-        if kind is file_types.PDF and (reply := _members(kind, path, task)) and reply.members:
-            return reply
-        raise
+    reply = _text(kind, path, task)
     return reply if kind in _LISTED else _with_members(kind, path, task, reply)
 
 

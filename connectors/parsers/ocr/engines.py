@@ -7,6 +7,7 @@ import io
 import signal
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -36,11 +37,23 @@ _DOUBTFUL = 0.8
 _PDEATHSIG = 1
 
 
-def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> tuple[str, float]:
-    """The text as https://tesseract-ocr.github.io finds it, upright where its data allows, and how sure it is of it.
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """The text of a page, and the engine's confidence in it from 0 to 1; 0 without a word.
 
-    Sureness from 0 to 1; 0 without a word. Where it is unsure, the page's script decides: it is read with the installed
-    pack of that script. Skippable, naming script and package, if neither such a pack nor the packaged engine reads it.
+    `is_final`: no other engine here reads these languages or this script.
+    """
+
+    text: str
+    confidence: float
+    is_final: bool = False
+
+
+def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> Recognised:
+    """The text as https://tesseract-ocr.github.io finds it, upright where its data allows.
+
+    Where it is unsure, the page's script decides: it is read with the installed pack of that script.
+    Skippable, naming script and package, if neither such a pack nor the packaged engine reads it.
     """
     known = _languages(program)
     chosen = [name for name in languages if name in known]
@@ -58,14 +71,14 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> tu
         command = [program, "stdin", "stdout", "-l", "+".join(packs), "--psm", layout_mode, "tsv"]
         return _of_table(_run(command, png.getvalue()))
 
-    text, sure = recognise(chosen)
-    script = _script(program, png.getvalue()) if sure < _DOUBTFUL and "osd" in known else None
+    text, confidence = recognise(chosen)
+    script = _script(program, png.getvalue()) if confidence < _DOUBTFUL and "osd" in known else None
     if script is None or set(chosen).intersection(scripts.LANGUAGES[script]):
-        return text, sure
+        return Recognised(text, confidence, is_final=not PACKAGED_READS.intersection(languages))
     if packs := scripts.choose(script, languages, known):
-        return recognise(packs)[0], 1.0  # no other engine here reads this script
+        return Recognised(*recognise(packs), is_final=True)
     if PACKAGED_READS.intersection(scripts.LANGUAGES[script]):
-        return "", 0.0
+        return Recognised("", 0.0)
     raise Skippable(scripts.refusal(script))
 
 
@@ -115,7 +128,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
 
-def packaged(image: Image) -> str:
+def packaged(image: Image) -> Recognised:
     """The text as RapidOCR finds it (https://rapidai.github.io/RapidOCRDocs), the page set upright before."""
     import numpy as np
 
@@ -124,7 +137,7 @@ def packaged(image: Image) -> str:
     turns = _turns(pixels, found)
     if turns:
         found = _engine()(np.ascontiguousarray(np.rot90(pixels, turns)), use_det=True, use_cls=False, use_rec=True)
-    return layout.text(_lines(found))
+    return Recognised(layout.text(_lines(found)), fmean(found.scores) if found.scores else 0.0)
 
 
 def _lines(found: Any) -> list[Line]:

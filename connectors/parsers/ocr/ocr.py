@@ -11,7 +11,9 @@ import msgspec
 from connectors.parsers.messages import Recognise, Reply, Task
 from connectors.parsers.ocr import engines
 from connectors.parsers.process.pool import Pool
+from connectors.parsers.text import trust
 from retrieval.errors import Skippable
+from retrieval.ports import PageQuality
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Recognition:
     pages: int
 
     def completed(self, task: Task, reply: Reply) -> Reply:
-        """The reply with the text of its pictured pages. Skippable if there is still no text at all."""
+        """The reply with the text of its pictured pages, and how far it can be trusted."""
         if len(reply.pictured) > self.pages:
             raise Skippable(
                 f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
@@ -36,11 +38,8 @@ class Recognition:
             )
         self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
-            texts = list(threads.map(lambda page: self._one(task, reply, page), reply.pictured))
-        text, pages = merged(reply.text, reply.pages, dict(zip(reply.pictured, texts, strict=True)), reply.count)
-        if not text.strip():
-            raise Skippable("No text was recognised: the file shows pictures or blank pages only.")
-        return msgspec.structs.replace(reply, text=text, pages=pages)
+            answers = list(threads.map(lambda page: self._recognised(task, reply, page), reply.pictured))
+        return completed(reply, dict(zip(reply.pictured, answers, strict=True)))
 
     def unread(self) -> tuple[str, ...]:
         """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
@@ -55,12 +54,34 @@ class Recognition:
                 "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
             )
 
-    def _one(self, task: Task, reply: Reply, page: int) -> str:
+    def _recognised(self, task: Task, reply: Reply, page: int) -> Reply:
         wanted = Recognise(page, pdf=reply.pdf, program=self.program, languages=self.languages)
         answer = self.pool.run(msgspec.structs.replace(task, recognise=wanted, cpu_seconds=self.seconds))
         if answer.refusal:
-            raise Skippable(answer.refusal)
-        return answer.text
+            return Reply(qualities=(trust.unreadable(page, answer.refusal, recognised=True),))
+        return answer
+
+
+def completed(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:
+    """The reply with what was recognised of some of its pages, each at its place, and with their verdicts."""
+    texts = {page: answer.text for page, answer in recognised.items()}
+    text, pages = merged(reply.text, reply.pages, texts, reply.count)
+    qualities = {quality.page: quality for quality in reply.qualities}
+    for page, answer in recognised.items():
+        qualities[page] = _both(qualities.get(page), answer.qualities[0])
+    return msgspec.structs.replace(reply, text=text, pages=pages, pictured=(), qualities=tuple(qualities.values()))
+
+
+def _both(layer: PageQuality | None, picture: PageQuality) -> PageQuality:
+    """The verdict on a page, of its text layer and of what was recognised on it: the lower one where both are read."""
+    if layer is None or layer.unread:
+        return picture
+    return PageQuality(
+        layer.page,
+        min(layer.quality, picture.quality),
+        (*layer.reasons, *picture.reasons),
+        recognised=not picture.unread,
+    )
 
 
 def merged(text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int) -> tuple[str, tuple[int, ...]]:

@@ -65,8 +65,8 @@ def of_page(document: Any, number: int) -> Layer:
         words.close()
         page.close()
     if not text.strip() and pictured:
-        quality = PageQuality(number, 0.0, (trust.PICTURE,))
-    return Layer(plain.storable(text).strip(), added, quality, pictured or quality.quality < trust.LIMIT)
+        quality = trust.unreadable(number, trust.PICTURE)
+    return Layer(plain.storable(text).strip(), added, quality, pictured or quality.unread)
 
 
 def _text(words: Any) -> str:

@@ -46,11 +46,14 @@ def plausibility(text: str) -> float | None:
     """
     solid = " ".join(_WORD.findall(_folded(text[:_SAMPLE])))
     likely, firsts = _model()
-    pairs = [(a, a + b) for a, b in pairwise(solid) if a in firsts and a != " "]
-    letters = Counter(a for a, _ in pairs)
-    if len(pairs) < FEWEST or len(letters) < _FEW_LETTERS or _is_random(letters):
+    pairs = {pair: count for pair, count in Counter(pairwise(solid)).items() if pair[0] in firsts and pair[0] != " "}
+    letters: Counter[str] = Counter()
+    for (first, _), count in pairs.items():
+        letters[first] += count
+    total = letters.total()
+    if total < FEWEST or len(letters) < _FEW_LETTERS or _is_random(letters):
         return None
-    mean = sum(likely.get(pair, firsts[a]) for a, pair in pairs) / len(pairs)
+    mean = sum(count * likely.get(pair, firsts[pair[0]]) for pair, count in pairs.items()) / total
     return min(max((mean - _UNLIKE) / (_ALIKE - _UNLIKE), 0.0), 1.0)
 
 
@@ -90,11 +93,11 @@ def _stop_words() -> dict[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1)
-def _model() -> tuple[dict[str, float], dict[str, float]]:
+def _model() -> tuple[dict[tuple[str, str], float], dict[str, float]]:
     """log2 of the probability of pairs of letters that follow each other, and of an unseen pair by its first letter."""
     solid = " ".join(_WORD.findall(_folded(" ".join(word for words in _lists().values() for word in words))))
     pairs = Counter(pairwise(solid))
     firsts = Counter(solid)
     total = {a: count + _UNSEEN * _ALPHABET for a, count in firsts.items()}
-    likely = {a + b: math.log2((count + _UNSEEN) / total[a]) for (a, b), count in pairs.items()}
+    likely = {pair: math.log2((count + _UNSEEN) / total[pair[0]]) for pair, count in pairs.items()}
     return likely, {a: math.log2(_UNSEEN / count) for a, count in total.items()}

@@ -271,9 +271,9 @@ def scan(text: str) -> Image.Image:
 def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
     program = str(shutil.which("tesseract"))
     if set(scripts.LANGUAGES[script]).intersection(engines._languages(program)):
-        text, sure = engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
-        assert sure > ocr_page.SURE
-        assert text
+        recognised = engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+        assert recognised.confidence > ocr_page.SURE
+        assert recognised.text
         return
     with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{scripts.LANGUAGES[script][0]}"):
         engines.with_tesseract(scan(LEASES[script]), program, ("eng",))

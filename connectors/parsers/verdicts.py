@@ -1,0 +1,72 @@
+"""The verdict on what was read: judged where no page was, told in a notice, or the reason to refuse the file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from connectors.parsers.detect import plain
+from connectors.parsers.formats.containers import ledger
+from connectors.parsers.messages import Reply
+from connectors.parsers.text import trust
+from retrieval.errors import Unreadable
+from retrieval.ports import PageQuality
+
+_NAMED = 10
+"""Pages that a notice names; the others are counted."""
+_RECOGNISE = "with the OCR strategy STANDARD_OCR (ocrConfig)"
+_ONLY_PICTURES = (
+    "The PDF holds no text, only pictures or blank pages. If they are scans, retry it, or ingest it again, "
+    f"{_RECOGNISE}."
+)
+_BLANK = "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
+_NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only."
+
+
+def judged(reply: Reply) -> Reply:
+    """The reply with the quality of its text, unless that of each page is known."""
+    if reply.qualities or reply.listing or not reply.text:
+        return reply
+    return msgspec.structs.replace(reply, qualities=(trust.judge_whole(reply.text),))
+
+
+def settled(reply: Reply, name: str, *, ocr: bool) -> Reply:
+    """The reply with a notice of what is left out or strange. Unreadable, with the reason, if no text is left."""
+    unread = [quality for quality in reply.qualities if quality.unread]
+    if unread and unread[0].page is None:
+        raise Unreadable(
+            f"The text of the file cannot be read: {unread[0].reasons[0].lower()} "
+            "Save it again from the program that made it, as a PDF for example, and upload that."
+        )
+    if not any(map(str.isalnum, reply.text)) and reply.count:
+        if reply.members:
+            listing = ledger.listing(name, reply.members)
+            return msgspec.structs.replace(
+                reply, text=listing, title=plain.one_line(name), pages=(), qualities=(), listing=True
+            )
+        raise Unreadable(_refusal(reply, unread, ocr=ocr), len(unread))
+    notices = [_notice(unread, ocr=ocr)] if unread else []
+    strange = [quality for quality in reply.qualities if quality.page is None and quality.quality < trust.LIMIT]
+    notices += [f"To check: {' '.join(quality.reasons)}" for quality in strange]
+    if not notices:
+        return reply
+    former = [str(reply.properties["notice"])] if "notice" in reply.properties else []
+    return msgspec.structs.replace(reply, properties={**reply.properties, "notice": " ".join([*former, *notices])})
+
+
+def _refusal(reply: Reply, unread: list[PageQuality], *, ocr: bool) -> str:
+    usual = (trust.PICTURE, trust.NOTHING_RECOGNISED)
+    reason = next((reason for quality in unread for reason in quality.reasons if reason not in usual), "")
+    if any(quality.recognised for quality in reply.qualities):
+        return reason or _NOT_RECOGNISED
+    if reason:
+        advice = f" Retry it, or ingest it again, {_RECOGNISE}, which reads the pages as people see them."
+        return f"The text of the PDF cannot be read. {reason}{'' if ocr else advice}"
+    return _BLANK if ocr else _ONLY_PICTURES
+
+
+def _notice(unread: list[PageQuality], *, ocr: bool) -> str:
+    numbers = ", ".join(str(quality.page) for quality in unread[:_NAMED])
+    more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+    reasons = " ".join(dict.fromkeys(quality.reasons[0] for quality in unread))
+    advice = "" if ocr else f" Ingest the file again {_RECOGNISE} to read them."
+    return f"Not read: pages ({len(unread):,}): {numbers}{more}. {reasons}{advice}"

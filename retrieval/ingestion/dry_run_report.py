@@ -1,0 +1,79 @@
+"""The report of a dry run: documents and pages by what would become of them, tokens, seconds and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, LiteralString
+
+from retrieval.database.database import Database
+from retrieval.ports import Embedder
+
+
+@dataclass(slots=True)
+class Report:
+    """Documents by what would become of them, and what that takes."""
+
+    create: int = 0
+    update: int = 0
+    unchanged: int = 0
+    remove: int = 0
+    failed: int = 0
+    pages: int = 0
+    pages_recognised: int = 0
+    pages_unread: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    calls: int = 0
+    sampled: bool = False
+
+    def grow(self, other: Report, factor: float) -> None:
+        """Add what a sample of a listing came to, in proportion."""
+        for name in (each.name for each in fields(self) if each.name not in ("remove", "sampled")):
+            setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
+
+
+_PACE: LiteralString = """
+    select sum((r.timings ->> 'embed')::float8) as seconds, sum(t.tokens) as tokens from (
+        select * from job_runs where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
+        order by number desc limit 20
+    ) r cross join lateral (
+        select coalesce(sum((w.properties ->> 'tokenCount')::bigint), 0) as tokens from run_documents w
+        where w.job_run_id = r.id and w.status = 'SUCCESS'
+    ) t
+"""
+USUAL_PACE: Final = 3_000.0
+"""Tokens that are embedded in a second where nothing was yet."""
+
+
+def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
+    """How long the ingestion will take: what the dry run took, and the embedding at the pace of the last runs."""
+    row = db.row(_PACE, {"partition": partition}) or {}
+    known = row.get("seconds") and row.get("tokens")
+    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if known else USUAL_PACE
+    return round(spent + tokens / max(pace, 1.0), 1)
+
+
+def shown(
+    report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
+) -> dict[str, Any]:
+    """The report with the names of the wire; its cost where the model's price is known."""
+    found: dict[str, Any] = {
+        "create": report.create,
+        "update": report.update,
+        "unchanged": report.unchanged,
+        "remove": report.remove,
+        "failed": report.failed,
+        "pages": report.pages,
+        "pagesRecognised": report.pages_recognised,
+        "pagesUnread": report.pages_unread,
+        "chunks": report.chunks,
+        "tokensToEmbed": report.tokens,
+        "embeddingCalls": report.calls,
+        "estimatedSeconds": estimate,
+        "sampled": report.sampled,
+    }
+    price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
+    if price is not None:
+        found["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
+    return found

@@ -1,0 +1,118 @@
+"""Pages whose text is wrong or missing: told with the document, found by a condition, and counted before ingestion."""
+
+import io
+import json
+from random import Random
+
+import pytest
+from docx import Document
+from pypdfium2 import PdfDocument
+
+from bench.parse import drawn
+from tests.e2e.test_client import command
+
+CIPHER = "The letters of its fonts lead to other letters"
+
+
+@pytest.fixture
+def scrambled(tmp_path):
+    """A PDF of a legible page, one whose letters lead to other letters, and a legible one."""
+    pages = dict(drawn.ciphers(tmp_path, Random(5)))
+    wrong = next(path for path, drawing in pages.items() if drawing.name == "cipher-en-shifted")
+    good = next(path for path, drawing in drawn.languages(tmp_path, Random(5)) if "en" in path.stem.split("-"))
+    whole = tmp_path / "scrambled.pdf"
+    with PdfDocument.new() as joined:
+        for path in (good, wrong, good):
+            joined.import_pages(PdfDocument(path))
+        joined.save(whole)
+    return whole
+
+
+def below(quality, name):
+    low = {"field": "document.textQuality", "op": "lt", "value": quality}
+    return {"all": [low, {"field": "document.name", "op": "eq", "value": name}]}
+
+
+def named(service, name):
+    """What is known of the one document of this name."""
+    (document,) = service.documents(where={"field": "document.name", "op": "eq", "value": name})
+    return document["documentProperties"]
+
+
+def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(service, scrambled, tmp_path):
+    here = ("--namespace", service.namespace)
+    preview = command(service, "ingest", scrambled.name, "--dry-run", *here, where=tmp_path)
+    assert "1 new" in preview
+    assert "3 pages, 1 unreadable" in preview
+    assert service.documents() == []
+
+    (run,) = service.wait(service.file("scrambled.pdf", scrambled.read_bytes())["ingestJobRunId"])
+    assert run["outcome"] == "SUCCEEDED"
+    service.wait(service.text("The harbour is calm today.", name="calm")["ingestJobRunId"])
+    (listed,) = service.documents(where=below(0.8, "scrambled.pdf"))
+    properties = listed["documentProperties"]
+    assert properties["textQuality"] < 0.4
+    (page,) = properties["pagesToCheck"]
+    assert (page["page"], page["unread"], page["quality"]) == (2, True, properties["textQuality"])
+    assert page["reasons"][0].startswith(CIPHER)
+    assert "pages (1): 2" in properties["notice"]
+    found = service.search("quarterly revenue", filter={"where": below(0.8, "scrambled.pdf")})
+    assert {hit["document"]["id"] for hit in found} == {listed["id"]}
+    sound = {"field": "document.textQuality", "op": "gte", "value": 0.8}
+    assert service.search("quarterly revenue", filter={"where": sound}) == []
+
+
+def test_recognition_reads_the_page_and_says_how_sure_it_is(service, scrambled, tmp_path):
+    here = ("--namespace", service.namespace)
+    assert "3 pages, 1 recognised" in command(
+        service, "ingest", scrambled.name, "--dry-run", "--ocr", *here, where=tmp_path
+    )
+    sent = service.file("recognised.pdf", scrambled.read_bytes(), ocrConfig=json.dumps({"strategy": "STANDARD_OCR"}))
+    service.wait(sent["ingestJobRunId"])
+    properties = named(service, "recognised.pdf")
+    assert properties["textQuality"] > 0.6
+    assert properties["notice"] is None
+    assert not [page for page in properties["pagesToCheck"] if page["unread"]]
+
+
+def word(*paragraphs):
+    file = io.BytesIO()
+    document = Document()
+    for paragraph in paragraphs:
+        document.add_paragraph(paragraph)
+    document.save(file)
+    return file.getvalue()
+
+
+SENTENCE = "The harbour authority raised its quarterly revenue by a tenth, and the ferries run on time again. "
+TURNED = str.maketrans("abcdefghijklmnopqrstuvwxyz", "hijklmnopqrstuvwxyzabcdefg")
+SYMBOLS = "".join(chr(0xF000 + ord(letter)) for letter in SENTENCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("strange.docx", word(SENTENCE, *[SENTENCE.lower().translate(TURNED)] * 5)),
+        ("strange.html", f"<html><body><p>{SENTENCE.lower().translate(TURNED) * 5}</p></body></html>".encode()),
+        ("strange.txt", (SENTENCE.lower().translate(TURNED) * 5).encode()),
+    ],
+)
+def test_strange_letters_of_other_files_are_told(service, name, content):
+    service.wait(service.file(name, content)["ingestJobRunId"])
+    properties = named(service, name)
+    assert properties["textQuality"] < 0.4
+    assert "no language" in properties["notice"]
+    assert [page["page"] for page in properties["pagesToCheck"]] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("symbols.docx", word(SENTENCE, SYMBOLS)),
+        ("symbols.html", f"<html><body><p>{SENTENCE}{SYMBOLS}</p></body></html>".encode()),
+        ("symbols.txt", (SENTENCE + SYMBOLS).encode()),
+    ],
+)
+def test_characters_without_a_meaning_are_refused_with_the_reason(service, name, content):
+    (run,) = service.wait(service.file(name, content)["ingestJobRunId"])
+    assert "% of its characters have no meaning" in run["documents"]["failed"][0]["error"]
