@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.parsers.pdf import grid
+from connectors.parsers.pdf.grid import Text
 from connectors.parsers.text.cleanup import tidied
 
 if TYPE_CHECKING:
     from liteparse import LiteParse
-    from liteparse.types import LayoutBlock, ParsedPage
+    from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage, TextItem
 
 _PROSE = 120
 """Words of a cell from which on a table of few rows is a page in columns with a picture or frame in it."""
 _FEW_ROWS = 5
+_UPRIGHT = 45
+"""Degrees."""
 
 
 def of_pages(path: Path, first: int, last: int) -> dict[int, str]:
@@ -49,14 +54,48 @@ def _parser(pages: str) -> LiteParse:
 def _markdown(page: ParsedPage) -> str:
     parts: list[str] = []
     listed = False
+    regions = [block.bbox for block in page.blocks or () if block.kind == "table" and block.bbox]
     for block in page.blocks or ():
-        text = "\n".join(_lines(block)).strip("\n")
+        if block.kind == "table":
+            lines = _tables(block, page)
+        elif block.bbox and any(_holds(region, block.bbox) for region in regions):
+            continue
+        else:
+            lines = _lines(block)
+        text = "\n".join(lines).strip("\n")
         if text:
             if parts:
                 parts.append("\n" if listed and block.kind == "list_item" else "\n\n")
             parts.append(text)
             listed = block.kind == "list_item"
     return "".join(parts)
+
+
+def _tables(block: LayoutBlock, page: ParsedPage) -> Iterator[str]:
+    """The block's rows of texts as they stand on the page; those of liteparse where its texts are turned."""
+    rows = [*([block.header] if block.header else []), *(block.rows or [])]
+    items = [item for item in page.text_items if item.text.strip() and block.bbox and _holds(block.bbox, item)]
+    if not items or any(_UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT for item in items):
+        yield from _table([[cell.text for cell in row] for row in rows])
+        return
+    texts = [Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip()) for item in items]
+    for table in grid.tables(texts, _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])):
+        yield from _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
+        yield ""
+
+
+def _holds(region: AnnotationRect, box: AnnotationRect | TextItem) -> bool:
+    x, y = box.x + box.width / 2 - region.x, box.y + box.height / 2 - region.y
+    return -1 <= x <= region.width + 1 and -1 <= y <= region.height + 1
+
+
+def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
+    """The heights of rows whose cells fill the table: rules part them."""
+    return [
+        (row[0].y, row[0].y + row[0].height)
+        for row in rows
+        if len(row) > 1 and all(abs(box.x + box.width - other.x) < 1 for box, other in pairwise(row))
+    ]
 
 
 def _lines(block: LayoutBlock) -> Iterator[str]:
@@ -66,10 +105,6 @@ def _lines(block: LayoutBlock) -> Iterator[str]:
     elif block.kind == "list_item" and text:
         marker = block.marker if block.ordered and block.marker else "-"
         yield f"{'  ' * (block.level or 0)}{marker} {text}"
-    elif block.kind == "table":
-        yield from _table(
-            [[cell.text for cell in row] for row in [*([block.header] if block.header else []), *(block.rows or [])]]
-        )
     elif block.kind == "code":
         yield from (f"```{block.lang or ''}", *(block.lines or ()), "```")
     elif block.kind == "grid_fallback":

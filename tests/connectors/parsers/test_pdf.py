@@ -122,6 +122,51 @@ def test_languages_are_named() -> None:
     assert letters.language("AB-12 / 33 x 44") == ""
 
 
+def line(height: float, *cells: str) -> list[tuple[float, float, str]]:
+    return [(60 + 120 * column, height, cell) for column, cell in enumerate(cells) if cell]
+
+
+CAPTION = "to three questions on the financial literacy task, of which each had one right answer"
+TABLES = {
+    "values between the two lines of a name": (
+        [
+            line(760, "Gas", "to air", "to water"), line(748, "Ammonia", "10", "20"),
+            line(736, "Chlorine and other"), line(731, "", "30", "40"), line(726, "compounds"),
+            line(714, "Halons", "50", "60"), line(702, "Lead", "70", "80"),
+        ],
+        "| Chlorine and other compounds | 30 | 40 |\n| Halons | 50 | 60 |",
+    ),
+    "a name of two lines beside two rows": (
+        [
+            line(760, "Illness", "Kind", "Men"), line(748, "Chronic fatigue", "Count", "19"),
+            line(736, "syndrome", "Percentage", "3.8%"), line(724, "Asthma", "Count", "31"),
+            line(712, "", "Percentage", "6.3%"), line(700, "Depression", "Count", "48"),
+            line(688, "", "Percentage", "9.7%"),
+        ],
+        "| Chronic fatigue syndrome | Count | 19 |\n|  | Percentage | 3.8% |\n| Asthma | Count | 31 |",
+    ),
+    "a caption close to its table": (
+        [
+            [(60, 772, CAPTION)], line(760, "Answers", "Freq.", "Percent", "Cum."),
+            line(748, "0", "138", "6.9", "6.9"), line(736, "1", "178", "8.8", "15.7"),
+            line(724, "2", "626", "31.1", "46.8"),
+        ],
+        f"{CAPTION}\n\n| Answers | Freq. | Percent | Cum. |\n|---|---|---|---|\n| 0 | 138 | 6.9 | 6.9 |",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_of_a_table_are_what_a_reader_takes_for_a_row(tmp_path: Path, kind: str) -> None:
+    lines, expected = TABLES[kind]
+    canvas = Canvas(str(tmp_path / "table.pdf"), pagesize=(595, 842))
+    canvas.setFont("Helvetica", 9)
+    for x, y, text in (text for line in lines for text in line):
+        canvas.drawString(x, y, text)
+    canvas.save()
+    assert expected in read(tmp_path / "table.pdf").text
+
+
 def layer(text: str, *added: str) -> Layer:
     return Layer(text, added, PageQuality(1, 1.0), pictured=False)
 

@@ -1,0 +1,192 @@
+"""Rows and columns of tables by where their texts stand on the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+_NUMBER = re.compile(r"[^\w(]*\d|[-\u2013\u2014:]$")
+_CONTINUATION = re.compile(r"[a-zß-öø-ÿ]|\([^\W\d]")
+_WORD_SPACE, _LETTER_SPACE = 0.5, 0.1
+"""Of a text's height: a wider space parts cells, a narrower one does not part words."""
+_SAME_LINE, _SAME_ROW, _TIGHT = 0.45, 0.75, 1.35
+"""Of a text's height: how far apart the middles are of texts in one line, and of lines in one row."""
+_CLOSE, _APART = 0.85, 1.5
+"""Of the usual distance of two lines."""
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words that stand close together in one line, and where."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    text: str
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+
+Line = Sequence[Text]
+
+
+@dataclass(slots=True)
+class Row:
+    """The cells of a line, or of several, by column. `wide`: the columns across which a cell lies."""
+
+    cells: dict[int, str]
+    wide: set[int]
+    line: Line
+
+    @property
+    def is_title(self) -> bool:
+        """The row is one text from the first column into others, as a caption or a line of prose is."""
+        return len(self.cells) == 1 and 0 in self.wide
+
+
+def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[list[str]]]:
+    """The tables in a region, one below the other, as rows of cells; what is no table has rows of one cell.
+
+    `bands` are the heights of rows that rules part.
+    """
+    for lines in _parts(_lines(texts)):
+        columns = _columns(lines)
+        rows = _rows(lines, columns, bands)
+        table = [n for n, row in enumerate(rows) if not row.is_title]
+        first, end = (table[0], table[-1] + 1) if table else (len(rows), len(rows))
+        body = rows[first:end]
+        several, filled = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
+        if several < max(2, len(body) / 2) or filled < len(body) * len(columns) / 3:
+            yield [[" ".join(text.text for text in line)] for line in lines]
+            continue
+        yield [[cell] for row in rows[:first] for cell in row.cells.values()]
+        yield [[row.cells.get(column, "") for column in range(len(columns))] for row in body]
+        yield [[cell] for row in rows[end:] for cell in row.cells.values()]
+
+
+def _lines(texts: Iterable[Text]) -> list[Line]:
+    lines: list[list[Text]] = []
+    for text in sorted(texts, key=lambda text: text.middle):
+        first = lines[-1][0] if lines else None
+        if first and text.middle - first.middle < _SAME_LINE * min(text.height, first.height):
+            lines[-1].append(text)
+        else:
+            lines.append([text])
+    return [_joined(sorted(line, key=lambda text: text.left)) for line in lines]
+
+
+def _joined(line: Line) -> Line:
+    joined: list[Text] = []
+    for text in line:
+        last = joined[-1] if joined else None
+        space = (text.left - last.right) / text.height if last else 0
+        if last and space < _WORD_SPACE:
+            words = f"{last.text}{' ' if space > _LETTER_SPACE else ''}{text.text}"
+            top, bottom = min(last.top, text.top), max(last.bottom, text.bottom)
+            joined[-1] = Text(last.left, max(last.right, text.right), top, bottom, words)
+        else:
+            joined.append(text)
+    return joined
+
+
+def _distance(line: Line, other: Line) -> float:
+    return other[0].middle - line[0].middle
+
+
+def _usual_distance(lines: Sequence[Line]) -> float:
+    return median([_distance(*pair) for pair in pairwise(lines)] or [0])
+
+
+def _parts(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Parted where a single text that does not begin at the left stands apart, as the title of a next table does."""
+    far, left = _APART * _usual_distance(lines), min((line[0].left for line in lines), default=0)
+    start = 0
+    for number, (above, line) in enumerate(pairwise(lines), 1):
+        if _distance(above, line) > far and len(line) == 1 and line[0].left > left + line[0].height:
+            yield lines[start:number]
+            start = number
+    yield lines[start:]
+
+
+def _columns(lines: Sequence[Line]) -> list[Range]:
+    """Where the texts of each column stand. A text below two that stand beside each other belongs to no column."""
+    columns: list[tuple[float, float, set[int]]] = []
+    texts = [(text, number) for number, line in enumerate(lines) for text in line]
+    for text, number in sorted(texts, key=lambda pair: pair[0].right - pair[0].left):
+        met = [column for column in columns if text.left < column[1] and column[0] < text.right]
+        numbers = [number, *(line for column in met for line in column[2])]
+        if len(met) < 2 or len(numbers) == len(set(numbers)):
+            left, right = min([text.left, *(c[0] for c in met)]), max([text.right, *(c[1] for c in met)])
+            columns = [*(column for column in columns if column not in met), (left, right, set(numbers))]
+    columns.sort(key=lambda column: column[:2])
+    space, few = _WORD_SPACE * median([line[0].height for line in lines] or [0]), max(2, len(lines) // 5)
+    place = 0
+    while place < len(columns) - 1:
+        (left, end, held), (begin, right, others) = columns[place : place + 2]
+        if not held & others and (begin - end < space or min(len(held), len(others)) <= few):
+            columns[place : place + 2] = [(left, right, held | others)]
+            place = max(place - 1, 0)
+        else:
+            place += 1
+    return [(left, right) for left, right, _ in columns]
+
+
+def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range]) -> list[Row]:
+    rows: list[Row] = []
+    usual = _usual_distance(lines)
+    capital = sum(not _CONTINUATION.match(line[0].text) for line in lines) > len(lines) / 2
+    for line in lines:
+        row = _row(line, columns)
+        last = rows[-1] if rows else None
+        if last is None or row.wide or last.wide & row.cells.keys():
+            rows.append(row)
+        elif _continues(last, row, bands, usual, capital=capital):
+            last.line = line
+            for column, cell in row.cells.items():
+                last.cells[column] = f"{last.cells.get(column, '')} {cell}".strip()
+        else:
+            if capital and 0 in last.cells and _CONTINUATION.match(row.cells.get(0, "")):
+                last.cells[0] += f" {row.cells.pop(0)}"
+            rows.append(row)
+    return rows
+
+
+def _row(line: Line, columns: Sequence[Range]) -> Row:
+    row = Row({}, set(), line)
+    for text in line:
+        met = [number for number, (left, right) in enumerate(columns) if text.left < right and left < text.right]
+        column = met[0] if met else 0
+        row.cells[column] = f"{row.cells.get(column, '')} {text.text}".strip()
+        row.wide |= set(met) if len(met) > 1 else set()
+    return row
+
+
+def _continues(last: Row, row: Row, bands: Sequence[Range], usual: float, *, capital: bool) -> bool:
+    """Whether a line belongs to the row above it. `capital`: the rows of the table do not begin with small letters."""
+    distance, height = _distance(last.line, row.line), row.line[0].height
+    numbers = {column for column, cell in row.cells.items() if _NUMBER.match(cell)}
+    if any(_NUMBER.match(last.cells.get(column, "")) for column in numbers):
+        return False
+    new = row.cells.keys() - last.cells.keys()
+    beside = distance < _SAME_ROW * height and (len(row.cells) == 1 or len(new) == len(row.cells))
+    if beside or any(top <= last.line[0].middle and row.line[0].middle <= bottom for top, bottom in bands):
+        return True
+    if distance > _TIGHT * height:
+        return False
+    small = capital and all(map(_CONTINUATION.match, row.cells.values()))
+    if list(last.cells) == [0] and 0 in row.cells:
+        return capital and bool(_CONTINUATION.match(row.cells[0]))
+    alone = not new and (0 not in row.cells or small)
+    return alone or (not numbers and distance < _CLOSE * usual and len(new) < 2)
