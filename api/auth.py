@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 from api import rates
 from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
-from api.oidc.roles import BEYOND_ONE_PERSON, ROLE_SCOPES, Place, Roles
+from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
 from api.rates import RateLeases
@@ -77,9 +77,9 @@ class Caller:
     signed_in: SignedIn | None = None
 
     @property
-    def looks_beyond(self) -> bool:
-        """Whether it is answered what looks beyond the one user as whom it acts: a person's role may allow it."""
-        return self.signed_in is not None and self.signed_in.role in BEYOND_ONE_PERSON
+    def is_admin(self) -> bool:
+        """Whether it is a person with the role `admin`."""
+        return self.signed_in is not None and self.signed_in.role == ADMIN
 
 
 @dataclass(slots=True)
@@ -318,6 +318,8 @@ def allow(caller: Caller, permission: Permission) -> Reach | None:
         raise ServiceError(
             ErrorCode.FORBIDDEN, f"This API key may not do this: it lacks the scope {scope}.", reason="missing_scope"
         )
+    if permission.admins and caller.signed_in is not None and not caller.is_admin:
+        raise ServiceError(ErrorCode.FORBIDDEN, "This needs the role admin.", reason="admins_only")
     reach = permission.reach(namespace=caller.namespace is not None, tenant=caller.bound_tenant is not None)
     if reach is Reach.NOTHING:
         raise bound_key()
@@ -374,7 +376,7 @@ def _signed_in(row: Row, tenant: str | None, person: Person, place: Place) -> Ca
         scopes=ROLE_SCOPES[place.role],
         namespace=place.namespace,
         bound_tenant=place.tenant,
-        principal=person.principal,
+        principal=person.principal if place.role == VIEWER else None,
         principal_required=False,
         tenant=tenant,
         tenant_known=row["tenant_known"],

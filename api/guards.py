@@ -30,16 +30,14 @@ async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -
 
 
 async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler) -> None:
-    """The user to act for, into the request's context; 403 for what is not answered on behalf of one."""
+    """Keep the user to act for in the request's context; 403 for all but reading on behalf of one."""
     about: Operation | None = handler.opt.get("operation")
     if about is not None:
         context, caller = _context(connection), _caller(connection)
         acting = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
         context.principal, context.groups = acting.user, acting.groups
         if acting.user is not None and not about.permission.on_behalf:
-            if acting.asked or not caller.looks_beyond:
-                raise on_behalf.refused(signed_in=caller.signed_in is not None)
-            context.principal, context.groups = None, ()
+            raise on_behalf.refused(caller)
 
 
 async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:

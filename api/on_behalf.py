@@ -1,4 +1,4 @@
-"""The header X-On-Behalf-Of: for which user a request is made, and what a key says of that."""
+"""The header X-On-Behalf-Of: for which user a request is made, and what a key or a person's role says of that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from api.auth import Caller
-from api.oidc.roles import AS_ANOTHER
 from retrieval import principal_names
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -16,21 +15,20 @@ _NAME = HEADER.lower().encode()
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """For whom a request is made: the name of the user, None for the application itself. `groups`: those that
-    the user's own token lists. `asked`: whether the header said so."""
+    """The user for whom a request is made, None for the application itself, and the groups of the user's token."""
 
     user: str | None
     groups: tuple[str, ...] = ()
-    asked: bool = False
 
 
 def principal_of(headers: list[tuple[bytes, bytes]], caller: Caller, invalid: ErrorCode) -> Acting:
-    """The user to act for.
+    """Return the user to act for: the header's, else the key's principal, else the person whose role is `viewer`.
 
-    `invalid` for a header that names nobody; FORBIDDEN without one where the key needs it, and for another user than
-    the one that the key acts as, unless that is a person whose role allows it.
+    `invalid` for a header that names nobody; FORBIDDEN without one where the key needs it, for another user than the
+    one that the key acts as, and for a person who is not admin and names somebody else.
     """
-    own = caller.signed_in.person.groups if caller.signed_in is not None else ()
+    person = None if caller.signed_in is None else caller.signed_in.person
+    own = () if person is None or caller.principal is None else person.groups
     sent = [value for name, value in headers if name == _NAME]
     if not sent:
         if caller.principal is None and caller.principal_required:
@@ -45,19 +43,26 @@ def principal_of(headers: list[tuple[bytes, bytes]], caller: Caller, invalid: Er
         message = f"{HEADER} holds a user's name in UTF-8, percent-encoded or not."
         raise ServiceError(invalid, message, field=HEADER, reason="not_utf8") from error
     principal = principal_names.user_name(name, invalid, HEADER)
-    if caller.principal in {None, principal}:
-        return Acting(principal, own, asked=True)
-    if caller.signed_in is None:
+    if person is not None:
+        if principal == person.principal:
+            return Acting(principal, person.groups)
+        if not caller.is_admin:
+            message = "Your role lets you ask for yourself only: leave X-On-Behalf-Of out."
+            raise ServiceError(ErrorCode.FORBIDDEN, message, reason="other_principal")
+    elif caller.principal not in {None, principal}:
         raise ServiceError(ErrorCode.FORBIDDEN, "This API key acts as another user.", reason="other_principal")
-    if caller.signed_in.role not in AS_ANOTHER:
-        message = "Your role lets you ask for yourself only: leave X-On-Behalf-Of out."
-        raise ServiceError(ErrorCode.FORBIDDEN, message, reason="other_principal")
-    return Acting(principal, asked=True)
+    return Acting(principal)
 
 
-def refused(*, signed_in: bool = False) -> ServiceError:
-    """Of an operation that looks beyond what one user may see. `signed_in`: to a person with a token."""
-    message = f"This is not answered on behalf of a user: leave {HEADER} out, or use a key without a principal."
-    if signed_in:
-        message = "This looks beyond what one person may see: it needs the role editor or admin, for yourself."
+def is_asked(headers: list[tuple[bytes, bytes]], caller: Caller) -> bool:
+    """Tell whether a request is made on behalf of a user, or has to be."""
+    return caller.principal is not None or caller.principal_required or any(name == _NAME for name, _ in headers)
+
+
+def refused(caller: Caller) -> ServiceError:
+    """The refusal of an operation that does more than read what one user may see."""
+    message = f"Requests on behalf of a user only read: leave {HEADER} out, or use a key without a principal."
+    if caller.signed_in is not None:
+        message = "Requests on behalf of a user only read: this needs the role editor or admin."
+        message += f" Leave {HEADER} out." if caller.principal is None else ""
     return ServiceError(ErrorCode.FORBIDDEN, message, reason="on_behalf")

@@ -27,13 +27,15 @@ class Reach(StrEnum):
 class Permission:
     """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get.
 
-    `on_behalf`: whether it is answered on behalf of a user, and then of what that user may see alone.
+    `on_behalf`: answered on behalf of a user, of what that user may see alone; only operations that read are. `admins`:
+    of the people who sign in, for those with the role `admin` alone, whatever scopes others have.
     """
 
     scope: str | None
     namespace_bound: Reach = Reach.WITHIN
     tenant_bound: Reach = Reach.WITHIN
     on_behalf: bool = False
+    admins: bool = False
 
     def reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
         """For a key with these bounds, the narrower where it has both; None for an organization-wide key."""
@@ -50,6 +52,8 @@ class Permission:
             yield _WORDS[reach].format(keys=keys)
         if not self.on_behalf:
             yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
+        if self.admins:
+            yield "Of the people who sign in, admins may do this."
 
 
 _WORDS: Mapping[Reach, str] = {
@@ -71,7 +75,7 @@ def _not_of_a_tenant(scope: str) -> Permission:
 
 
 def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
-    """For a user, too: of what that user may see."""
+    """Answered on behalf of a user, too, of what that user may see."""
     return Permission(scope, bound, bound, on_behalf=True)
 
 
@@ -83,10 +87,10 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/namespaces/{namespace_id}": _seen("namespaces:read", Reach.NAMES),
     "PATCH /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
     "DELETE /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
-    **{f"POST /v1/ingest/{name}": _seen("ingest:write") for name in _INGESTIONS},
-    "POST /v1/convert/file": _seen("ingest:write"),
-    "GET /v1/ingest-job-runs": _seen("ingest:read"),
-    "GET /v1/ingest-job-runs/{ingest_job_run_id}": _seen("ingest:read"),
+    **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTIONS},
+    "POST /v1/convert/file": Permission("ingest:write"),
+    "GET /v1/ingest-job-runs": Permission("ingest:read"),
+    "GET /v1/ingest-job-runs/{ingest_job_run_id}": Permission("ingest:read"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": Permission("ingest:write"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": Permission("ingest:write"),
     "POST /v1/search": _seen("search"),
@@ -103,22 +107,22 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": Permission("search"),
-    "POST /v1/search/why": _seen("search"),
+    "POST /v1/search/why": Permission("search"),
     "POST /v1/documents": _seen("documents:read"),
-    "PATCH /v1/documents": _seen("documents:write"),
-    "DELETE /v1/documents": _seen("documents:write"),
-    "GET /v1/deletions/{deletion_id}": _seen("documents:read"),
-    "POST /v1/deletions/verify": _seen("documents:read"),
-    "POST /v1/documents/resync": _seen("documents:write"),
+    "PATCH /v1/documents": Permission("documents:write"),
+    "DELETE /v1/documents": Permission("documents:write"),
+    "GET /v1/deletions/{deletion_id}": Permission("documents:read"),
+    "POST /v1/deletions/verify": Permission("documents:read"),
+    "POST /v1/documents/resync": Permission("documents:write"),
     "GET /v1/documents/{document_id}/chunks": _seen("documents:read"),
     "GET /v1/documents/{document_id}/pages/{page}": _seen("documents:read"),
-    "GET /v1/documents/{document_id}/history": _seen("documents:read"),
-    "PUT /v1/groups/{group_id}": Permission("documents:write"),
+    "GET /v1/documents/{document_id}/history": Permission("documents:read"),
+    "PUT /v1/groups/{group_id}": Permission("documents:write", admins=True),
     "GET /v1/groups/{group_id}": Permission("documents:read"),
-    "DELETE /v1/groups/{group_id}": Permission("documents:write"),
+    "DELETE /v1/groups/{group_id}": Permission("documents:write", admins=True),
     "POST /v1/connections": Permission("connections:write"),
-    "GET /v1/connections": _seen("connections:read"),
-    "GET /v1/connections/{connection_id}": _seen("connections:read"),
+    "GET /v1/connections": Permission("connections:read"),
+    "GET /v1/connections/{connection_id}": Permission("connections:read"),
     "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
     "POST /v1/connections/{connection_id}/browse": Permission("connections:read"),
     "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),

@@ -192,7 +192,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
             found = reasons.explain(
                 services.db,
                 space.scope,
-                space.seen(query),
+                query,
                 document=request.document_id,
                 external_id=request.external_id,
                 parts=parts,

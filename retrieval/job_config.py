@@ -3,7 +3,6 @@
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
      "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 where it was told
      "access": {…},                                                                            where it was told
-     "principal": "ada@example.com",                                                           on behalf of a user
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
      "dryRun": "WEBSITE",                                                                      tried only
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
@@ -28,8 +27,7 @@ class Ingestion:
     """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there).
 
     `modified_at`: when the content was last modified, ISO 8601, None if nobody said so. `access`: whom its documents
-    are for, None leaves a known document as it is. `principal`: the user on whose behalf it was asked for;
-    `groups`: those that the user's token listed then.
+    are for, None leaves a known document as it is.
     """
 
     metadata: Mapping[str, Any] | None = None
@@ -38,8 +36,6 @@ class Ingestion:
     ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
     modified_at: str | None = None
     access: Access | None = None
-    principal: str | None = None
-    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,6 @@ class JobConfig:
             stored["modifiedAt"] = self.ingestion.modified_at
         if self.ingestion.access is not None:
             stored["access"] = self.ingestion.access.dump()
-        if self.ingestion.principal is not None:
-            stored["principal"] = self.ingestion.principal
-        if self.ingestion.groups:
-            stored["groups"] = list(self.ingestion.groups)
         if self.request is not None:
             stored |= {"request": dict(self.request), "connectionId": self.connection_id}
         if self.scheduled:
@@ -93,8 +85,6 @@ class JobConfig:
                 ocr=OcrStrategy(stored.get("ocr", default.ocr)),
                 modified_at=stored.get("modifiedAt"),
                 access=None if stored.get("access") is None else Access.load(stored["access"]),
-                principal=stored.get("principal"),
-                groups=tuple(stored.get("groups") or ()),
             ),
             request=stored.get("request"),
             connection_id=stored.get("connectionId"),
@@ -126,8 +116,8 @@ METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}'
 """What a job `j` gives a new document."""
 ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
 """Whom the documents of a job `j` are for, null if that was not said."""
-PRINCIPAL: LiteralString = "(j.config ->> 'principal')"
-"""The user on whose behalf a job `j` was asked for, null for the application itself."""
+BY_APPLICATION: LiteralString = "not j.config ? 'principal'"
+"""Excludes jobs that an older version accepted on behalf of a user: they may have chosen less than the application."""
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
 """When what a job `j` does was asked for."""
 PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
@@ -136,7 +126,7 @@ IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
 CHANGED: LiteralString = "j.config || %(changes)s::jsonb"
 """The configuration of a job `j` with other values for some of its keys."""
 REPEATED: LiteralString = """
-    (j.config - 'groups') || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
+    j.config || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
         nullif(j.config -> 'acceptedAt', 'null'), to_jsonb(j.created_at)))
 """
 """The configuration for the job of a schedule that repeats the request of a job `j`."""

@@ -14,7 +14,7 @@ import msgspec
 from litestar import Litestar
 from litestar.types import HTTPScope, Message
 
-from api import auth, permissions, request_context
+from api import auth, on_behalf, permissions, request_context
 from api.audit import AuditLog, written
 from api.auth import Caller
 from api.errors import render, understand
@@ -62,12 +62,13 @@ class Inner:
         return cast("Caller", self.context.caller)
 
     def may(self, operation: str) -> bool:
-        """Whether the key holds the scope of the operation, and its bounds leave something of it."""
+        """Tell whether the key holds the scope of the operation, within its bounds and for the user who asks."""
+        permission = permissions.PERMISSIONS[operation]
         try:
-            auth.allow(self.caller, permissions.PERMISSIONS[operation])
+            auth.allow(self.caller, permission)
         except ServiceError:
             return False
-        return True
+        return permission.on_behalf or not on_behalf.is_asked(list(self.scope["headers"]), self.caller)
 
     async def link(self, document_id: str) -> str | None:
         """A link to the parsed text of a document that an operation has shown, for the user on whose behalf it was

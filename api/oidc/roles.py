@@ -10,17 +10,17 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import OidcRole
 
 EVERYONE = "*"
-_VIEWER = frozenset({"namespaces:read", "documents:read", "ingest:read", "search", "connections:read"})
+_VIEWER = frozenset({"namespaces:read", "documents:read", "search"})
+_EDITOR = frozenset({"ingest:read", "ingest:write", "documents:write", "connections:read", "connections:write"})
 ROLE_SCOPES: Mapping[str, frozenset[str]] = {
     "viewer": _VIEWER,
-    "editor": _VIEWER | {"documents:write", "ingest:write", "connections:write"},
+    "editor": _VIEWER | _EDITOR,
     "admin": frozenset(SCOPES),
 }
 """The scopes of a role."""
-BEYOND_ONE_PERSON = frozenset({"editor", "admin"})
-"""Roles that are answered what looks beyond what one person may see, such as groups and connections."""
-AS_ANOTHER = frozenset({"admin"})
-"""Roles that may ask on behalf of another person."""
+VIEWER, ADMIN = "viewer", "admin"
+"""Who reads as the person alone, and who may ask on behalf of another person and change groups. Editors and admins act
+as the application within their tenant and namespace."""
 
 
 @dataclass(frozen=True, slots=True)

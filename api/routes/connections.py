@@ -155,10 +155,9 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         call.path["connection_id"],
         namespace=named or bound,
     )
-    held = await connection_documents.count(services.db, found.id, await call.viewer(found.scope))
-    own = call.caller.looks_beyond and call.principal == call.caller.principal
-    asked = await browsing.newest(services.db, found) if own or call.principal is None else None
-    chosen = Chosen.of(asked, named=call.principal is None and "documents:read" in call.caller.scopes)
+    held = await connection_documents.count(services.db, found.id)
+    asked = await browsing.newest(services.db, found)
+    chosen = Chosen.of(asked, named="documents:read" in call.caller.scopes)
     data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared), chosen)
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -38,7 +37,6 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
         access=(f"{AT}.access", config.access),
     )
-    how = replace(how, principal=call.principal, groups=call.groups)
     request = _request(config, asked.source)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from api.on_behalf import HEADER
 from api.operation import Call, operation
 from api.wire.deletions import (
     Deletion,
@@ -44,22 +43,15 @@ _EXAMPLE = {
     raises=(ErrorCode.NOT_FOUND,),
 )
 async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
-    """What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were.
-
-    On behalf of a user, of what that user asked to be deleted, and of documents that were all for that user.
-    """
+    """What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were."""
     caller = call.caller
-    is_own = HEADER not in call.request.headers
-    beyond = call.principal is None or (caller.looks_beyond and is_own)
     found = await receipts.find(
         call.services.db,
         call.path["deletion_id"],
         organization=caller.organization,
         namespace=caller.namespace,
         tenant=call.tenant,
-        all_tenants=caller.bound_tenant is None and beyond,
-        principal=call.principal,
-        groups=call.groups,
+        all_tenants=caller.bound_tenant is None,
     )
     shown = Deletion.of(found, await call.services.receipt_secret.read(), caller.organization)
     return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(shown))

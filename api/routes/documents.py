@@ -93,7 +93,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
     """All that match are changed, or none. Nothing is embedded again."""
     scope = call.scope(call.body.namespace_id)
-    where, change = await call.seen(call.body.filter_config.to_values(), scope), call.body.data
+    where, change = call.body.filter_config.to_values(), call.body.data
     around = await _surroundings(call, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
@@ -118,7 +118,7 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
 async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
     """Gone from documents and search at once; files and vectors are removed in the background."""
     scope = call.scope(call.body.namespace_id)
-    where = await call.seen(call.body.filter_config.to_values(), scope)
+    where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
     gone = await documents.delete(call.services.db, scope, where)
     call.services.notices.send()
@@ -143,7 +143,7 @@ async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
     """Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not embedded
     again."""
     scope = call.scope(call.body.namespace_id)
-    where = await call.seen(call.body.filter_config.to_values(), scope)
+    where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
 
     async def act() -> Answer:

@@ -27,7 +27,6 @@ async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
         size=query.page_size or history.PAGE,
-        viewer=await call.viewer(scope),
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 from api import decode, request_limits, uploads
@@ -63,7 +62,6 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
-    how = replace(how, principal=call.principal, groups=call.groups)
 
     async def accept() -> Answer:
         if call.body.dry_run:
@@ -75,7 +73,6 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
             ingestion=how,
             name=config.name,
             external_id=config.external_id,
-            viewer=await call.viewer(scope),
         )
         await call.make_tenant_known()
         return IngestAnswer.of(accepted, "text")
@@ -126,9 +123,8 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             media_type=form.media_type,
             size=form.size,
             sha256=form.sha256,
-            ingestion=replace(asked, principal=call.principal, groups=call.groups),
+            ingestion=asked,
             external_id=external_id,
-            viewer=await call.viewer(scope),
         )
         await call.make_tenant_known()
         return IngestAnswer.of(accepted, "file")

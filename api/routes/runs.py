@@ -49,7 +49,6 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
         ids=_named(query.ids),
         cursor=place,
         size=query.page_size or control.PAGE,
-        viewer=await call.viewer(scope),
     )
     shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
     data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
@@ -155,7 +154,7 @@ HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 async def _found(call: Call[Any, Any], scope: Scope, run_id: str, *, most: int | None) -> runs.JobRun:
     try:
-        return await runs.read(call.services.db, scope, run_id, most=most, viewer=await call.viewer(scope))
+        return await runs.read(call.services.db, scope, run_id, most=most)
     except ServiceError:
         await namespaces.require(call.services.db, scope.organization, scope.namespace)
         raise

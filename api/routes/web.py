@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
@@ -64,8 +63,7 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
         if call.body.dry_run:
             request = {**asked, "urls": list(dict.fromkeys(urls))}
             return await dry_run(call, scope, "URLs", source="URLS_LIST", how=how, request=request)
-        db, viewer = call.services.db, await call.viewer(scope)
-        receipt = await url_lists.accept(db, scope, urls=urls, config=asked, ingestion=how, viewer=viewer)
+        receipt = await url_lists.accept(call.services.db, scope, urls=urls, config=asked, ingestion=how)
         return IngestAnswer.of_several(receipt, "URLs")
 
     return await _ingest(call, accept)
@@ -139,7 +137,7 @@ async def _ingest(
     call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], accept: Accept
 ) -> Answer | bytes:
     services = call.services
-    how = replace(_how(call.body.ingest_config, services), principal=call.principal, groups=call.groups)
+    how = _how(call.body.ingest_config, services)
     scope = call.scope(call.body.namespace_id)
     namespace = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     if namespace.web_scraper is None:

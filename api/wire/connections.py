@@ -257,7 +257,7 @@ class ConnectionData(Struct):
             Chosen,
             Meta(
                 description="Absent where all of the account is taken for whoever has a key, before the first"
-                " ingestion, and on behalf of a user."
+                " ingestion."
             ),
         ]
         | UnsetType

@@ -14,9 +14,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import principals
 from retrieval.database.database import Row
-from retrieval.principals import Viewer
 
 NEXT = "next"
 
@@ -127,26 +125,8 @@ BACK: LiteralString = """
     update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
         updated_at = %(updated_at)s where id = %(id)s
 """
-"""Give a document, by `had` of what `hidden` and the like select of it, the access that it had. From above to below:
+"""Give a document, by `had` of what `_BELOW` selects of it, the access that it had. From above to below:
 what is packed into a document follows it."""
-
-
-_HIDDEN: LiteralString = """
-    with recursive packed as (
-        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, not VISIBLE as hidden, 1 as depth
-        from documents d where d.archive_id = any(%(documents)s) and d.deleted_at is null
-        union
-        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, p.hidden or not VISIBLE, p.depth + 1
-        from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
-    )
-    select * from packed where hidden order by depth, id
-"""
-
-
-def hidden(viewer: Viewer, documents: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
-    """A statement, its parameters: what is packed into the documents and hidden from a viewer, or lies in what is."""
-    condition, params = principals.condition(viewer, "d")
-    return _HIDDEN.replace("VISIBLE", condition), {**params, "documents": list(documents)}
 
 
 def come(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, same: bool) -> None:
@@ -168,14 +148,3 @@ def come(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, sa
 def had(row: Row) -> dict[str, Any]:
     """The parameters of BACK."""
     return {**row, "access": row["access"] and json.dumps(row["access"])}
-
-
-def told(value: LiteralString, entry: LiteralString, run: LiteralString) -> LiteralString:
-    """SQL: what is known of a version of document `d`, as a user is told it who may see the document: null of versions
-    from before it was said whom the document is for, but for what is shown or newest. Of those nobody knows any more.
-
-    `entry`, `run`: the aliases of the version's row in `run_documents` and of its run.
-    """
-    return f"""case when d.access_at is null or d.access_at <= {run}.created_at or d.job_run_id = {run}.id
-        or {entry}.generation between least(d.active_generation, d.latest_generation) and d.latest_generation
-        then {value} end"""

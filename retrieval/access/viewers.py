@@ -10,7 +10,7 @@ from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
-from retrieval.ports import DiscoveryRequest, Scope
+from retrieval.ports import Scope
 from retrieval.principals import EVERYONE, Viewer, group, user
 
 FEW = 2_000
@@ -66,13 +66,6 @@ def viewer_at_work(db: Database, scope: Scope, name: str, groups: Sequence[str] 
     with db.tuned(BY_INDEX) as connection:
         found = connection.execute(_OF_SCOPE, {**scopes.params(scope), "names": names}, prepare=True)
         return _viewer(name, names, found.fetchone())
-
-
-def who_asked(db: Database, request: DiscoveryRequest) -> Viewer | None:
-    """The user on whose behalf a source is asked; None for the application itself."""
-    if request.principal is None:
-        return None
-    return viewer_at_work(db, request.scope, request.principal, request.groups)
 
 
 async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:

@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 from psycopg import Connection
 
-from retrieval.access import viewers
 from retrieval.choices import Choice, Subject
 from retrieval.connections import sanitize, shares, sync
 from retrieval.connections.tokens import ConnectionTokens
@@ -152,7 +151,6 @@ class Connected:
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
         news, choice, picks = _News(), self._choice(request), bool(request.config.get("pick"))
-        viewer = viewers.who_asked(self._db, request)
         has_shares = sync.state(self._db, _connection(request)).shares
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
@@ -165,7 +163,7 @@ class Connected:
             after = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
-            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had, viewer=viewer)
+            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had)
             note = noted
             if has_shares:
                 accesses = self._accesses(tokens, listed)
@@ -206,7 +204,6 @@ class Connected:
         if request.config.get("pick"):
             yield Page([], str(place), done=True)
             return
-        viewer = viewers.who_asked(self._db, request)
         has_shares = sync.state(self._db, _connection(request)).shares
         missing = sync.missing(self._db, request) if place.whole or has_shares else []
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
@@ -214,12 +211,12 @@ class Connected:
                 part = missing[start : start + ASKED]
                 gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
                 left = [one for one, is_gone in zip(part, gone, strict=False) if is_gone]
-                noted = partial(sync.note, request=request, listed=[], departed=left, viewer=viewer)
+                noted = partial(sync.note, request=request, listed=[], departed=left)
                 stays = [one for one in part if one not in left]
                 note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
-        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved, viewer=viewer)
+        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
         yield Page([], str(place), done=True, save=partial(_ended, end, request))
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:

@@ -197,9 +197,7 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
         row = await done.fetchone()
         counted = None
         if row is not None:
-            counted = await (
-                await connection.execute(connection_documents.COUNT.replace("VISIBLE", "true"), values)
-            ).fetchone()
+            counted = await (await connection.execute(connection_documents.COUNT, values)).fetchone()
             await connection.execute(
                 "insert into sweeps (partition_id, kind, document_id, due_at)"
                 " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",

@@ -56,15 +56,6 @@ def next_run(connection_id: str, minutes: int, now: datetime | None = None) -> d
     return start + (((now or datetime.now(UTC)) - start) // every + 1) * every
 
 
-def _newest(asked_by: LiteralString) -> LiteralString:
-    return f"""(
-        select j.* from jobs j, connection c
-        where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
-          and not {job_config.PICKS} and {job_config.PRINCIPAL} {asked_by}
-        order by j.created_at desc limit 1
-    )"""
-
-
 _NEXT: LiteralString = f"""
     with connection as (
         select c.id, c.partition_id, c.connector, n.organization_id from connections c
@@ -72,8 +63,10 @@ _NEXT: LiteralString = f"""
         where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
     ),
     newest as (
-        select j.* from ({_newest("is null")} union all {_newest("is not null")}) j
-        order by {job_config.PRINCIPAL} is not null limit 1
+        select j.* from jobs j, connection c
+        where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
+          and not {job_config.PICKS} and {job_config.BY_APPLICATION}
+        order by j.created_at desc limit 1
     ),
     free as (
         select c.* from connection c where not exists (

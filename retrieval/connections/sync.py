@@ -2,9 +2,6 @@
 
 A departure is noted with the page that tells of it and settled with the last page. Many at once are held: a bad listing
 must not empty an index, so a person confirms them with a resync.
-
-A run on behalf of a user leaves alone what is hidden from that user, so it takes in and removes less than the service
-tells. Its last page does not move the cursor: the application's next run is told the rest.
 """
 
 from __future__ import annotations
@@ -16,12 +13,11 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import job_config, principals
+from retrieval import job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
-from retrieval.principals import Viewer
 from retrieval.statuses import Stage, sql
 
 PAGE = 500
@@ -146,15 +142,12 @@ def note(
     listed: Sequence[str],
     departed: Sequence[str],
     had: Sequence[str] | None = None,
-    viewer: Viewer | None = None,
 ) -> None:
     """Within the page's transaction: who is there again stays, who has left is remembered until the last page.
 
     `had`: those of the listed that can be had, which are the connection's from now on; all if it is not given.
-    `viewer`: on whose behalf; nothing is remembered of what is hidden from that user.
     """
-    visible, params = principals.condition(viewer, "d")
-    values = {**params, **_values(request), "listed": list(listed), "departed": list(departed)}
+    values = {**_values(request), "listed": list(listed), "departed": list(departed)}
     connection_documents.require_living(connection, values["connection"])
     connection_documents.add(connection, values["connection"], values["run"], listed if had is None else had)
     connection.execute(
@@ -166,9 +159,7 @@ def note(
     connection.execute(
         "insert into departures (document_id, connection_id, job_run_id) select d.id, %(connection)s, %(run)s from"
         + _ITS
-        + "where d.external_id = any(%(departed)s) and "
-        + visible
-        + " on conflict (document_id, connection_id) do nothing",
+        + "where d.external_id = any(%(departed)s) on conflict (document_id, connection_id) do nothing",
         values,
     )
 
@@ -180,23 +171,21 @@ def finish(
     cursor: str | None,
     moved: bool,
     chosen: str = "",
-    viewer: Viewer | None = None,
 ) -> None:
     """Within the last page's transaction: documents leave, or are held for a person, and the cursor moves on.
 
-    What another connection has too leaves this one only. `chosen`: the mark of what was listed. `viewer`: on whose
-    behalf; what is hidden from that user stays, and the cursor where it was.
+    What another connection has too leaves this one only. `chosen`: the mark of what was listed.
     """
     values = _values(request)
     connection_documents.require_living(connection, values["connection"])
-    leaving, removed = _leaving(connection, request, viewer), 0
+    leaving, removed = _leaving(connection, request), 0
     if _is_held(connection, request, len(leaving), moved=moved):
         connection.execute(
             "update departures set held = true where document_id = any(%(ids)s) and connection_id = %(connection)s",
             {**values, "ids": leaving},
         )
     elif leaving:
-        left = connection_documents.let_go(connection, values["connection"], leaving, keep=False, viewer=viewer)
+        left = connection_documents.let_go(connection, values["connection"], leaving, keep=False)
         _forget(connection, request, left.last)
         removed = len(left.last)
     connection.execute(
@@ -209,9 +198,6 @@ def finish(
         """,
         {**values, "removed": removed},
     )
-    if viewer is not None:
-        connection.execute(_WHOLE_NEXT, {**values, "chosen": chosen})
-        return
     connection.execute(
         "update connections set cursor = %(cursor)s where id = %(connection)s"
         " and (%(moved)s or cursor ->> 'accountChanged' is null)",
@@ -219,22 +205,13 @@ def finish(
     )
 
 
-_WHOLE_NEXT: LiteralString = """
-    update connections set cursor = cursor - 'at'
-    where id = %(connection)s and cursor is not null and coalesce(cursor ->> 'chosen', '') <> %(chosen)s
-"""
-"""After a user's run of another choice everything is listed: what it removed, no change of the service tells again."""
-
-
-def _leaving(connection: Connection[Row], request: DiscoveryRequest, viewer: Viewer | None) -> list[str]:
-    visible, params = principals.condition(viewer, "d")
+def _leaving(connection: Connection[Row], request: DiscoveryRequest) -> list[str]:
     rows = connection.execute(
         "select d.id from"
         + _ITS
-        + "join departures g on g.document_id = d.id and g.connection_id = %(connection)s and not g.held where "
-        + visible
-        + " order by d.id for no key update of d",
-        {**params, **_values(request)},
+        + "join departures g on g.document_id = d.id and g.connection_id = %(connection)s and not g.held"
+        " order by d.id for no key update of d",
+        _values(request),
     ).fetchall()
     return [row["id"] for row in rows]
 

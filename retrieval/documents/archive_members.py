@@ -8,29 +8,15 @@ from typing import Any, LiteralString
 from retrieval import principals
 from retrieval.principals import Viewer
 
-
-def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
-    """One of the statements below for one viewer, and its parameters: what is hidden is no part of it."""
-    condition, params = principals.condition(viewer, "d")
-    return statement.replace("VISIBLE", condition), params
-
-
 MEMBERS: LiteralString = """
     with recursive packed as (
-        select d.id from documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null and VISIBLE
-        union select d.id from documents d join packed p on d.archive_id = p.id where d.deleted_at is null and VISIBLE
+        select d.id from documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
+        union select d.id from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
     )
     select d.id, d.partition_id, d.active_generation from documents d join packed p using (id)
-    where d.id <> all(%(ids)s) and d.deleted_at is null and VISIBLE order by d.id for no key update of d
+    where d.id <> all(%(ids)s) and d.deleted_at is null order by d.id for no key update of d
 """
-"""What is packed into the documents `ids`, at any depth, locked in the order of their ids; `seen` says what of it."""
-
-LEFT: LiteralString = """
-    update documents d set archive_id = null, updated_at = now()
-    where d.archive_id = any(%(ids)s) and d.deleted_at is null
-"""
-"""What was packed into the deleted documents `ids` and stays, since it was hidden from whom they were deleted for, is a
-document by itself from now on."""
+"""What is packed into the documents `ids`, at any depth, locked in the order of their ids."""
 
 _HIDING: LiteralString = """
     with recursive packed as (
@@ -49,8 +35,8 @@ def hiding(viewer: Viewer, ids: Sequence[str]) -> tuple[LiteralString, dict[str,
 
     Their files hold it all the same.
     """
-    statement, params = seen(_HIDING, viewer)
-    return statement, {**params, "ids": list(ids)}
+    condition, params = principals.condition(viewer, "d")
+    return _HIDING.replace("VISIBLE", condition), {**params, "ids": list(ids)}
 
 
 MEMBERS_OF_ANY: LiteralString = """
@@ -76,7 +62,7 @@ DROPPED: LiteralString = """
         select from run_documents m join run_documents archive using (job_run_id)
         where m.document_id = d.id and m.generation >= a.generation and m.made_from is null
           and archive.document_id = a.id
-    ) and VISIBLE
+    )
     order by d.id for no key update of d
 """
 """Members that neither this version of their archive nor a newer one holds."""

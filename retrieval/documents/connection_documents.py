@@ -17,12 +17,11 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import job_config, principals
+from retrieval import job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Fatal
 from retrieval.filters import ROOT
-from retrieval.principals import Viewer
 
 SLICE = 500
 """Documents that one transaction lets go of."""
@@ -78,18 +77,8 @@ def add(connection: Connection[Row], connection_id: str, job_run_id: str, extern
     )
 
 
-def let_go(
-    connection: Connection[Row],
-    connection_id: str,
-    document_ids: Sequence[str],
-    *,
-    keep: bool,
-    viewer: Viewer | None = None,
-) -> LetGo:
-    """The connection has them no longer. Where it was the last one they are removed, or kept without a connection.
-
-    `viewer`: on whose behalf; what is packed into them and hidden from that user stays, as documents by themselves.
-    """
+def let_go(connection: Connection[Row], connection_id: str, document_ids: Sequence[str], *, keep: bool) -> LetGo:
+    """The connection has them no longer. Where it was the last one they are removed, or kept without a connection."""
     values: dict[str, Any] = {"connection": connection_id, "ids": list(document_ids)}
     rows = connection.execute(
         "select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update", values
@@ -105,7 +94,7 @@ def let_go(
     connection.execute(_PASS_ON, {**values, "ids": stay})
     connection.execute(_PACKED_TOO, {**values, "ids": stay})
     if not keep:
-        deletion.delete(connection, last, viewer=viewer)
+        deletion.delete(connection, last)
     return LetGo(tuple(sorted(shared)), tuple(last))
 
 
@@ -156,10 +145,9 @@ LIVING: LiteralString = f"""
 """By whom a document `d` is fetched for a run of job `j`: by the run's own connection, or by another that has it."""
 
 
-async def count(db: Database, connection_id: str, viewer: Viewer | None = None) -> Held:
-    """How many documents the connection has that the viewer may see."""
-    condition, params = principals.condition(viewer, "d")
-    row = await db.async_row(COUNT.replace("VISIBLE", condition), {**params, "connection": connection_id})
+async def count(db: Database, connection_id: str) -> Held:
+    """Count the documents that the connection has."""
+    row = await db.async_row(COUNT, {"connection": connection_id})
     return Held(row["own"], row["shared"]) if row else Held(0, 0)
 
 
@@ -170,7 +158,7 @@ COUNT: LiteralString = """
             where o.document_id = h.document_id and o.connection_id <> h.connection_id
         ) as others
         from connection_documents h join documents d on d.id = h.document_id and d.deleted_at is null
-        where h.connection_id = %(connection)s and VISIBLE
+        where h.connection_id = %(connection)s
     ) held
 """
 

@@ -8,12 +8,11 @@ from typing import LiteralString
 
 from psycopg import AsyncConnection, Connection
 
-from retrieval import job_config, principals
+from retrieval import job_config
 from retrieval.database import sync_async
 from retrieval.database.database import Row
 from retrieval.database.sync_async import Statements
 from retrieval.documents import archive_members
-from retrieval.principals import Viewer
 from retrieval.search import bm25
 
 _PART = 20_000
@@ -21,7 +20,8 @@ _PART = 20_000
 _LISTED: LiteralString = f"""
     select d.id from documents d join job_runs r on r.id = %(run)s join jobs j on j.id = r.job_id
     where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
-      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null and """
+      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null
+"""
 _LOCK: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update
 """
@@ -44,54 +44,37 @@ _COUNT: LiteralString = """
 """
 
 
-def delete_listed(
-    connection: Connection[Row], job_run_id: str, external_ids: Sequence[str], *, viewer: Viewer | None = None
-) -> None:
-    """What a listing says is gone: of the run's source, partition and connection. Unknown ids are no error.
-
-    `viewer`: on whose behalf it was listed; what is hidden from that user stays.
-    """
+def delete_listed(connection: Connection[Row], job_run_id: str, external_ids: Sequence[str]) -> None:
+    """Delete what a listing says is gone, of the run's source, partition and connection. Unknown ids are no error."""
     if external_ids:
-        visible, params = principals.condition(viewer, "d")
-        listed = {**params, "run": job_run_id, "external_ids": list(external_ids)}
-        rows = connection.execute(_LISTED + visible, listed).fetchall()
-        delete(connection, [row["id"] for row in rows], viewer=viewer)
+        rows = connection.execute(_LISTED, {"run": job_run_id, "external_ids": list(external_ids)}).fetchall()
+        delete(connection, [row["id"] for row in rows])
 
 
-def delete(connection: Connection[Row], document_ids: Sequence[str], *, viewer: Viewer | None = None) -> list[str]:
+def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str]:
     """Delete these and what was packed into them, within the caller's transaction; the ids of all that were deleted.
 
-    `viewer`: on whose behalf; what is packed into them and hidden from that user stays, as documents by themselves.
     They are out of every answer at once, and a run under way cannot bring them back. Garbage collection clears the
     stores. Unknown and deleted ids are no error.
     """
-    return sync_async.run(connection, _delete(document_ids, viewer=viewer))
+    return sync_async.run(connection, _delete(document_ids))
 
 
 async def async_delete(
-    connection: AsyncConnection[Row],
-    document_ids: Sequence[str],
-    deletion_id: str | None = None,
-    *,
-    viewer: Viewer | None = None,
+    connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
 ) -> list[str]:
     """The same on the event loop. `deletion_id`: the receipt that waits for the stores (`documents.receipts`)."""
-    return await sync_async.async_run(connection, _delete(document_ids, deletion_id, viewer=viewer))
+    return await sync_async.async_run(connection, _delete(document_ids, deletion_id))
 
 
-def _delete(
-    document_ids: Sequence[str], deletion_id: str | None = None, *, viewer: Viewer | None = None
-) -> Statements[list[str]]:
-    packed, params = archive_members.seen(archive_members.MEMBERS, viewer)
+def _delete(document_ids: Sequence[str], deletion_id: str | None = None) -> Statements[list[str]]:
     deleted = [row["id"] for row in (yield _LOCK, {"ids": list(document_ids)})]
     # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
-    while members := (yield packed, {**params, "ids": deleted}):
+    while members := (yield archive_members.MEMBERS, {"ids": deleted}):
         deleted += [row["id"] for row in members]
     if not deleted:
         return []
     yield _DELETE, {"ids": deleted, "deletion": deletion_id}
-    if viewer is not None:
-        yield archive_members.LEFT, {"ids": deleted}
     # A statement after the documents are locked sees all of their chunks.
     chunks = yield _CHUNKS, {"ids": deleted}
     for partition, rows in groupby(chunks, key=lambda row: row["partition_id"]):

@@ -11,7 +11,6 @@ from typing import Any, LiteralString
 from psycopg import AsyncConnection
 
 from retrieval import filters, finding, ids, principals, settings, write_details
-from retrieval.access import new_versions
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -181,12 +180,11 @@ async def patch_metadata(
         write_details.record_objects([row["id"] for row in rows])
         if access is not None:
             before = {row["id"]: row["access"] for row in rows}
-            rows = await _set_access(connection, [row["id"] for row in rows], access, where.viewer)
+            rows = await _set_access(connection, [row["id"] for row in rows], access)
             for row in rows:
                 write_details.record_change(row["id"], before[row["id"]], row["access"])
         if not change:
-            changed = [DocumentRow(**row) for row in newest_first(rows)]
-            return await _as_seen(db, changed, where.viewer)
+            return [DocumentRow(**row) for row in newest_first(rows)]
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
         for one in merged.values():
             _refuse_operators(one)
@@ -205,23 +203,13 @@ async def patch_metadata(
         )
         changed = [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
         await connection.execute(*vector_metadata.due(list(merged)))
-        return await _as_seen(db, changed, where.viewer)
+        return changed
 
 
-async def _set_access(
-    connection: AsyncConnection[Row], ids: Sequence[str], access: NewAccess, viewer: Viewer | None
-) -> list[Row]:
-    """What is packed into the documents follows them, but for what is hidden from whom they are changed for."""
-    hidden: list[Row] = []
-    if viewer is not None:
-        hidden = await (await connection.execute(*new_versions.hidden(viewer, ids))).fetchall()
-        named = frozenset(ids)
-        hidden = [row for row in hidden if row["id"] not in named]
+async def _set_access(connection: AsyncConnection[Row], ids: Sequence[str], access: NewAccess) -> list[Row]:
+    """Give the documents this access; what is packed into them follows."""
     values = {"ids": ids, "access": stored(access.access)}
-    rows = await (await connection.execute(_SET_ACCESS, values)).fetchall()
-    for row in hidden:
-        await connection.execute(new_versions.BACK, new_versions.had(row))
-    return rows
+    return await (await connection.execute(_SET_ACCESS, values)).fetchall()
 
 
 _SET_ACCESS: LiteralString = f"""
@@ -249,8 +237,8 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
         made = ids.deletion_id()
-        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made, viewer=where.viewer)
-        await receipts.begin(connection, made, scope, deleted, where.viewer)
+        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made)
+        await receipts.begin(connection, made, scope, deleted)
         write_details.record_objects(deleted)
     return Deleted(len(deleted), made)
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, Connection
 
-from retrieval import principals
-from retrieval.access import viewers
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
-from retrieval.principals import Access, Viewer
 
 SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
 """Under which name the installation keeps the key of signatures; sealed with the secret key."""
@@ -30,9 +27,6 @@ DATABASE = "DATABASE"
 """The store of chunks, in a receipt."""
 TRIES = 8
 """Tries of a sweep, each after twice the time, some four hours, after which a deletion is FAILED. It is tried on."""
-ACCESSES, NAMES = 200, 10_000
-"""Different accesses of the documents of one deletion, and names in them, that are kept to know who could see them all;
-of more than that the receipt is for the application, and for who asked for the deletion."""
 CHUNKS, VECTORS, FILES, UNREAD = "chunks", "vectors", "files", "unread"
 
 
@@ -61,11 +55,8 @@ class Receipt:
 
 
 _BEGIN: LiteralString = """
-    insert into deletions (id, organization_id, namespace_id, tenant, documents, asked_by, audience)
-    values (%(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(documents)s, %(asked_by)s, %(audience)s)
-"""
-_ACCESSES: LiteralString = """
-    select distinct access from documents where id = any(%(ids)s) and access is not null limit %(most)s + 1
+    insert into deletions (id, organization_id, namespace_id, tenant, documents)
+    values (%(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(documents)s)
 """
 _NOTE: LiteralString = """
     update sweeps set removed = jsonb_set(
@@ -73,8 +64,7 @@ _NOTE: LiteralString = """
     ) where id = %(sweep)s
 """
 _FIND: LiteralString = """
-    select d.id, d.namespace_id, d.tenant, d.asked_by, d.audience,
-           d.requested_at, d.confirmed_at, d.documents, d.chunks, d.vectors, d.files,
+    select d.id, d.requested_at, d.confirmed_at, d.documents, d.chunks, d.vectors, d.files,
            case when d.confirmed_at is not null then 'CONFIRMED'
                 when d.unread or exists (
                     select from sweeps s where s.deletion_id = d.id and s.tries >= %(tries)s
@@ -123,44 +113,16 @@ class Notes:
             self._db.rows(_NOTE, {"sweep": self._sweep["id"], "key": key, "number": number})
 
 
-async def begin(
-    connection: AsyncConnection[Row], deletion_id: str, scope: Scope, deleted: Sequence[str], viewer: Viewer | None
-) -> None:
-    """Open the receipt of these documents, within the transaction that deletes them. `viewer`: who has them deleted."""
-    rows = await connection.execute(_ACCESSES, {"ids": list(deleted), "most": ACCESSES})
-    accesses = [Access.load(row["access"]) for row in await rows.fetchall()]
-    named = sum(len(one.users) + len(one.groups) + len(one.denied_users) + len(one.denied_groups) for one in accesses)
-    is_kept = len(accesses) <= ACCESSES and named <= NAMES
+async def begin(connection: AsyncConnection[Row], deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
+    """Open the receipt of these documents, within the transaction that deletes them."""
     values = {
         "id": deletion_id,
         "organization": scope.organization,
         "namespace": scope.namespace,
         "tenant": scope.tenant,
         "documents": len(deleted),
-        "asked_by": None if viewer is None else _digest(deletion_id, principals.user(viewer.user)),
-        "audience": json.dumps([_audience(deletion_id, one) for one in accesses]) if is_kept else None,
     }
     await connection.execute(_BEGIN, values)
-
-
-def _audience(deletion_id: str, access: Access) -> dict[str, list[str]]:
-    """Whom documents were for, as digests: a receipt outlives them, and is to keep nobody's name."""
-    everyone = [principals.EVERYONE] if access.public else []
-    allowed = [*everyone, *map(principals.user, access.users), *map(principals.group, access.groups)]
-    denied = [*map(principals.user, access.denied_users), *map(principals.group, access.denied_groups)]
-    return {
-        "allowed": [_digest(deletion_id, one) for one in allowed],
-        "denied": [_digest(deletion_id, one) for one in denied],
-    }
-
-
-def _digest(deletion_id: str, principal: str) -> str:
-    return hashlib.sha256(f"{deletion_id}/{principal}".encode()).hexdigest()[:32]
-
-
-def _saw_all(deletion_id: str, audience: Iterable[Mapping[str, Sequence[str]]], viewer: Viewer) -> bool:
-    mine = {_digest(deletion_id, one) for one in (*viewer.principals, principals.EVERYONE)}
-    return all(mine.isdisjoint(one["denied"]) and not mine.isdisjoint(one["allowed"]) for one in audience)
 
 
 def settle(connection: Connection[Row], sweep: Row) -> None:
@@ -192,14 +154,10 @@ async def find(
     namespace: str | None,
     tenant: str,
     all_tenants: bool,
-    principal: str | None = None,
-    groups: Sequence[str] = (),
 ) -> Receipt:
-    """A deletion of this organization and tenant; NOT_FOUND for any other, missing, foreign or hidden alike.
+    """A deletion of this organization and tenant; NOT_FOUND for any other, missing or foreign alike.
 
     namespace: the one that the key is bound to. all_tenants: whether deletions of whole namespaces may be seen.
-    principal: the user who looks, with the groups of the user's own token; what was deleted was all for that user, or
-    the user had it deleted. None for the application.
     """
     asked = {
         "id": deletion_id,
@@ -210,19 +168,10 @@ async def find(
         "tries": TRIES,
     }
     row = await db.async_row(_FIND, asked)
-    if row is None or not (principal is None or await _is_shown(db, row, organization, principal, groups)):
+    if row is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such deletion.", field="deletionId")
     stores = tuple(StoreReceipt(**store) for store in await db.async_rows(_STORES, asked))
     return Receipt(**{name: row[name] for name in _SHOWN}, stores=stores)
-
-
-async def _is_shown(db: Database, row: Row, organization: str, principal: str, groups: Sequence[str]) -> bool:
-    if row["tenant"] is None or row["asked_by"] == _digest(row["id"], principals.user(principal)):
-        return True  # of a whole namespace: to be seen at all it takes `all_tenants`
-    if row["audience"] is None:
-        return False
-    scope = Scope(organization, row["namespace_id"], row["tenant"])
-    return _saw_all(row["id"], row["audience"], await viewers.viewer(db, scope, principal, groups))
 
 
 def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from psycopg import Connection
 from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import metadata_patch, vector_metadata
-from retrieval.ingestion import items, unpack
+from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
@@ -92,7 +92,6 @@ def flip(
     """
     if not work:
         return
-    seen_by = items.viewers_of(db, lease, work)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         if epoch is not None:
@@ -102,9 +101,7 @@ def flip(
         _open_up(connection, [item for item in work if item.key in flipped], before, same=False)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
-        for asker, viewer in seen_by.items():
-            own = [item for item in work if item.key in flipped and item.asker == asker]
-            unpack.drop(connection, [(item.key.document_id, item.generation) for item in own], viewer)
+        unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped])
         _end(connection, work, flipped, before)
         if labelled is not None:
             _relabel(connection, labelled)

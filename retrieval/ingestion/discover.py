@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, job_config, principals
-from retrieval.access import new_versions, viewers
+from retrieval import ids, job_config
+from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
@@ -21,7 +21,6 @@ from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
-from retrieval.principals import Viewer
 from retrieval.sources import DOCUMENT_TYPES
 from retrieval.statuses import DocumentStatus, Stage
 
@@ -56,10 +55,7 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
 
 def _waiting(lease: Lease, row: Row) -> Waiting:
     config = JobConfig.load(row["config"])
-    how = config.ingestion
-    request = DiscoveryRequest(
-        lease.scope, row["source"], config.request or {}, config.connection_id, row["id"], how.principal, how.groups
-    )
+    request = DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
     return Waiting(row["id"], row["job_id"], row["number"], request)
 
 
@@ -155,7 +151,7 @@ _RECORD: LiteralString = (
                       error = null, connection_id = excluded.connection_id, archive_id = null, updated_at = now()"""
     + new_versions.kept("%(number)s::bigint")
     + """
-        where VISIBLE
+        where not %(only_new)s or documents.status = %(status)s
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, status, media_type, raw_key,
@@ -194,7 +190,6 @@ def _record(
     db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
 ) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
-    viewer = viewers.who_asked(db, wanted.request)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         page = within_quotas.listed(connection, lease, page)
@@ -205,15 +200,10 @@ def _record(
             values,
         ).fetchone()
         if open_run is not None:
-            visible, params = principals.condition(viewer, "documents")
-            known: LiteralString = f"{visible} and documents.status = %(status)s" if wanted.picks else visible
-            hidden = _hidden_within(connection, viewer, values)
-            connection.execute(_RECORD.replace("VISIBLE", known), {**values, **params})
-            for row in hidden:
-                connection.execute(new_versions.BACK, new_versions.had(row))
+            connection.execute(_RECORD, values)
             connection.execute(_REFUSE, values)
             deleted = [item.external_id for item in page.items if item.deleted]
-            deletion.delete_listed(connection, wanted.job_run_id, deleted, viewer=viewer)
+            deletion.delete_listed(connection, wanted.job_run_id, deleted)
             if page.skipped:
                 connection.execute(_COUNT, values)
             if page.save:
@@ -224,22 +214,6 @@ def _record(
     return open_run is not None
 
 
-_KNOWN: LiteralString = (
-    """
-    select d.id from documents d join job_runs r on r.partition_id = d.partition_id and r.source = d.source
-    join jobs j on j.id = r.job_id
-    where r.id = %(run)s and d.external_id = any(%(external_ids)s) and d.deleted_at is null and """
-    + job_config.ACCESS
-    + " is not null for no key update of d"
-)
-
-
-def _hidden_within(connection: Connection[Row], viewer: Viewer | None, values: Mapping[str, Any]) -> list[Row]:
-    """What is packed into listed documents and hidden from the viewer, where the job says whom they are for."""
-    known = [] if viewer is None else [row["id"] for row in connection.execute(_KNOWN, values).fetchall()]
-    return connection.execute(*new_versions.hidden(viewer, known)).fetchall() if viewer and known else []
-
-
 def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     listed = {item.external_id: item for item in page.items}.values()
     items = [item for item in listed if not item.error and not item.deleted]
@@ -248,6 +222,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
     return {
         "run": wanted.job_run_id,
         "number": wanted.number,
+        "only_new": wanted.picks,
         "cursor": page.cursor,
         "connection": wanted.request.connection_id,
         "status": DocumentStatus.BACKLOG if wanted.picks else DocumentStatus.QUEUED,

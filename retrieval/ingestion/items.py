@@ -12,14 +12,12 @@ from typing import Any, LiteralString
 from psycopg import Connection
 
 from retrieval import ids, job_config
-from retrieval.access import viewers
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches, names
 from retrieval.jobs.batches import Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
-from retrieval.principals import Viewer
 from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus, Stage
 
@@ -30,10 +28,6 @@ class Key:
 
     job_run_id: str
     document_id: str
-
-
-Asker = tuple[str | None, tuple[str, ...]]
-"""A user, None for the application itself, and the groups of its token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,6 @@ class Item:
     """When the content was last modified, if the request told."""
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
-    asker: Asker = (None, ())
     """The user on whose behalf it was asked for, with the groups of the user's token: what is hidden from that user is
     left alone."""
 
@@ -328,15 +321,6 @@ def _stage_statement(names: tuple[str, ...]) -> LiteralString:
     )
 
 
-def viewers_of(db: Database, lease: Lease, work: Sequence[Item]) -> dict[Asker, Viewer | None]:
-    """On whose behalf these are ingested; None for the application itself."""
-    askers = {item.asker for item in work}
-    return {
-        (name, groups): None if name is None else viewers.viewer_at_work(db, lease.scope, name, groups)
-        for name, groups in askers
-    }
-
-
 def _value(value: Any) -> Any:
     if isinstance(value, dict):
         return json.dumps(value)
@@ -380,6 +364,5 @@ def _item(row: Row) -> Item:
         chunk_overlap=asked.chunk_overlap,
         ocr=asked.ocr,
         modified_at=asked.modified_at,
-        asker=(asked.principal, asked.groups),
         page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -71,7 +71,6 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
 def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
     """What was found out, and the files that were packed into others, in one transaction; then what failed."""
     refused = {one.item.key: one.refused for one in read if one.refused is not None}
-    seen_by = items.viewers_of(db, lease, [one.item for one in read if one.stored])
     with db.transaction() as connection:
         batches.guard(connection, lease)
         for one in read:
@@ -83,7 +82,7 @@ def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
                 unpack.discard(connection, one.item, one.stored)
                 continue
             items.write_stage(connection, [(one.item, one.found)], Stage.PARSED)
-            unpack.record(connection, one.item, one.stored, seen_by[one.item.asker])
+            unpack.record(connection, one.item, one.stored)
         plain = [(one.item, one.found) for one in read if not one.stored and one.item.key not in refused]
         items.write_stage(connection, plain, Stage.PARSED)
     items.fail(db, lease, refused)

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, principals, settings
+from retrieval import ids, settings
 from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, deletion, file_keys
@@ -19,7 +19,6 @@ from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
 from retrieval.ports import FileStore, Member, Parsed, Scope
-from retrieval.principals import Viewer
 
 DEPTH = 3
 """Archives within archives that are opened."""
@@ -116,7 +115,6 @@ _RECORD: LiteralString = (
                       updated_at = now()"""
     + new_versions.kept("(select generation from archive)")
     + """
-        where VISIBLE
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
@@ -130,10 +128,6 @@ _RECORD: LiteralString = (
 )
 """A member that was deleted comes back only with another version of its archive: it is left out while the archive's
 content is the one that it was deleted from."""
-_IN_PART: LiteralString = """
-    update run_documents set fingerprint = null where job_run_id = %(run)s and document_id = %(archive)s
-"""
-"""What was left alone comes with the same file when that is ingested again."""
 _UNUSED: LiteralString = """
     insert into sweeps (partition_id, kind, file_key)
     select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
@@ -144,12 +138,8 @@ _UNUSED: LiteralString = """
 """The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
-def record(connection: Connection[Row], item: Item, stored: Sequence[Stored], viewer: Viewer | None = None) -> None:
-    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest.
-
-    `viewer`: on whose behalf it is ingested; a document of a member's identity that is hidden from that user is left
-    alone.
-    """
+def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
     stored = _within_quotas(connection, item, stored)
@@ -174,10 +164,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored], vi
         "root": _root(item),
         "hash_name": new_versions.ARCHIVE_HASH,
     }
-    visible, params = principals.condition(viewer, "documents")
-    recorded = connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params}).rowcount
-    if viewer is not None and recorded < len(kept):
-        connection.execute(_IN_PART, values)
+    connection.execute(_RECORD, values)
     connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
 
@@ -200,19 +187,17 @@ def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -
     connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
 
 
-def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]], viewer: Viewer | None = None) -> None:
+def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
     """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
 
-    `viewer`: on whose behalf they were ingested; what is hidden from that user stays. Within the transaction that makes
-    the version the visible one.
+    Within the transaction that makes the version the visible one.
     """
     values = {
         "archives": [document for document, _ in versions],
         "generations": [generation for _, generation in versions],
     }
-    statement, params = archive_members.seen(archive_members.DROPPED, viewer)
-    if gone := connection.execute(statement, {**params, **values}).fetchall():
-        deletion.delete(connection, [row["id"] for row in gone], viewer=viewer)
+    if gone := connection.execute(archive_members.DROPPED, values).fetchall():
+        deletion.delete(connection, [row["id"] for row in gone])
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:

@@ -1,7 +1,6 @@
 """The statements that record an ingestion request, one each: durable, whole, before the answer.
 
-VISIBLE stands for who may replace a known document, KEPT for whom it is for from now on: `access.documents.recorded`
-puts them in.
+KEPT stands for whom a known document is for from now on: `access.documents.recorded` puts it in.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ ONE: LiteralString = (
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
                       archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now() KEPT
-        where VISIBLE
         returning id, job_run_id, active_generation > 0 as replaces
     ),
     member as (
@@ -59,7 +57,7 @@ ONE: LiteralString = (
     select id, replaces from document
 """
 )
-"""A request for one document, text or file. No row if the namespace is not there, or the document is hidden."""
+"""A request for one document, text or file. No row if the namespace is not there."""
 
 TO_DISCOVER: LiteralString = (
     _JOB
@@ -103,7 +101,6 @@ SEVERAL: LiteralString = (
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
                       archive_id = null, updated_at = now() KEPT
-        where VISIBLE
         returning id, external_id, active_generation > 0 as replaces
     ),
     member as (

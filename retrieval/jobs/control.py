@@ -21,7 +21,6 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
-from retrieval.principals import Viewer
 from retrieval.statuses import DocumentStatus, Stage, sql
 
 PAGE = 50
@@ -50,11 +49,9 @@ class Summary:
     dry_run: bool = False
 
     @classmethod
-    def of(cls, row: Row, viewer: Viewer | None = None) -> Summary:
-        """`viewer`: whose counts the row holds; Prefect's page tells of all, so no user is led there."""
+    def of(cls, row: Row) -> Summary:
         values = {field: row[field] for field in _FIELDS} | {"source": row["tried"] or row["source"]}
-        values |= {} if viewer is None else {"flow_run_id": None}
-        told = run_outcome.notices(row["source"], row["outcome"], row["progress"], is_whole=viewer is None)
+        told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
         return cls(**values, name=names.of(row), notices=told, dry_run=bool(row["tried"]))
 
 
@@ -93,7 +90,7 @@ _MATCHES: LiteralString = (
 """What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
 
 _LIST: LiteralString = (
-    "select r.id, r.number, r.job_id, r.status as status, r.created_at, r.updated_at as updated_at, r.timings,"
+    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings,"
     " b.flow_run_id,"
     " counted.progress, "
     + names.COLUMNS
@@ -107,9 +104,7 @@ _LIST: LiteralString = (
             select p.id from partitions p
             join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
             where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-        ) and (%(status)s::text is null or """
-    + run_progress.OF_STATUS
-    + """)
+        ) and (%(status)s::text is null or %(status)s = r.status)
           and (%(after)s::bigint is null or r.number < %(after)s) and (%(source)s::text is null or coalesce("""
     + job_config.TRIED
     + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s)) and """
@@ -138,18 +133,15 @@ async def list_page(
     ids: Sequence[str] | None = None,
     cursor: str | None = None,
     size: int = PAGE,
-    viewer: Viewer | None = None,
 ) -> Page[Summary]:
-    """The scope's job runs, which count what the viewer may see. A page begins after the cursor's run, whatever was
-    accepted since.
+    """The scope's job runs. A page begins after the cursor's run, whatever was accepted since.
 
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
     """
     asked = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
     values = {**scopes.params(scope), **asked, **pages.after_number(cursor, size)}
-    statement, params = names.seen(_LIST, viewer)
-    rows = await db.async_rows(statement, {**params, **values})
-    return pages.cut([Summary.of(row, viewer) for row in rows], size, lambda run: str(run.number))
+    rows = await db.async_rows(_LIST, values)
+    return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:

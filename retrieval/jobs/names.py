@@ -8,8 +8,6 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from retrieval import job_config, sources
-from retrieval.jobs import progress as run_progress
-from retrieval.principals import Viewer, visible
 from retrieval.redaction import without_query
 
 CHARACTERS = 100
@@ -27,23 +25,6 @@ COLUMNS: LiteralString = f"""
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
 
-
-def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
-    """A statement with COLUMNS, ABOUT and COUNTED for one viewer, and its parameters: the name tells nothing of what
-    is hidden, nor where a run without a visible document looked for some, nor what a document was called before."""
-    if viewer is not None:
-        statement = statement.replace(COLUMNS, _SEEN).replace(ABOUT, _SEEN_ABOUT)
-    return run_progress.seen(statement, viewer)
-
-
-_SEEN: LiteralString = f"""
-    r.source, {job_config.TRIED} as tried, case when counted.documents > 0 then {job_config.URL} end as url,
-    counted.whole, counted.hosts,
-    (select d.name from run_documents m join documents d on d.id = m.document_id and {visible("d")}
-     where m.job_run_id = r.id order by m.position limit 1) as first,
-    (select c.name from connections c where c.id = {job_config.connection_of()} and counted.documents > 0) as account
-"""
-_SEEN_ABOUT: LiteralString = "(select " + _SEEN + " from (select) one " + run_progress.COUNTED + ") named"
 
 _WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
 _KINDS = {

@@ -43,8 +43,6 @@ SAME_CONTENT = (
     " build its pages by scripts, which are not run."
 )
 _LISTS = frozenset({"URLS_LIST", "SITEMAP"})
-NOTHING_SEEN = "None of this run's documents, if it has any, is shown to this user."
-"""The same answer where all are hidden and where there are none."""
 _NOTHING: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
@@ -59,13 +57,10 @@ def notices(
     progress: Mapping[str, Any],
     breaker: Mapping[str, Any] | None = None,
     levers: Sequence[Lever] = (),
-    *,
-    is_whole: bool = True,
 ) -> list[Notice]:
     """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`), or
-    which `levers` of Prefect hold it back;
-    removals that await confirmation; why it found nothing, by what it left out. `is_whole`: not where `progress` counts
-    what one user may see."""
+    which `levers` of Prefect hold it back; removals that await confirmation; why it found nothing, by what it left
+    out."""
     told = []
     if verdict := progress.get("verdict"):
         told.append(Notice(verdict["told"], verdict["questions"]))
@@ -83,7 +78,7 @@ def notices(
     left_out = progress.get("skippedReasons") or {}
     if left_out:
         return told + [Notice(reason, int(count)) for reason, count in left_out.items()]
-    return told or [Notice(_NOTHING.get(source, "There was nothing to do.") if is_whole else NOTHING_SEEN, 0)]
+    return told or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
 
 
 def _unanswered(breaker: Mapping[str, Any]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, LiteralString
 
-from retrieval import job_config
 from retrieval.database.database import Database
-from retrieval.principals import Viewer, visible
 from retrieval.statuses import Stage, since, sql
 
 COUNTED: LiteralString = (
@@ -58,47 +56,6 @@ COUNTED: LiteralString = (
 An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its
 turn. `whole` leaves out what was packed into others; `hosts` counts those of URL lists.
 """
-
-
-OF_STATUS: LiteralString = "%(status)s = r.status"
-"""Whether run `r` has this status."""
-_STATUS: LiteralString = """
-    (case when r.to_discover or counted.documents > counted.succeeded + counted.failed + counted.cancelled then r.status
-          else 'COMPLETED' end)
-"""
-"""For a user it is over once nothing that the user may see is open: what it does besides is of hidden documents."""
-
-
-def shown(entry: LiteralString) -> LiteralString:
-    """The rule on an entry of run `r` of job `j`: its document may be seen, or it never had one and the viewer asked.
-
-    Of a document that is deleted and swept nobody knows any more whom it was for.
-    """
-    return (
-        f"(exists (select from documents d where d.id = {entry}.document_id and "
-        + visible("d")
-        + ") or jsonb_exists(%(viewer)s::jsonb, 'u:' || "
-        + job_config.PRINCIPAL
-        + f") and {entry}.stage in ({sql(Stage.DISCOVER)}, 'unpack')"
-        + f" and not exists (select from documents d where d.id = {entry}.document_id))"
-    )
-
-
-_SEEN: LiteralString = "from run_documents where job_run_id = r.id and " + shown("run_documents")
-"""In place of all documents of a run: those that the viewer may see."""
-
-
-def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
-    """A statement with COUNTED for one viewer, and its parameters: what is hidden counts nowhere, and what was found,
-    left out or removed beside it is not told, nor how long a run took, with hidden documents or without, nor when it
-    ended."""
-    if viewer is None:
-        return statement, {}
-    counted = COUNTED.replace("from run_documents where job_run_id = r.id", _SEEN).replace("r.progress", "'{}'::jsonb")
-    of_status: LiteralString = "%(status)s = (select r.status from (select) one " + COUNTED + ")"
-    statement = statement.replace(OF_STATUS, of_status).replace("r.status", _STATUS)
-    statement = statement.replace("r.updated_at", "coalesce(r.started_at, r.created_at)")
-    return statement.replace(COUNTED, counted).replace("r.timings", "'{}'::jsonb as timings"), viewer.params()
 
 
 def read(db: Database, job_run_id: str) -> dict[str, Any]:

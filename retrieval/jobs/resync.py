@@ -56,7 +56,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         rows = await documents.matching(connection, scope, where)
         departed = [row["id"] for row in rows if row["awaiting_removal"]]
         if confirm_deletions:
-            await deletion.async_delete(connection, departed, viewer=where.viewer)
+            await deletion.async_delete(connection, departed)
             await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
             removed = [ResyncResult(row["id"], REMOVED) for row in rows if row["id"] in departed]
             rows = [row for row in rows if row["id"] not in departed]

@@ -10,7 +10,6 @@ from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin, principals
 from retrieval.access import documents as access
-from retrieval.access import new_versions
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
@@ -21,8 +20,7 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
-from retrieval.principals import Viewer
-from retrieval.statuses import WAITING, DocumentStatus, RunStatus
+from retrieval.statuses import WAITING, DocumentStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
 """NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs seconds, no job run."""
@@ -63,7 +61,7 @@ class RunDocument:
     status: str
     error: str | None
     name: str | None
-    """Its name in this run; None on behalf of a user, to whom a former name may be hidden."""
+    """Its name in this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,8 @@ async def accept_text(
     ingestion: Ingestion,
     name: str | None = None,
     external_id: str | None = None,
-    viewer: Viewer | None = None,
 ) -> Accepted:
-    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash.
-
-    FORBIDDEN if it would replace what is hidden from the viewer.
-    """
+    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash."""
     digest = hashlib.sha256(text.encode()).digest()
     return await _accept(
         db,
@@ -121,7 +115,6 @@ async def accept_text(
             "media_type": "text/plain",
             "content": text,
         },
-        viewer,
     )
 
 
@@ -177,12 +170,8 @@ async def accept_file(
     sha256: bytes,
     ingestion: Ingestion,
     external_id: str | None = None,
-    viewer: Viewer | None = None,
 ) -> Accepted:
-    """Accept the ingestion of a file that is complete in the file store under `upload.key`.
-
-    FORBIDDEN if it would replace what is hidden from the viewer.
-    """
+    """Accept the ingestion of a file that is complete in the file store under `upload.key`."""
     return await _accept(
         db,
         scope,
@@ -198,40 +187,28 @@ async def accept_file(
             "raw_hash": sha256,
             "sweep": upload.sweep,
         },
-        viewer,
     )
 
 
-async def read(
-    db: Database, scope: Scope, job_run_id: str, *, most: int | None = None, viewer: Viewer | None = None
-) -> JobRun:
-    """The job run with all its documents that the viewer may see, or `most` of them, failed and unfinished ones first.
+async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
+    """The job run with all its documents, or `most` of them, failed and unfinished ones first.
 
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
-    statement, params = names.seen(_READ, viewer)
-    statement = statement.replace(_DOCUMENTS, _DOCUMENTS if viewer is None else _SEEN)
-    values = {**params, **scopes.params(scope), "run": job_run_id, "most": most}
-    row = await db.async_row(statement, values, plan_once=True)
+    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id, "most": most}, plan_once=True)
     if row is None:
         raise not_found()
-    return _job_run(row, viewer)
+    return _job_run(row)
 
 
 def not_found() -> ServiceError:
     return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
 
 
-_DOCUMENTS: LiteralString = "select m.* from run_documents m where m.job_run_id = r.id"
-_SEEN: LiteralString = (
-    "select m.document_id, m.status, m.position, " + new_versions.told("m.error", "m", "r") + " as error, null as name"
-    " from run_documents m left join documents d on d.id = m.document_id where m.job_run_id = r.id and "
-    + run_progress.shown("m")
-)
 _READ: LiteralString = (
-    "select r.id, r.status as status, "
+    "select r.id, r.status, "
     + job_config.connection_of()
-    + " as connection_id, r.created_at, r.updated_at as updated_at, r.timings, b.flow_run_id,"
+    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
     " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
     + breakers.OF_RUN
     + " as breaker, "
@@ -243,9 +220,9 @@ _READ: LiteralString = (
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name)
                                     order by d.position), '[]')
-            from ("""
-    + _DOCUMENTS
-    + """ order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position limit %(most)s::bigint) d) as documents
+            from (select m.* from run_documents m where m.job_run_id = r.id
+                  order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position
+                  limit %(most)s::bigint) d) as documents
     from job_runs r
     join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
@@ -265,11 +242,9 @@ _GROUPS: Mapping[str, str] = {
 }
 
 
-def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
-    """Prefect's page of a run tells of all its documents, so a user is not led there."""
-    breaker = row["breaker"] if viewer is None else None
+def _job_run(row: Row) -> JobRun:
     held: list[levers.Lever] = []
-    if row["outcome"] is None and viewer is None:
+    if row["outcome"] is None:
         queue, batch = row["queue"] if row["waits"] else "", row["batch_id"]
         known = levers.load(row["levers"])
         held = [
@@ -277,15 +252,15 @@ def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
             for lever in known
             if (row["waits"] or lever.batch) and lever.holds(source=row["source"], queue=queue, batch=batch)
         ]
-    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], breaker, held, is_whole=viewer is None)
+    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"], held)
     run = JobRun(
         row["id"],
         row["status"],
         row["created_at"],
         row["updated_at"],
         row["timings"],
-        row["flow_run_id"] if viewer is None else None,
-        row["waits"] and (viewer is None or row["status"] != RunStatus.COMPLETED),
+        row["flow_run_id"],
+        row["waits"],
         row["tried"] or row["source"],
         row["connection_id"],
         row["progress"],
@@ -300,9 +275,7 @@ def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
     return run
 
 
-async def _accept(
-    db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any], viewer: Viewer | None
-) -> Accepted:
+async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any]) -> Accepted:
     run = ids.job_run_id()
     values = {
         "content": None,
@@ -320,8 +293,7 @@ async def _accept(
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "access": principals.stored(ingestion.access),
     }
-    source, known = what["source"], [what["external_id"]]
-    rows = await access.recorded(db, scope, acceptance.ONE, values, source=source, external_ids=known, viewer=viewer)
+    rows = await access.recorded(db, acceptance.ONE, values)
     if not rows:
         raise _no_namespace()
     return Accepted(run, rows[0]["id"], rows[0]["replaces"])

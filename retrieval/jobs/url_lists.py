@@ -15,7 +15,6 @@ from retrieval.jobs import acceptance
 from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
-from retrieval.principals import Viewer
 
 
 async def accept(
@@ -25,12 +24,8 @@ async def accept(
     urls: Sequence[str],
     config: Mapping[str, Any],
     ingestion: Ingestion,
-    viewer: Viewer | None = None,
 ) -> Receipt:
-    """Record one document a URL; the URL is its identity, so one that stands twice is one document.
-
-    FORBIDDEN if it would replace what is hidden from the viewer.
-    """
+    """Record one document a URL; the URL is its identity, so one that stands twice is one document."""
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
     values: dict[str, Any] = {
@@ -46,9 +41,7 @@ async def accept(
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    rows = await access.recorded(
-        db, scope, acceptance.SEVERAL, values, source="URLS_LIST", external_ids=pages, viewer=viewer
-    )
+    rows = await access.recorded(db, acceptance.SEVERAL, values)
     if not rows:
         raise namespaces.not_found()
     return Receipt(run, tuple(row["id"] for row in rows), sum(row["replaces"] for row in rows))

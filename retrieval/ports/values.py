@@ -159,19 +159,13 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRequest:
-    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words.
-
-    `principal`: the user on whose behalf, with the groups of the user's token; what is hidden from that user is left
-    alone.
-    """
+    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words."""
 
     scope: Scope
     source: str
     config: Mapping[str, Any]
     connection_id: str | None = None
     job_run_id: str = ""
-    principal: str | None = None
-    groups: tuple[str, ...] = ()
 
 
 class Source(Protocol):

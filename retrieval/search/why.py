@@ -11,7 +11,6 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import principals
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -38,7 +37,7 @@ _DOCUMENT: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s) and CONDITION
+    where d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s)
     order by d.created_at desc, d.id desc limit 1
 """
 _CHUNK: LiteralString = """
@@ -106,14 +105,8 @@ def explain(
     vectors: VectorStore | None,
     language: str,
 ) -> Why:
-    """DOCUMENTS_NOT_FOUND for a document that the scope does not have, or that the query's viewer may not see.
-
-    parts: those of the query's filter.
-    """
-    viewer = None if query.where is None else query.where.viewer
-    condition, params = principals.condition(viewer, "d")
-    statement = _DOCUMENT.replace("CONDITION", condition)
-    row = db.row(statement, {**params, **scopes.params(scope), "document": document, "external": external_id})
+    """DOCUMENTS_NOT_FOUND for a document that the scope does not have. `parts`: those of the query's filter."""
+    row = db.row(_DOCUMENT, {**scopes.params(scope), "document": document, "external": external_id})
     if row is None:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     by_meaning = query.semantic_weight > 0 and embedder is not None
@@ -125,14 +118,14 @@ def explain(
     asked = replace(query, shape=replace(query.shape, expansion=None))
     hits = find(asked)
     aged = Shape(recency=query.shape.recency)
-    own = DocumentFilter(document_ids=(row["id"],), viewer=viewer)
+    own = DocumentFilter(document_ids=(row["id"],))
     best = next(iter(find(replace(asked, top_k=1, threshold=0.0, where=own, shape=aged))), None)
     place = _place(hits, row["id"])
     shown = place is not None
     reasons = [] if shown else _hiding(db, row, query, parts)
     if not shown and not reasons:
         place = _place(find(replace(asked, top_k=DEEP, threshold=0.0, shape=aged)), row["id"])
-        alone = best is None and notes.stop_words_alone(db, scope, query.text, language, viewer)
+        alone = best is None and notes.stop_words_alone(db, scope, query.text, language, None)
         told = f"None of its chunks was looked at: {notes.STOP_WORDS_ALONE}"
         reasons = [Reason("RANK", told) if alone else _too_weak(query, best, hits, place)]
     chunk = None if best is None else _chunk(db, row, best)
@@ -174,8 +167,7 @@ def _hiding(db: Database, row: Row, query: Query, parts: Sequence[Part]) -> list
     elif not row["chunks"]:
         reasons.append(Reason("STATUS", "Its visible version has no text."))
     if query.where is not None and not _holds(db, row["id"], query.where):
-        viewer = query.where.viewer
-        failing = [part.place for part in parts if not _holds(db, row["id"], replace(part.where, viewer=viewer))]
+        failing = [part.place for part in parts if not _holds(db, row["id"], part.where)]
         reasons.extend(Reason("FILTER", f"{place} leaves it out.") for place in failing)
     return reasons
 

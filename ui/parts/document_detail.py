@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import chunk_viewer, document_access, document_actions, history, status, tabs
+from ui.parts import chunk_viewer, document_access, document_actions, history, see_as, status, tabs
 from ui.parts.labels import ago, called, count
 from ui.parts.text import plain
 
@@ -44,9 +44,10 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
     document = data["documents"][0]
     _head(document)
     _links(who, namespace, document)
+    versions = {} if see_as.name() else {"Versions": partial(history.show, who, namespace, document)}
     pages = {
         "Chunks": partial(chunk_viewer.show, who, namespace, document),
-        "Versions": partial(history.show, who, namespace, document),
+        **versions,
         "Access": partial(document_access.show, who, namespace, document),
         "Properties": partial(_properties, document),
         "Edit": partial(document_actions.one, who, namespace, document),

@@ -42,11 +42,14 @@ def show(who: session.Person, own: session.Person, wanted: Wanted) -> None:
             or mode
         )
     try:
-        found = who.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+        found = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
     except ApiError as error:
         if error.code != "DOCUMENTS_NOT_FOUND":
             raise
-        _absent(own, wanted, mode, document)
+        st.warning("There is no such document in this namespace. It may have been deleted.")
+        return
+    if wanted.viewer:
+        _for_viewer(who, wanted, found["document"])
         return
     _told(found)
     _reasons(found, wanted)
@@ -95,20 +98,15 @@ def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
     return {one["id"]: one["name"].strip() or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
 
 
-def _absent(own: session.Person, wanted: Wanted, mode: str, document: str) -> None:
-    """It is not there, or the user on whose behalf the search is made may not see it."""
-    if wanted.viewer:
-        try:
-            found = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
-        except ApiError as error:
-            if error.code != "DOCUMENTS_NOT_FOUND":
-                raise
-        else:
-            name, viewer = plain(found["document"]["name"]), plain(wanted.viewer)
-            st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
-            st.caption("Under “See as another person” in the sidebar you become yourself again.")
-            return
-    st.warning("There is no such document in this namespace. It may have been deleted.")
+def _for_viewer(who: session.Person, wanted: Wanted, document: Json) -> None:
+    """Say whether the user who is seen as may see the document; ranks are explained to the application alone."""
+    body = {"namespaceId": wanted.namespace, "filterConfig": {"documentIds": [document["id"]]}}
+    name, viewer = plain(document["name"]), plain(wanted.viewer)
+    if who.may("documents:read") and not who.api.post("/v1/documents", body)["documents"]:
+        st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
+    else:
+        st.info(f"{viewer} may see “{name}”. Its rank is explained only while you are yourself.")
+    st.caption("Under “See as another person” in the sidebar you become yourself again.")
 
 
 def _told(found: Json) -> None:

@@ -11,6 +11,8 @@ from ui.parts.text import code
 
 _WHO = "see_as"
 _TYPED = "see_as_typed"
+READS = frozenset({"namespaces:read", "documents:read", "search"})
+"""What is answered on behalf of a user."""
 LONGEST = 256
 """Bytes that a name may take."""
 
@@ -26,7 +28,7 @@ def person() -> session.Person:
     who = session.person()
     if not name():
         return who
-    reads = frozenset(scope for scope in who.scopes if scope == "search" or scope.endswith(":read"))
+    reads = who.scopes & READS
     return replace(who, api=who.api.on_behalf_of(name()), scopes=reads)
 
 

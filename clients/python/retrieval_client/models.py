@@ -302,7 +302,7 @@ class IngestData(Record):
 
 class JobRunDocument(Record):
     """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
-    `name` is absent in the answer to an ingestion, and on behalf of a user.
+    `name` is absent in the answer to an ingestion.
     """
 
     id: str

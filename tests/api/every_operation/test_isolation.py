@@ -70,8 +70,8 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "group",
 }
 EVERYTHING = frozenset(KINDS.values())
-HIDDEN = frozenset({"document", "external", "archive", "group", "evaluation", "evaluation run", "webhook", "delivery"})
-"""What a user learns nothing of. Who knows the id of a job run learns that it is there, not what is hidden."""
+HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
+"""What a user learns nothing of."""
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED | {"webhook", "delivery"},

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flows import steps
-from retrieval.ingestion import items, results, unpack
+from retrieval.ingestion import items, results
 from retrieval.jobs import batches
 from retrieval.statuses import Stage
 from tests.api.routes.test_access import NOBODY, listed, names, set_access
@@ -279,18 +279,6 @@ def listed_by_name(org, space):
     return {one["externalId"]: one for one in listed(org.client, space)}
 
 
-def test_access_that_a_user_says_with_a_new_version_does_not_reach_what_is_hidden_within(org, space, work):
-    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
-    work()
-    set_access(org, space, users("ada"), "a.zip/hidden.txt")
-    again = packed([("open.txt", b"Opened."), ("hidden.txt", b"Bob's.")])
-    upload(org, space, "a.zip", again, users("bob"), **{"X-On-Behalf-Of": "bob"})
-    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
-    work()
-    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
-    assert texts(org, space, "ada") == {OLD}
-
-
 def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, space, work):
     inner = packed([("deep.txt", b"Deep words.")])
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("inner.zip", inner)]), users("ada", "bob"))
@@ -317,54 +305,6 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
     assert [status(link) for link in before["a.zip"]] == [200, 200]
 
 
-def test_the_run_of_a_version_from_before_is_called_as_the_document_is_now(org, space, work):
-    """What it was called was not for whom the new version is."""
-    runs = {}
-    for name, access in (("Plan to close Bremen", users("ada")), ("Plan", users("ada", "bob"))):
-        config = {"text": f"The text of {name}.", "externalId": "it", "name": name, "access": access}
-        body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
-        runs[name] = org.client.post("/v1/ingest/text", json=body).json()["data"]["ingestJobRunId"]
-        work()
-
-    def called(user=None, **more):
-        where = {"params": {"namespaceId": space, **more}, "headers": {"X-On-Behalf-Of": user} if user else {}}
-        listed = org.client.get("/v1/ingest-job-runs", **where).json()["data"]["ingestJobRuns"]
-        read = [org.client.get(f"/v1/ingest-job-runs/{run['id']}", **where).json()["data"] for run in listed]
-        assert [run["name"] for run in read] == [run["name"] for run in listed]
-        return [run["name"] for run in listed]
-
-    assert called() == ["Plan", "Plan to close Bremen"]
-    assert called("ada") == called("bob") == ["Plan", "Plan"]
-    assert (called(q="bremen"), called("bob", q="bremen")) == (["Plan to close Bremen"], [])
-
-
-@pytest.mark.parametrize("older", [False, True])
-def test_a_member_that_a_user_left_alone_and_that_is_resynced_is_not_taken_for_what_the_archive_holds(
-    older, org, space, work, api_db, monkeypatch
-):
-    """`older`: the release before unpacked it, and lets the archive pass for unchanged."""
-    if older:
-        monkeypatch.setattr(unpack, "_IN_PART", "select")
-    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
-    work()
-    set_access(org, space, users("ada"), "a.zip/hidden.txt")
-    bobs = packed([("open.txt", b"Opened."), ("hidden.txt", NEW.encode())])
-    upload(org, space, "a.zip", bobs, **{"X-On-Behalf-Of": "bob"})
-    work()
-    if older:
-        unpacked_by_the_release_before(api_db)
-    resync(org, space, "a.zip/hidden.txt")
-    work()
-    assert texts(org, space, "ada") >= {OLD}
-    upload(org, space, "a.zip", bobs, users("bob"))
-    assert OLD not in texts(org, space, "bob")
-    work()
-    assert OLD not in texts(org, space, "bob")
-    assert texts(org, space, "bob") >= {"Opened."}
-    assert (NEW in texts(org, space, "bob")) != older
-    assert texts(org, space, "ada") == set()
-
-
 @pytest.mark.parametrize("again", [False, True])
 def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, space, work, api_db):
     """The archive failed after it was unpacked. Then its bytes from before come again, which do not hold the text."""
@@ -382,23 +322,6 @@ def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, s
     assert "a.zip" in names(org.client, space, "bob")
     assert "Two stays." in texts(org, space, "bob")
     assert NEW not in texts(org, space, "bob")
-
-
-def test_a_member_that_was_left_alone_waits_for_what_was_said_of_itself(org, space, work):
-    """Cyd gives Bob the archive, and what is hidden from both stays as it was: said of a version that never came."""
-    data = packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())])
-    upload(org, space, "a.zip", data)
-    work()
-    set_access(org, space, users("ada"), "a.zip/hidden.txt")
-    upload(org, space, "a.zip", packed([("hidden.txt", NEW.encode())]), users("ada", "cyd"))
-    cancel(org, space, listed_by_name(org, space)["a.zip"]["ingestJobRun"]["id"])
-    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["a.zip"]}}
-    given = {**body, "data": {"access": users("bob", "cyd")}}
-    assert org.client.patch("/v1/documents", json=given, headers={"X-On-Behalf-Of": "cyd"}).status_code == 200
-    upload(org, space, "a.zip", data, users("bob"), **{"X-On-Behalf-Of": "bob"})
-    work()
-    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
-    assert texts(org, space, "ada") == {OLD}
 
 
 def unpacked_by_the_release_before(db):
@@ -423,92 +346,3 @@ def failing(org, db, name):
                 items.fail(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
         results.settle(db, lease)
     batches.finish(db, lease)
-
-
-def run_as(org, space, run, user=None):
-    headers = {"X-On-Behalf-Of": user} if user else {}
-    answer = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
-
-
-def runs_as(org, space, user=None, **more):
-    headers = {"X-On-Behalf-Of": user} if user else {}
-    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **more}, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return {one["id"]: one for one in answer.json()["data"]["ingestJobRuns"]}
-
-
-def test_a_run_is_over_for_a_user_once_nothing_that_the_user_may_see_is_open(org, space, work, api_db):
-    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
-    work()
-    set_access(org, space, users("ada"), "a.zip/hidden.txt")
-    upload(org, space, "a.zip", packed([("open.txt", b"Opened."), ("hidden.txt", NEW.encode())]))
-    (run,) = [run for run, one in runs_as(org, space).items() if one["status"] == "QUEUED"]
-    assert runs_as(org, space, "bob")[run]["status"] == "QUEUED"
-    lease = leased(SimpleNamespace(db=api_db))
-    told, hidden = [], {"ada": "PROCESSING", "bob": "COMPLETED", None: "PROCESSING"}
-    while windows := items.windows(api_db, lease, documents=1, size=1 << 24):
-        for step in STEPS:
-            step(steps.Work(api_db, org.ring, lease, windows[0]))
-            results.settle(api_db, lease)
-        told.append({user: run_as(org, space, run, user) for user in (None, "ada", "bob")})
-        listed_runs = {user: runs_as(org, space, user, status="PROCESSING") for user in (None, "ada", "bob")}
-        assert {user: run in found for user, found in listed_runs.items()} == {
-            user: seen["status"] == "PROCESSING" for user, seen in told[-1].items()
-        }
-        if {user: seen["status"] for user, seen in told[-1].items()} == hidden:
-            break
-    assert {user: seen["status"] for user, seen in told[-1].items()} == hidden
-    assert run in runs_as(org, space, "bob", outcome="SUCCEEDED")
-    before = told[-1]["bob"]
-    while windows := items.windows(api_db, lease, documents=1, size=1 << 24):
-        for step in STEPS:
-            step(steps.Work(api_db, org.ring, lease, windows[0]))
-    results.settle(api_db, lease)
-    batches.finish(api_db, lease)
-    assert run_as(org, space, run, "bob") == before
-    assert run_as(org, space, run, "ada")["status"] == run_as(org, space, run)["status"] == "COMPLETED"
-
-
-def test_errors_and_sizes_of_versions_from_before_are_not_told_to_who_could_not_see_them(org, space, work):
-    def history(user=None):
-        headers = {"X-On-Behalf-Of": user} if user else {}
-        (document,) = listed(org.client, space, user)
-        answer = org.client.get(
-            f"/v1/documents/{document['id']}/history", params={"namespaceId": space}, headers=headers
-        )
-        return [(one["error"] is not None, one["fileSize"], one["chunks"]) for one in answer.json()["data"]["history"]]
-
-    def errors(user=None):
-        found = [run_as(org, space, run, user) for run in runs_as(org, space, user)]
-        return [[one["error"] is not None for one in run["documents"]["failed"]] for run in found]
-
-    upload(org, space, "it.txt", OLD.encode(), users("ada"))
-    work()
-    broken = b"\x7fELF\x00\x01\x02" * 50
-    upload(org, space, "it.txt", broken)
-    work()
-    assert history("ada") == history() == [(True, 350, None), (False, len(OLD), 1)]
-    assert errors("ada") == errors() == [[True], []]
-    upload(org, space, "it.txt", NEW.encode(), users("ada", "bob"))
-    work()
-    everything = [(False, len(NEW), 1), (True, 350, None), (False, len(OLD), 1)]
-    assert history() == everything
-    assert history("ada") == history("bob") == [everything[0], (False, None, None), (False, None, None)]
-    assert (errors(), errors("bob")) == ([[], [True], []], [[], [False], []])
-    upload(org, space, "it.txt", broken)
-    work()
-    assert history("bob")[:2] == [(True, 350, None), everything[0]]
-    assert errors("bob") == [[True], [], [False], []]
-
-
-def test_of_a_document_that_never_was_for_anybody_alone_users_are_told_all(org, space, work):
-    send(org, space, OLD)
-    work()
-    send(org, space, NEW)
-    work()
-    (document,) = listed(org.client, space, "bob")
-    where = {"params": {"namespaceId": space}, "headers": {"X-On-Behalf-Of": "bob"}}
-    told = org.client.get(f"/v1/documents/{document['id']}/history", **where).json()["data"]["history"]
-    assert [one["chunks"] for one in told] == [1, 1]

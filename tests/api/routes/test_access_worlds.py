@@ -42,7 +42,6 @@ class Place:
     base: str
     """What links begin with."""
     words: dict[str, str] = field(default_factory=dict)
-    runs: dict[str, str] = field(default_factory=dict)
     links: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
@@ -69,10 +68,6 @@ class Place:
                 self.words[document] = word
                 where = {"namespaceId": self.space, "filterConfig": {"documentIds": [document]}}
                 self.ask(client, "PATCH", "/v1/documents", {**where, "data": {"metadata": {"tag": self.tag(document)}}})
-            where = {"namespaceId": self.space, "pageSize": 100}
-            runs = client.get("/v1/ingest-job-runs", params=where).json()["data"]["ingestJobRuns"]
-            for one in runs:
-                self.runs[one["id"]] = next(doc for doc, word in self.words.items() if one["name"] == f"{word}.txt")
 
     def write(self, world: World, rng: random.Random) -> None:
         """Groups and accesses, as an application says them."""
@@ -157,7 +152,6 @@ class Look:
             if not part["hasNextPage"]:
                 break
             cursor = part["nextCursor"]
-        runs = self.data("GET", "/v1/ingest-job-runs", params={**space, "pageSize": 100})["data"]["ingestJobRuns"]
         tool = self.tool("list_documents", pageSize=100)["structuredContent"]["documents"]
         return {
             "list": {one["id"] for one in first["documents"]},
@@ -166,8 +160,6 @@ class Look:
             "by status": sum(one["totalCount"] for one in first["statsByStatus"]),
             "by source": sum(one["totalCount"] for one in first["statsBySource"]),
             "facets": {one["value"]: one["count"] for one in first["facets"]["metadata.tag"]},
-            "runs": {self.place.runs[one["id"]] for one in runs if one["name"]},
-            "found": sum(one["progress"]["found"] for one in runs),
             "tool": {one["id"] for one in tool},
         }
 
@@ -200,24 +192,14 @@ class Look:
     def ways_to(self, document: str) -> dict[str, bool]:
         """Which ways to one document open it."""
         space, where = {"namespaceId": self.place.space}, f"/v1/documents/{document}"
-        run = next(run for run, its in self.place.runs.items() if its == document)
-        change = {"filterConfig": {"documentIds": [document]}, "data": {"metadata": {"seen": "yes"}}}
-        answers = {
-            "chunks": self.ask("GET", f"{where}/chunks", params=space),
-            "history": self.ask("GET", f"{where}/history", params=space),
-            "why": self.ask("POST", "/v1/search/why", {**space, "query": "canary", "documentId": document}),
-            "change": self.ask("PATCH", "/v1/documents", {**space, **change}),
-        }
+        answers = {"chunks": self.ask("GET", f"{where}/chunks", params=space)}
         for way, answer in answers.items():
             assert answer.status_code == 200 or answer.json()["error"]["code"] == "DOCUMENTS_NOT_FOUND", (way, answer)
         drawn = self.ask("GET", f"{where}/pages/1", params=space).json()["error"]["code"]
-        shown = self.data("GET", f"/v1/ingest-job-runs/{run}", params=space)["data"]
-        told = [one for group in shown["documents"].values() for one in group]
         read = self.tool("read_document", documentId=document)
         ways = {
             **{way: answer.status_code == 200 for way, answer in answers.items()},
             "page": drawn == "NOT_FOUND",
-            "run": bool(told) and bool(shown["name"]) and shown["progress"]["found"] == 1,
             "tool": not read["isError"],
         }
         link = self.place.links.get((self.user, document))
@@ -282,8 +264,8 @@ def compare(look: Look, expected: set[str], rng: random.Random, about: str) -> N
     tags = [place.tag(document) for document in expected]
     found = look.listings()
     assert found == {
-        **dict.fromkeys(("list", "pages", "runs", "tool"), expected),
-        **dict.fromkeys(("number", "by status", "by source", "found"), len(expected)),
+        **dict.fromkeys(("list", "pages", "tool"), expected),
+        **dict.fromkeys(("number", "by status", "by source"), len(expected)),
         "facets": {tag: tags.count(tag) for tag in set(tags)},
     }, about
     weights = rng.choice(WEIGHTS)
