@@ -10,18 +10,12 @@ from xml.etree.ElementTree import Element
 
 from connectors.parsers.detect import file_types
 from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.formats import pptx_repair
 from connectors.parsers.text import xml
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LARGEST = 8 << 20
 """Bytes of one part that is looked into."""
-_BOX = b"txbxContent"
-_SLIDE = re.compile(r"slides/slide(\d+)\.xml")
-_OF_NOTES = frozenset({"sldNum", "sldImg", "hdr", "ftr", "dt"})
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 
 
@@ -74,51 +68,8 @@ def _drawn(archive: zipfile.ZipFile) -> Iterator[str]:
         yield _text(root, f"{_A}t", f"{_A}p")
 
 
-def _word(archive: zipfile.ZipFile) -> Iterator[str]:
-    for _, root in _parts(archive, r"word/document\.xml", _BOX):
-        for box in root.iter(f"{_W}txbxContent"):
-            yield _text(box, f"{_W}t", f"{_W}p")
-    for name, label in (("footnote", "Footnote"), ("endnote", "Endnote")):
-        for _, root in _parts(archive, rf"word/{name}s\.xml"):
-            for note in root.iter(f"{_W}{name}"):
-                yield _said(label, None, _text(note, f"{_W}t", f"{_W}p"))
-    for _, root in _parts(archive, r"word/comments\.xml"):
-        for comment in root.iter(f"{_W}comment"):
-            yield _said("Comment", comment.get(f"{_W}author"), _text(comment, f"{_W}t", f"{_W}p"))
-
-
 def _said(what: str, who: str | None, words: str) -> str:
     return f"{what} by {who}: {words}" if words and who else f"{what}: {words}" if words else ""
-
-
-def _presentation(archive: zipfile.ZipFile) -> Iterator[str]:
-    slides = pptx_repair.shown(archive)
-    for name, root in _parts(archive, r"ppt/notesSlides/notesSlide\d+\.xml"):
-        shapes = [shape for shape in root.iter(f"{_P}sp") if not _is_furniture(shape)]
-        words = "\n".join(filter(None, (_text(shape, f"{_A}t", f"{_A}p") for shape in shapes)))
-        if words:
-            yield f"Notes{_slide_of(archive, name, slides)}: {words}"
-    for _, root in _parts(archive, r"ppt/comments/\w+\.xml"):
-        for old in root.iter(f"{_P}text"):
-            yield _said("Comment", None, " ".join((old.text or "").split()))
-        yield _said("Comment", None, _text(root, f"{_A}t", f"{_A}p"))
-
-
-def _is_furniture(shape: Element) -> bool:
-    return any(place.get("type") in _OF_NOTES for place in shape.iter(f"{_P}ph"))
-
-
-def _slide_of(archive: zipfile.ZipFile, notes: str, slides: list[str]) -> str:
-    """By its place in the presentation, or else by the number in its name."""
-    folder, _, name = notes.rpartition("/")
-    try:
-        found = _SLIDE.search(archive.read(f"{folder}/_rels/{name}.rels")[:65536].decode("utf-8", "replace"))
-    except KeyError:
-        return ""
-    if found is None:
-        return ""
-    part = f"ppt/slides/slide{found[1]}.xml"
-    return f" on slide {slides.index(part) + 1 if part in slides else found[1]}"
 
 
 def _workbook(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -129,7 +80,5 @@ def _workbook(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 _READERS: dict[Kind, Callable[[zipfile.ZipFile], Iterator[str]]] = {
-    file_types.DOCX: _word,
-    file_types.PPTX: _presentation,
     file_types.XLSX: _workbook,
 }

@@ -1,171 +1,248 @@
-"""OpenDocument texts and presentations: headings, lists, tables, notes and comments, a presentation slide by slide."""
+"""OpenDocument texts and presentations as people see them: numbered lists, merged cells, charts, notes, comments."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from connectors.parsers.detect import file_types, plain
 from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.messages import Reply
+from connectors.parsers.document import Document
+from connectors.parsers.formats import grids, reading_order
+from connectors.parsers.formats.lists import Block, item, joined, letters, roman
+from connectors.parsers.formats.reading_order import Box
+from connectors.parsers.messages import Task
 from connectors.parsers.text import properties, xml
-from retrieval.errors import Skippable
+from connectors.parsers.text.cleanup import visible
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
-_OFFICE, _META = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}meta:1.0}}"
-_CLASS = f"{{{_NAMES}presentation:1.0}}class"
-_NOTES = f"{{{_NAMES}presentation:1.0}}notes"
-_DUBLIN = "{http://purl.org/dc/elements/1.1/}"
+_OFFICE, _STYLE, _SVG = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}style:1.0}}", f"{{{_NAMES}svg-compatible:1.0}}"
+_SHOW, _CHART = f"{{{_NAMES}presentation:1.0}}", f"{{{_NAMES}chart:1.0}}"
+_CREATOR = "{http://purl.org/dc/elements/1.1/}creator"
 _LINK = "{http://www.w3.org/1999/xlink}href"
-_PICTURE = f"{{{_NAMES}svg-compatible:1.0}}desc"
-_SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n"}
+_SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": "\n"}
 _BESIDE = frozenset({f"{_TEXT}note", f"{_OFFICE}annotation", f"{_DRAW}frame", f"{_TEXT}tracked-changes"})
 """Told after the paragraph or after the text, or not at all: what was deleted."""
+_PARAGRAPHS = frozenset({f"{_TEXT}p", f"{_TEXT}h"})
+_ROWS = frozenset(f"{_TABLE}{name}" for name in ("table-header-rows", "table-rows", "table-row-group"))
+_UNITS = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 0.0353, "pc": 0.423, "px": 0.0265}
+_PER_CM = 360_000
 _DEEPEST = 12
+_MOST = 1_000
+"""Repetitions of a blank row or cell that are looked at."""
+_FORMS: dict[str, Callable[[int], str]] = {
+    "a": letters,
+    "A": lambda number: letters(number).upper(),
+    "i": roman,
+    "I": lambda number: roman(number).upper(),
+}
 
 
-def read(kind: Kind, path: Path) -> Reply:
-    """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged or holds no text."""
+def read(kind: Kind, path: Path, _task: Task) -> Document:
+    """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            content = xml.root(archive, "content.xml")
-            about = xml.root(archive, "meta.xml") if "meta.xml" in archive.namelist() else None
-        parts = _slides(content) if kind is file_types.ODP else [_whole(content)]
+            reader = _Reader(archive)
+            parts = reader.slides() if kind is file_types.ODP else [reader.text()]
+            about = xml.about(archive, "meta.xml")
     except xml.BROKEN as error:
-        raise Skippable(
-            f"The {kind.label} file is damaged or incomplete and cannot be read. "
-            "Save it again from the program that made it and upload that."
-        ) from error
-    if not any(parts):
-        raise Skippable("The file holds no text. Upload a file with text in it.")
-    starts, text = [], ""
-    for part in parts:
-        starts.append(len(text))
-        text += f"{part}\n\n" if part else ""
-    title = _about(about, f"{_DUBLIN}title") or plain.first_heading(text)
-    known = {"mimeType": kind.media_type, "fileSize": path.stat().st_size, **_said(about)}
+        raise properties.damaged(kind) from error
+    about["language"] = about.get("language", "").partition("-")[0]
     if kind is not file_types.ODP:
-        return Reply(text=text.rstrip() + "\n", title=title, properties=known)
-    return Reply(text=text, title=title, pages=tuple(starts), properties=known | {"pageCount": len(parts)})
+        return Document(f"{parts[0]}\n", **about)
+    text, pages = "", []
+    for part in parts:
+        pages.append(len(text))
+        text += f"{part}\n\n" if part else ""
+    return Document(text, pages=tuple(pages), page_count=len(parts), **about)
 
 
-def _said(about: Element | None) -> dict[str, str | int]:
-    """What the document says of itself."""
-    said = {
-        "author": _about(about, f"{_META}initial-creator") or _about(about, f"{_DUBLIN}creator"),
-        "createdAt": properties.instant(_about(about, f"{_META}creation-date")),
-        "modifiedAt": properties.instant(_about(about, f"{_DUBLIN}date")),
-        "language": _about(about, f"{_DUBLIN}language").partition("-")[0],
-    }
-    return {name: value for name, value in said.items() if value}
+class _Reader:
+    """Reads the content of one document; the numbers of lists are counted as it goes."""
 
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._content = xml.root(archive, "content.xml")
+        self._styles = xml.root(archive, "styles.xml") if "styles.xml" in archive.namelist() else None
+        roots = [root for root in (self._styles, self._content) if root is not None]
+        self._titles = {"Title"} | {
+            style.get(f"{_STYLE}name", "")
+            for root in roots
+            for style in root.iter(f"{_STYLE}style")
+            if style.get(f"{_STYLE}parent-style-name") == "Title"
+        }
+        self._lists = {
+            style.get(f"{_STYLE}name", ""): {int(level.get(f"{_TEXT}level", "1")): level for level in style}
+            for root in roots
+            for tag in (f"{_TEXT}list-style", f"{_TEXT}outline-style")
+            for style in root.iter(tag)
+        }
+        self._counts: dict[str, list[int]] = {}
 
-def _about(root: Element | None, name: str) -> str:
-    found = None if root is None else next(root.iter(name), None)
-    return plain.one_line("".join(found.itertext())) if found is not None else ""
+    def text(self) -> str:
+        body = next(self._content.iter(f"{_OFFICE}text"), None)
+        if body is None:
+            return ""
+        blocks = joined(self._blocks(body))
+        for note in body.iter(f"{_TEXT}note"):
+            words = " ".join(block for part in note.iter(f"{_TEXT}note-body") for block in self._lines(part))
+            blocks += [f"Footnote: {words}"] if words else []
+        blocks += self._comments(body)
+        styles = () if self._styles is None else self._styles.iter(f"{_STYLE}master-page")
+        beside = (part for page in styles for part in page if part.tag in (f"{_STYLE}header", f"{_STYLE}footer"))
+        lines = (line for part in beside for line in self._lines(part) if any(map(str.isalpha, line)))
+        return visible("\n\n".join([*blocks, *dict.fromkeys(lines)]))
 
+    def slides(self) -> list[str]:
+        return [self._slide(page, number) for number, page in enumerate(self._content.iter(f"{_DRAW}page"), 1)]
 
-def _whole(content: Element) -> str:
-    body = next(content.iter(f"{_OFFICE}text"), None)
-    if body is None:
-        return ""
-    blocks = list(_blocks(body, 0))
-    for note in body.iter(f"{_TEXT}note"):
-        words = " ".join(block for part in note.iter(f"{_TEXT}note-body") for block in _blocks(part, 0))
-        blocks += [f"Footnote: {words}"] if words else []
-    for comment in body.iter(f"{_OFFICE}annotation"):
-        who, words = _about(comment, f"{_DUBLIN}creator"), " ".join(_blocks(comment, 0))
-        blocks += [f"Comment by {who}: {words}" if who else f"Comment: {words}"] if words else []
-    return plain.storable("\n\n".join(blocks))
+    def _slide(self, page: Element, number: int) -> str:
+        titles, items, notes = list[str](), list[reading_order.Item](), list[str]()
+        for part in page:
+            if part.tag == f"{_SHOW}notes":
+                notes += [
+                    line for frame in part if frame.get(f"{_SHOW}class") == "notes" for line in self._lines(frame)
+                ]
+            elif part.get(f"{_SHOW}class") == "title":
+                words = plain.one_line(" ".join(self._lines(part)))
+                titles += [f"## {words}"] if words else []
+            elif text := "\n\n".join(joined(self._blocks([part]))):
+                items.append((text, _box(part)))
+        blocks = titles + reading_order.ordered(items)
+        blocks += [f"Notes on slide {number}: " + "\n".join(notes)] if notes else []
+        return visible("\n\n".join(blocks + self._comments(page)))
 
+    def _comments(self, node: Element) -> list[str]:
+        comments = []
+        for comment in node.iter(f"{_OFFICE}annotation"):
+            author = comment.findtext(_CREATOR, "")
+            words = " ".join(self._lines(comment))
+            comments += [f"Comment by {author}: {words}" if author else f"Comment: {words}"] if words else []
+        return comments
 
-def _slides(content: Element) -> list[str]:
-    return [_slide(page) for page in content.iter(f"{_DRAW}page")]
+    def _lines(self, node: Iterable[Element]) -> list[str]:
+        return [text for text, _ in self._blocks(node)]
 
+    def _blocks(self, node: Iterable[Element], depth: int = 0, *, in_cell: bool = False) -> Iterator[Block]:
+        """Paragraphs, lists and tables below a node, in their order. A table in a cell is told cell after cell."""
+        for part in node:
+            if part.tag in _PARAGRAPHS:
+                yield from self._paragraph(part, depth)
+            elif part.tag == f"{_TEXT}list":
+                yield from self._items(part, "", 1)
+            elif part.tag == f"{_TABLE}table":
+                rows = self._rows(part)
+                flat = " ".join(text for row in rows for text, _, _ in row if text)
+                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else grids.markdown(rows)
+                yield from [(text, False)] if text else []
+            elif part.tag == f"{_DRAW}object":
+                yield from self._chart(part)
+            elif part.tag == f"{_SVG}desc":
+                yield from [(words, False)] if (words := _words(part)) else []
+            elif depth < _DEEPEST and not _is_apart(part):
+                yield from self._blocks(part, depth + 1, in_cell=in_cell)
 
-def _slide(page: Element) -> str:
-    blocks: list[str] = []
-    for part in page:
-        if part.tag == _NOTES:
-            blocks += [block for frame in part if frame.get(_CLASS) == "notes" for block in _blocks(frame, 0)]
-        elif part.get(_CLASS) == "title":
-            words = plain.one_line(" ".join(_blocks(part, 0)))
-            blocks += [f"## {words}"] if words else []
-        else:
-            blocks += _blocks(part, 0)
-    return plain.storable("\n\n".join(blocks))
+    def _paragraph(self, part: Element, depth: int) -> Iterator[Block]:
+        words = _words(part).strip()
+        level = int(part.get(f"{_TEXT}outline-level") or 1) if part.tag == f"{_TEXT}h" else 0
+        if part.get(f"{_TEXT}style-name") in self._titles:
+            level = 1
+        if words and level:
+            label = self._label("Outline", level) if part.tag == f"{_TEXT}h" else ""
+            yield f"{'#' * min(level, 6)} {plain.one_line(f'{label} {words}')}", False
+        elif words:
+            yield words, False
+        yield from self._framed(part, depth)
 
+    def _framed(self, paragraph: Element, depth: int) -> Iterator[Block]:
+        """Text boxes, charts and descriptions of pictures that hang on a paragraph."""
+        for part in paragraph:
+            if part.tag != f"{_DRAW}frame":
+                yield from self._framed(part, depth)
+            elif depth < _DEEPEST:
+                yield from self._blocks(part, depth + 1)
 
-def _blocks(node: Element, depth: int, *, in_cell: bool = False) -> Iterator[str]:
-    """Paragraphs, lists and tables below a node, in their order. `in_cell`: a table there is told cell after cell."""
-    for part in node:
-        if part.tag in (f"{_TEXT}p", f"{_TEXT}h"):
-            yield from filter(None, [_paragraph(part)])
-            yield from _framed(part, depth)
-        elif part.tag == f"{_TEXT}list":
-            yield from filter(None, ["\n".join(_items(part, 0))])
-        elif part.tag == f"{_TABLE}table":
-            rows = [[" ".join(_blocks(cell, 0, in_cell=True)) for cell in row] for row in _rows(part)]
-            yield from filter(
-                None, [" ".join(cell for row in rows for cell in row if cell)] if in_cell else [_table(rows)]
+    def _items(self, node: Element, name: str, level: int) -> Iterator[Block]:
+        name = node.get(f"{_TEXT}style-name", name)
+        if level == 1 and node.get(f"{_TEXT}continue-numbering") != "true" and not node.get(f"{_TEXT}continue-list"):
+            self._counts.pop(name, None)
+        for entry in node:
+            label = ""
+            for at, part in enumerate(entry):
+                if part.tag in _PARAGRAPHS and (words := plain.one_line(_words(part))):
+                    if not at and entry.tag == f"{_TEXT}list-item":
+                        label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
+                    heading = int(part.get(f"{_TEXT}outline-level") or 1) if part.tag == f"{_TEXT}h" else 0
+                    shown = label if not at else ""
+                    if heading:
+                        yield f"{'#' * min(heading, 6)} {f'{shown} {words}'.removeprefix('- ').strip()}", False
+                    else:
+                        yield item(shown, level - 1, words)
+                elif part.tag == f"{_TEXT}list" and level < _DEEPEST:
+                    yield from self._items(part, name, level + 1)
+
+    def _label(self, name: str, level: int, start: str = "") -> str:
+        """The number of the next item of a list, "-" for a bullet, "" if the style does not say."""
+        levels = self._lists.get(name, {})
+        about = levels.get(level)
+        if about is None:
+            return ""
+        counts = self._counts.setdefault(name, [])
+        del counts[level:]
+        while len(counts) < level:
+            above = levels.get(len(counts) + 1)
+            counts.append(
+                int((None if above is None else above.get(f"{_TEXT}start-value")) or 1) - (len(counts) + 1 == level)
             )
-        elif part.tag == _PICTURE:
-            yield from filter(None, [_words(part)])
-        elif depth < _DEEPEST and not _is_apart(part):
-            yield from _blocks(part, depth + 1, in_cell=in_cell)
+        counts[level - 1] = int(start) if start else counts[level - 1] + 1
+        form = about.get(f"{_STYLE}num-format")
+        if form is None:
+            return "-"
+        if not form:
+            return ""
+        first = level - int(about.get(f"{_TEXT}display-levels") or 1)
+        shown = range(max(first, 0), level)
+        forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown]
+        numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown, forms, strict=True))
+        return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
+
+    def _rows(self, table: Element) -> list[list[grids.Cell]]:
+        """Of this table, not of those in its cells."""
+        rows: list[list[grids.Cell]] = []
+        for part in table:
+            if part.tag == f"{_TABLE}table-row":
+                rows.append([cell for node in part for cell in self._cells(node)])
+            elif part.tag in _ROWS:
+                rows += self._rows(part)
+        return rows
+
+    def _cells(self, node: Element) -> list[grids.Cell]:
+        if node.tag != f"{_TABLE}table-cell":
+            return []
+        texts = [text for text, _ in self._blocks(node, in_cell=True)]
+        text = " ".join(texts) if len(texts) != 1 else texts[0].removeprefix("- ")  # a list of one is none
+        cell = (text, _number(node, "number-rows-spanned"), _number(node, "number-columns-spanned"))
+        return [cell] * _number(node, "number-columns-repeated")
+
+    def _chart(self, node: Element) -> Iterator[Block]:
+        """The title and the values of a chart, which is a document in a folder of its own."""
+        name = f"{node.get(_LINK, '').removeprefix('./').rstrip('/')}/content.xml"
+        try:
+            root = xml.root(self._archive, name)
+        except xml.BROKEN:
+            return  # a formula or a file of its own kind
+        if (chart := next(root.iter(f"{_CHART}chart"), None)) is not None:
+            title = chart.find(f"{_CHART}title")
+            words = "" if title is None else " ".join(self._lines(title))
+            tables = [grids.markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
+            yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
 
 
 def _is_apart(part: Element) -> bool:
     return (part.tag in _BESIDE and part.tag != f"{_DRAW}frame") or part.tag.endswith("-source")
-
-
-def _paragraph(part: Element) -> str:
-    words = _words(part).strip()
-    if part.tag != f"{_TEXT}h" or not words:
-        return words
-    level = part.get(f"{_TEXT}outline-level", "1")
-    return f"{'#' * min(int(level) if level.isdecimal() else 1, 6)} {plain.one_line(words)}"
-
-
-def _framed(paragraph: Element, depth: int) -> Iterator[str]:
-    """Text boxes and descriptions of pictures that hang on a paragraph."""
-    for part in paragraph:
-        if part.tag != f"{_DRAW}frame":
-            yield from _framed(part, depth)
-        elif depth < _DEEPEST:
-            yield from _blocks(part, depth + 1)
-
-
-def _items(node: Element, level: int) -> Iterator[str]:
-    for item in node:
-        for part in item:
-            if part.tag in (f"{_TEXT}p", f"{_TEXT}h"):
-                words = plain.one_line(_words(part))
-                if words:
-                    yield f"{'  ' * level}- {words}"
-            elif part.tag == f"{_TEXT}list" and level < _DEEPEST:
-                yield from _items(part, level + 1)
-
-
-def _table(rows: list[list[str]]) -> str:
-    if not any(map(any, rows)):
-        return ""
-    width = max(map(len, rows))
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in cells]
-    return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]])
-
-
-def _rows(node: Element) -> Iterator[Element]:
-    """Of this table, not of those in its cells."""
-    for part in node:
-        if part.tag == f"{_TABLE}table-row":
-            yield part
-        elif part.tag in (f"{_TABLE}table-header-rows", f"{_TABLE}table-rows", f"{_TABLE}table-row-group"):
-            yield from _rows(part)
 
 
 def _words(node: Element) -> str:
@@ -177,3 +254,19 @@ def _words(node: Element) -> str:
             found.append(f"[{words}]({address})" if words and address.startswith("http") else words)
         found.append(part.tail or "")
     return "".join(found)
+
+
+def _number(node: Element, name: str) -> int:
+    return min(int(node.get(f"{_TABLE}{name}") or 1), _MOST)
+
+
+def _box(node: Element) -> Box:
+    left, top, width, height = (_length(node.get(f"{_SVG}{name}", "")) for name in ("x", "y", "width", "height"))
+    return left, top, left + width, top + height
+
+
+def _length(text: str) -> int:
+    try:
+        return int(float(text[:-2]) * _UNITS.get(text[-2:], 0) * _PER_CM)
+    except ValueError:
+        return 0

@@ -13,7 +13,19 @@ import msgspec
 from connectors.parsers.detect import file_types, ole, plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Reader
-from connectors.parsers.formats import calendars, kreuzberg_engine, opendocument, pdf
+from connectors.parsers.formats import (
+    calendars,
+    docx,
+    epub,
+    html_text,
+    kreuzberg_engine,
+    mail_text,
+    opendocument,
+    pdf,
+    pptx,
+    rtf,
+    xml_text,
+)
 from connectors.parsers.formats.containers import ledger, unpack
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.pdf import images
@@ -24,26 +36,30 @@ _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
 _LISTED = (file_types.ZIP, file_types.SIGNED)
 """Containers without a text of their own."""
-_READERS: dict[Kind, Reader] = dict.fromkeys(
-    (
-        file_types.DOCX,
-        file_types.DOC,
-        file_types.RTF,
-        file_types.PPTX,
-        file_types.PPT,
-        file_types.XLSX,
-        file_types.XLS,
-        file_types.ODS,
-        file_types.CSV,
-        file_types.TSV,
-        file_types.HTML,
-        file_types.XML,
-        file_types.EML,
-        file_types.MSG,
-        file_types.EPUB,
+_READERS: dict[Kind, Reader] = {
+    file_types.DOCX: docx.read,
+    file_types.PPTX: pptx.read,
+    file_types.ODT: opendocument.read,
+    file_types.ODP: opendocument.read,
+    file_types.RTF: rtf.read,
+    file_types.EPUB: epub.read,
+    file_types.HTML: html_text.read,
+    file_types.XML: xml_text.read,
+    file_types.EML: mail_text.read,
+    file_types.MSG: mail_text.read,
+    **dict.fromkeys(
+        (
+            file_types.DOC,
+            file_types.PPT,
+            file_types.XLSX,
+            file_types.XLS,
+            file_types.ODS,
+            file_types.CSV,
+            file_types.TSV,
+        ),
+        kreuzberg_engine.read,
     ),
-    kreuzberg_engine.read,
-)
+}
 """The reader of each kind that a library reads."""
 
 
@@ -84,8 +100,8 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
         return _calendar(kind, path)
     if kind is file_types.IMAGE:
         return _image(path, ocr=task.ocr)
-    if kind in (file_types.PDF, file_types.ODP, file_types.ODT):
-        return pdf.read(path, task) if kind is file_types.PDF else opendocument.read(kind, path)
+    if kind is file_types.PDF:
+        return pdf.read(path, task)
     if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
         return verbatim.read(path.read_bytes(), kind, task.media_type)
     return json_text.read(path, task.media_type)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.parsers.detect import plain
-from connectors.parsers.formats import kreuzberg_engine
+from connectors.parsers.formats import html_text
 from connectors.parsers.messages import Page, Reply, Task
 from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Skippable
@@ -162,7 +162,7 @@ def _markdown(nodes: list[LexborNode]) -> str:
     """Links keep their words only: addresses in a text help no search."""
     for node in nodes:
         node.unwrap_tags(["a"])
-    return kreuzberg_engine.of_fragment("\n".join(node.html or "" for node in nodes))
+    return "\n\n".join(filter(None, map(html_text.markdown, nodes)))
 
 
 def _drop(parsed: LexborHTMLParser, selector: str) -> None:

@@ -11,7 +11,6 @@ _ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\$\$[^$]*\$\$|\\([\\!#$%
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 """And soft hyphens, which nobody sees and which tear words apart."""
 
-_HEAD_OF_PAGE = re.compile(r"---\n(?:[\w:.-]{1,80}: .*\n)*\n## ([\w:.-]{1,80}): (.*)\n+")
 _PROMPTS = re.compile(
     r"^(?:#+ )?(?:Click to edit (?:the|Master) [a-z ]{4,40}|(?:Second|Third|Fourth|Fifth|Sixth|Seventh)"
     r"(?: Outline)? [Ll]evel|-----)[ \t]*$",
@@ -26,7 +25,6 @@ def without_prompts(text: str) -> str:
 
 _CELLS = re.compile(r"(?<=\| )(?:(\d{4}-\d\d-\d\d) 00:00:00|1899-12-3[01] (\d\d:\d\d:\d\d)|#ERR: (\w+))(?= \|)")
 _ERRORS = {"Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!"}
-_FRONT = re.compile(r"^---\n(?:[\w:.-]{1,80}: .*\n)+---\n+", re.MULTILINE)
 
 
 def plain_cells(text: str) -> str:
@@ -34,18 +32,9 @@ def plain_cells(text: str) -> str:
     return _CELLS.sub(lambda found: found[1] or found[2] or _ERRORS.get(found[3], f"#{found[3].upper()}!"), text)
 
 
-def headless(book: str) -> str:
-    """A book's Markdown without what its files say of themselves."""
-    return _FRONT.sub("", book)
-
-
-def titled(page: str, title: str) -> str:
-    """A web page's Markdown, its title a heading; the library writes its head as a rule and a heading `title: …`."""
-    head = _HEAD_OF_PAGE.match(page)
-    if head is None or not (head[1].startswith("meta-") or (title and head[1] == "title" and head[2] == title)):
-        return page
-    rest = page[head.end() :]
-    return f"# {title}\n\n{rest}" if title and plain.first_heading(rest) != title else rest
+def visible(text: str) -> str:
+    """Without characters that nobody sees."""
+    return plain.storable(_CONTROL.sub("", text))
 
 
 def tidied(markdown: str) -> str:

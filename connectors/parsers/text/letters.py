@@ -64,10 +64,13 @@ def language(text: str) -> str:
     for code, first, last, share in _BY_LETTERS:
         if sum(first <= letter <= last for letter in sample) > share * visible:
             return code
-    words = re.findall(r"[^\W\d_]{2,}", sample.lower())
-    hits = {name: sum(word in listed for word in words) for name, listed in _stop_words().items()}
-    best = max(hits, key=lambda name: hits[name])
-    return _CODES[best] if hits[best] > max(2, _HITS * len(words)) else ""
+    words = Counter(re.findall(r"[^\W\d_]{2,}", sample.lower()))
+    hits = Counter[str]()
+    for word, count in words.items():
+        for name in _stop_words().get(word, ()):
+            hits[name] += count
+    best = max(_CODES, key=lambda name: hits[name])
+    return _CODES[best] if hits[best] > max(2, _HITS * words.total()) else ""
 
 
 def _folded(text: str) -> str:
@@ -88,8 +91,13 @@ def _lists() -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=1)
-def _stop_words() -> dict[str, frozenset[str]]:
-    return {name: frozenset(word.lower() for word in _lists()[name]) for name in _CODES}
+def _stop_words() -> dict[str, list[str]]:
+    """The languages of each frequent word."""
+    languages: dict[str, list[str]] = {}
+    for name in _CODES:
+        for word in {word.lower() for word in _lists()[name]}:
+            languages.setdefault(word, []).append(name)
+    return languages
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,7 @@ def test_a_mail_of_html_alone_is_read_as_a_page(read: Read) -> None:
     table = "<table><tr><td>Seals</td><td>3</td></tr><tr><td>R&amp;D</td><td>25 &euro;</td></tr></table>"
     text = read(HEAD + page(f"<p>Dear Bo,</p><p>see below.</p>{table}")).text
     assert text.startswith(READ + "Dear Bo,\n\nsee below.\n\n")
-    assert text.splitlines()[-3::2] == ["| Seals | 3    |", "| R&D   | 25 € |"]
+    assert text.splitlines()[-3::2] == ["| Seals | 3 |", "| R&D | 25 € |"]
 
 
 def test_lines_of_a_mail_stay_lines(read: Read) -> None:
@@ -73,7 +73,7 @@ def test_names_in_japanese_charsets_and_raw_headers_are_read(read: Read) -> None
     found = read(mail)
     assert found.text.startswith("**Subject**: 港のメモ")
     assert "**From**: 個員 <ko@example.com>" in found.text
-    assert str(found.properties["author"]).startswith('"個員"')
+    assert found.properties["author"] == "個員 <ko@example.com>"
     assert found.title.startswith("港のメモ")
     assert read("From: ann@example.com\r\nSubject: Grüße\r\n\r\nHello.\r\n").title == "Grüße"
 

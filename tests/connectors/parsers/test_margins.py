@@ -141,7 +141,8 @@ def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -
         "ppt/notesSlides/_rels/notesSlide1.xml.rels": relations(("slide", "../slides/slide1.xml")),
         "ppt/comments/comment1.xml": f"<p:cmLst {SHOW}><p:cm><p:text>Ask for sails.</p:text></p:cm></p:cmLst>",
     }
-    data = presentation(shape("The harbour"), parts, ("notesSlide", "../notesSlides/notesSlide1.xml"))
+    links = (("notesSlide", "../notesSlides/notesSlide1.xml"), ("comments", "../comments/comment1.xml"))
+    data = presentation(shape("The harbour"), parts, *links)
     text = read(tmp_path, "deck.pptx", data)
     assert "The harbour" in text
     assert "Notes on slide 1: Mention the ropes.\n" in text

@@ -158,7 +158,7 @@ def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_pa
     parsed = read(tmp_path, "a.odp", slides(body))
     assert parsed.title == "Harbour rules"
     assert parsed.text[: parsed.pages[1]] == "## Harbour rules\n\n- Tea\n\n"
-    assert parsed.text[parsed.pages[1] :] == "| Ship |\n| --- |\n| Minerva |\n\nSay it slowly.\n\n"
+    assert parsed.text[parsed.pages[1] :] == "| Ship |\n| --- |\n| Minerva |\n\nNotes on slide 2: Say it slowly.\n\n"
     assert parsed.properties["pageCount"] == 2
 
 

@@ -15,7 +15,7 @@ from connectors.parsers.parser import parser
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.connectors.parsers.test_margins import packed, presentation, relations, shape, slide
-from tests.connectors.parsers.test_word_repair import paragraph, run, word
+from tests.connectors.parsers.test_word import paragraph, run, word
 
 Read = Callable[[str, bytes], Parsed]
 

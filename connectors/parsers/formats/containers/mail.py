@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage, Message
 from enum import Enum, auto
 
-from connectors.parsers.formats import eml_repair
+from connectors.parsers.formats import mail_charsets
 from connectors.parsers.formats.containers import cms, tnef
 from connectors.parsers.formats.containers.ledger import Part
 from retrieval.errors import Skippable
@@ -134,8 +134,8 @@ def _open_tnef(mail: Mail, part: Message, depth: int) -> None:
 def _said_already(message: Message, text: Message) -> bool:
     """Tell if the mail has a text of its own, of which the one in winmail.dat is another version."""
     own = [part for part in message.walk() if part.get_content_type() in ("text/plain", "text/html")]
-    words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", eml_repair.text(text)))
-    told = {word for part in own for word in re.findall(r"\w+", eml_repair.text(part))}
+    words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", mail_charsets.text(text)))
+    told = {word for part in own for word in re.findall(r"\w+", mail_charsets.text(part))}
     return told.issuperset(words)
 
 
@@ -171,7 +171,7 @@ def text_of(part: Message) -> str:
     payload = part.get_payload()
     if isinstance(payload, list):  # a report, whose blocks of headers the parser made messages of
         return "\n".join(str(block) for block in payload)
-    return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", eml_repair.text(part)))
+    return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", mail_charsets.text(part)))
 
 
 def parts(mail: Mail) -> Iterator[Part]:
@@ -208,7 +208,7 @@ def _within_text(part: Message) -> Iterator[Part]:
     """What is written into a text as letters: encrypted blocks and files (uuencode)."""
     if part.is_multipart():
         return
-    text = eml_repair.text(part)
+    text = mail_charsets.text(part)
     for _ in _PGP_BLOCK.findall(text):
         yield Part("encrypted text.asc", error=_PGP)
     for found in _UU_BLOCK.finditer(text):
@@ -237,7 +237,7 @@ def _message(part: Message) -> Part:
     inner = payload[0] if isinstance(payload, list) and payload else None
     if not isinstance(inner, Message):
         return _file(part, part.get_content_type())
-    subject = eml_repair.decoded(str(inner.get("subject") or "")).strip() or "message"
+    subject = mail_charsets.decoded(str(inner.get("subject") or "")).strip() or "message"
     name = name_of(part) or subject.replace("/", "-")
     name = name if name.lower().endswith(".eml") else f"{name}.eml"
     return Part(name, "message/rfc822", content=lambda: [inner.as_bytes()])
@@ -255,7 +255,7 @@ def _data(part: Message) -> bytes:
 
 def name_of(part: Message) -> str:
     """The file name of a part, "" if it has none."""
-    return eml_repair.decoded(part.get_filename() or "").strip()
+    return mail_charsets.decoded(part.get_filename() or "").strip()
 
 
 def _ending(kind: str) -> str:

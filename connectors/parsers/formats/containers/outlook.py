@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.parsers.formats.containers import ole_objects
+from connectors.parsers.formats import rtf
+from connectors.parsers.formats.containers import ole_objects, tnef
 from connectors.parsers.formats.containers.ledger import Part
+from connectors.parsers.formats.containers.mail import Mail
 
 if TYPE_CHECKING:
     import olefile
@@ -18,6 +23,7 @@ _WITHIN = "__substg1.0_3701000D"
 """The storage of a message or another object within a message."""
 _DATA = "__substg1.0_37010102"
 _PROPERTIES = "__properties_version1.0"
+_SENT = 0x00390040
 _DEEPEST = 8
 _TOO_DEEP = f"It lies more than {_DEEPEST} messages deep. Save the inner message by itself and upload that."
 _REFERENCE = "The message holds only a link to it, no content. Upload the file itself."
@@ -31,6 +37,15 @@ def parts(path: Path) -> Iterator[Part]:
     with olefile.OleFileIO(str(path)) as file:
         for storage in _attachments(file, ""):
             yield from _parts(file, storage)
+
+
+def opened(path: Path) -> Mail:
+    """The message as an e-mail."""
+    import olefile
+
+    with olefile.OleFileIO(str(path)) as file:
+        message = _message(file, "", depth=1, too_deep=[])
+    return Mail(message)
 
 
 def _attachments(file: olefile.OleFileIO, within: str) -> list[str]:
@@ -72,11 +87,16 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
     mail = EmailMessage()
     sender, address = _text(file, storage, "0C1A"), _text(file, storage, "0C1F")
     said = {"Subject": _text(file, storage, "0037"), "From": f"{sender} <{address}>" if "@" in address else sender}
-    for name, value in {**said, "To": _text(file, storage, "0E04")}.items():
+    said |= {"To": _text(file, storage, "0E04"), "Cc": _text(file, storage, "0E03"), "Date": _sent(file, storage)}
+    for name, value in said.items():
         if line := " ".join(value.split()):
             mail[name] = line
-    page = _stream(file, f"{storage}/__substg1.0_10130102").decode("utf-8", "replace") or _text(file, storage, "1013")
+    page = _stream(file, f"{storage}/__substg1.0_10130102".lstrip("/")).decode("utf-8", "replace") or _text(
+        file, storage, "1013"
+    )
     text = _text(file, storage, "1000")
+    if not text and not page and (packed := _stream(file, f"{storage}/__substg1.0_10090102".lstrip("/"))):
+        text = rtf.markdown(tnef.uncompressed(packed))
     mail.set_content(text or page, subtype="plain" if text or not page else "html")
     for attachment in _attachments(file, storage):
         inner = f"{attachment}/{_WITHIN}"
@@ -87,6 +107,15 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
         else:
             mail.add_attachment(_message(file, inner, depth=depth + 1, too_deep=too_deep))
     return mail
+
+
+def _sent(file: olefile.OleFileIO, storage: str) -> str:
+    """When the message was sent (2.4): entries of 16 bytes, behind a head that is longer in the outermost message."""
+    entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
+    for kind, _, ticks in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]):
+        if kind == _SENT and ticks:
+            return format_datetime(datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks // 10))
+    return ""
 
 
 def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:
@@ -103,8 +132,8 @@ def _name(file: olefile.OleFileIO, storage: str) -> str:
 
 
 def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
-    wide = _stream(file, f"{storage}/__substg1.0_{tag}001F")
-    narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E")
+    wide = _stream(file, f"{storage}/__substg1.0_{tag}001F".lstrip("/"))
+    narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E".lstrip("/"))
     return (wide.decode("utf-16-le", "replace") or narrow.decode("cp1252", "replace")).strip("\0 ")
 
 

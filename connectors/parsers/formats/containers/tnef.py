@@ -127,7 +127,7 @@ def _assembled(properties: Values, attached: list[_Attached], depth: int) -> tup
         whole.set_content(text if isinstance(text, str) else text.decode("cp1252", "replace"))
     whole.make_mixed()
     if isinstance(rtf, bytes) and rtf and not page.strip() and not text.strip():
-        whole.add_attachment(_uncompressed(rtf), "application", "rtf", filename="message.rtf")
+        whole.add_attachment(uncompressed(rtf), "application", "rtf", filename="message.rtf")
     complete = [_attach(whole, one, number, depth) for number, one in enumerate(attached, 1)]
     return whole, all(complete)
 
@@ -154,7 +154,7 @@ def _attach(whole: EmailMessage, one: _Attached, number: int, depth: int) -> boo
     return True
 
 
-def _uncompressed(rtf: bytes) -> bytes:
+def uncompressed(rtf: bytes) -> bytes:
     import compressed_rtf
 
     return bytes(compressed_rtf.decompress(rtf))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.message import Message
+from pathlib import Path
 
-from connectors.parsers.formats import calendars, eml_repair
-from connectors.parsers.formats.containers import mail
+from connectors.parsers.detect import file_types, plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import calendars, html_text, mail_charsets
+from connectors.parsers.formats.containers import ledger, mail, outlook
 from connectors.parsers.formats.containers.mail import Mail, Role
+from connectors.parsers.messages import Task
+from connectors.parsers.text import properties
 
 _SHOWN = {"subject": "Subject", "from": "From", "to": "To", "cc": "CC", "date": "Date"}
 _EXCUSE = 300
@@ -16,39 +22,51 @@ _EXCUSE = 300
 _LONGER = 4
 
 
-def of(opened: Mail, page: Callable[[str], str], *, whole: bool) -> str:
-    """As Markdown. `page`: of HTML. `whole`: with the messages that are attached to it."""
-    return _message(opened, opened.message, page, whole=whole, depth=0)
+def read(kind: Kind, path: Path, task: Task) -> Document:
+    """An e-mail, of Outlook's own format too. Messages attached to it are members of their own where those are kept."""
+    try:
+        opened = outlook.opened(path) if kind is file_types.MSG else mail.opened(path.read_bytes())
+    except ledger.BROKEN as error:
+        raise properties.damaged(kind) from error
+    headers = _headers(opened.message)
+    return Document(
+        plain.storable(_message(opened, opened.message, whole=task.unpack is None, depth=0)),
+        title=headers.get("subject", ""),
+        author=headers.get("from", ""),
+        created_at=headers.get("date", ""),
+    )
 
 
-def _message(opened: Mail, message: Message, page: Callable[[str], str], *, whole: bool, depth: int) -> str:
-    headers = {name.lower(): eml_repair.header(value) for name, value in reversed(list(message.raw_items()))}
+def _headers(message: Message) -> dict[str, str]:
+    return {name.lower(): mail_charsets.header(value) for name, value in reversed(list(message.raw_items()))}
+
+
+def _message(opened: Mail, message: Message, *, whole: bool, depth: int) -> str:
+    headers = _headers(message)
     lines = [f"**{label}**: {headers[name]}" for name, label in _SHOWN.items() if headers.get(name)]
-    found = _bodies(opened, message, page, whole=whole, within="", depth=depth)
+    found = _bodies(opened, message, whole=whole, within="", depth=depth)
     bodies = [part.strip("\n") for part in found if part.strip()]
     return "\n\n".join(["\n".join(lines), *bodies]) + "\n"
 
 
-def _bodies(
-    opened: Mail, part: Message, page: Callable[[str], str], *, whole: bool, within: str, depth: int
-) -> Iterator[str]:
+def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int) -> Iterator[str]:
     kind, payload = part.get_content_type(), part.get_payload()
     if depth > mail.DEEPEST or part in opened.errors:
         return
     if kind == "message/rfc822" and depth:
         if whole and isinstance(payload, list) and payload and isinstance(payload[0], Message):
-            yield _message(opened, payload[0], page, whole=whole, depth=depth + 1)
+            yield _message(opened, payload[0], whole=whole, depth=depth + 1)
     elif kind.startswith("multipart/") and isinstance(payload, list):
         inner = [one for one in payload if isinstance(one, Message)]
-        texts = ["\n\n".join(_bodies(opened, one, page, whole=whole, within=kind, depth=depth + 1)) for one in inner]
+        texts = ["\n\n".join(_bodies(opened, one, whole=whole, within=kind, depth=depth + 1)) for one in inner]
         yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
     elif mail.role(part, within, depth) is Role.TEXT:
-        yield _rendered(kind, mail.text_of(part), page)
+        yield _rendered(kind, mail.text_of(part))
 
 
-def _rendered(kind: str, text: str, page: Callable[[str], str]) -> str:
+def _rendered(kind: str, text: str) -> str:
     if kind == "text/html":
-        return page(text)
+        return html_text.page(text).text
     if kind == "text/calendar":
         return calendars.read(text)
     return re.sub(r"<[^>\n]{1,60}>", "", text) if kind in ("text/enriched", "text/richtext") else text

@@ -1,0 +1,271 @@
+"""Word documents (DOCX) as people see them: numbered clauses, merged cells, text boxes, charts, notes, comments."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from connectors.parsers.detect import plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import formulas, grids
+from connectors.parsers.formats.lists import Block, Numbering, item, joined, value
+from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraphs
+from connectors.parsers.messages import Task
+from connectors.parsers.text import properties, xml
+from connectors.parsers.text.cleanup import visible
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_OBJECTS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
+_SIGNS = {"tab": " ", "ptab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_WRAPPERS = frozenset(
+    f"{_W}{name}"
+    for name in (
+        "ins",
+        "moveTo",
+        "smartTag",
+        "customXml",
+        "sdt",
+        "sdtContent",
+        "fldSimple",
+        "dir",
+        "bdo",
+        "r",
+        "ruby",
+        "rubyBase",
+    )
+)
+_BOX = f"{_W}txbxContent"
+_HEADING = re.compile(r"heading ([1-9])")
+_DEEPEST_HEADING = 6
+
+
+def read(kind: Kind, path: Path, _task: Task) -> Document:
+    """The document as Markdown. Skippable if it is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            package = Package(archive)
+            main = next((target for what, target in package.relations("").values() if what == "officeDocument"), "")
+            name = main if main in package.names else "word/document.xml"
+            text = "\n\n".join(_Writer(package, name).blocks())
+            about = xml.about(archive, "docProps/core.xml")
+    except xml.BROKEN as error:
+        raise properties.damaged(kind) from error
+    return Document(f"{visible(text)}\n", **about)
+
+
+@dataclass
+class _Paragraph:
+    """The words of a paragraph, and the text boxes, charts and formulas that hang on it."""
+
+    words: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    formulas: list[str] = field(default_factory=list)
+
+
+class _Writer:
+    """Writes the text of one document; list numbers are counted as it goes."""
+
+    def __init__(self, package: Package, name: str) -> None:
+        folder = name.rpartition("/")[0]
+        self._package, self._name = package, name
+        self._relations = package.relations(name)
+        styles = package.root(f"{folder}/styles.xml")
+        self._styles = (
+            {} if styles is None else {style.get(f"{_W}styleId", ""): style for style in styles.iter(f"{_W}style")}
+        )
+        self._numbering = Numbering(package.root(f"{folder}/numbering.xml"))
+        self._levels: dict[str, tuple[int, str, int]] = {}
+
+    def blocks(self) -> Iterator[str]:
+        body = self._package.require(self._name)
+        yield from joined(self._blocks(body))
+        folder = self._name.rpartition("/")[0]
+        for kinds in ("header|footer", "footnotes|endnotes", "comments"):
+            named = re.compile(rf"{re.escape(folder)}/({kinds})\d*\.xml")
+            parts = (found for name in sorted(self._package.names) if (found := named.fullmatch(name)))
+            yield from dict.fromkeys(text for part in parts for text in self._beside(part[1], part[0]))
+
+    def _beside(self, kind: str, name: str) -> Iterator[str]:
+        """Headers and footers, notes or comments; the words of a header that is a page number alone are left out."""
+        part = self._package.root(name)
+        if part is None:
+            return
+        outer, self._relations = self._relations, self._package.relations(name)
+        if kind in ("header", "footer"):
+            yield from (text for text in joined(self._blocks(part)) if any(map(str.isalpha, text)))
+        for note in part if kind not in ("header", "footer") else ():
+            author = note.get(f"{_W}author")
+            label = kind.removesuffix("s").capitalize() + (f" by {author}" if author else "")
+            if words := " ".join(joined(self._blocks(note))):
+                yield f"{label}: {words}"
+        self._relations = outer
+
+    def _blocks(self, node: Element) -> Iterator[Block]:
+        """Blocks below a node in their order, and whether each is an item of a list."""
+        for part in node:
+            if part.tag == f"{_W}p":
+                yield from self._paragraph(part)
+            elif part.tag == f"{_W}tbl":
+                yield from self._table(part)
+            elif part.tag in _WRAPPERS or part.tag in (f"{_W}body", f"{MC}AlternateContent", f"{MC}Choice"):
+                yield from self._blocks(part)
+
+    def _paragraph(self, node: Element) -> Iterator[Block]:
+        found = _Paragraph()
+        self._read(node, found)
+        words = re.sub(r"[ \t\u00a0]+", " ", "".join(found.words)).strip()
+        words = "\n".join(line.strip() for line in words.split("\n"))
+        level, number, depth = self._form(node)
+        label = self._numbering.label(number, depth) if number and words else ""
+        if words and level:
+            yield f"{'#' * level} {plain.one_line(f'{label} {words}' if label != '-' else words)}", False
+        elif words:
+            yield item(label, depth, words)
+        yield from ((text, False) for text in (*found.formulas, *found.beside))
+
+    def _form(self, node: Element) -> tuple[int, str, int]:
+        """The level of a heading or 0, and the list and its level that the paragraph is in."""
+        own = node.find(f"{_W}pPr")
+        style = "" if own is None else value(own.find(f"{_W}pStyle"))
+        level, number, depth = self._of_style(style)
+        if own is None:
+            return level, number, depth
+        outline, listed = own.find(f"{_W}outlineLvl"), own.find(f"{_W}numPr")
+        if outline is not None:
+            level = _heading(value(outline))
+        if listed is not None:
+            number = value(listed.find(f"{_W}numId")) or number
+            depth = int(value(listed.find(f"{_W}ilvl")) or depth)
+        return level, "" if number == "0" else number, depth
+
+    def _of_style(self, name: str, deep: int = 0) -> tuple[int, str, int]:
+        if name in self._levels or deep > 20 or name not in self._styles:
+            return self._levels.get(name, (0, "", 0))
+        style = self._styles[name]
+        level, number, depth = self._of_style(value(style.find(f"{_W}basedOn")), deep + 1)
+        called = value(style.find(f"{_W}name")).lower()
+        if heading := _HEADING.fullmatch(called):
+            level = min(int(heading[1]), _DEEPEST_HEADING)
+        elif called == "title":
+            level = 1
+        if (outline := style.find(f"{_W}pPr/{_W}outlineLvl")) is not None:
+            level = _heading(value(outline))
+        if (listed := style.find(f"{_W}pPr/{_W}numPr")) is not None:
+            number = value(listed.find(f"{_W}numId")) or number
+            depth = int(value(listed.find(f"{_W}ilvl")) or self._numbering.depth(number, name))
+        self._levels[name] = level, number, depth
+        return self._levels[name]
+
+    def _read(self, node: Element, into: _Paragraph) -> None:
+        """Collect what stands below a node within one paragraph."""
+        for part in node:
+            if part.tag == f"{_W}t":
+                into.words.append(part.text or "")
+            elif part.tag in _WRAPPERS:
+                self._read(part, into)
+            elif part.tag == f"{_W}hyperlink":
+                self._link(part, into)
+            elif part.tag == f"{MC}AlternateContent":
+                self._read(part[0] if len(part) else part, into)
+            elif part.tag in _OBJECTS:
+                self._object(part, into)
+            elif part.tag == _BOX:
+                into.beside += joined(self._blocks(part))
+            elif part.tag == f"{formulas.M}oMath":
+                into.words.append(formulas.line(part))
+            elif part.tag == f"{formulas.M}oMathPara":
+                into.formulas += [f"$${formulas.latex(formula)}$$" for formula in part.iter(f"{formulas.M}oMath")]
+            elif part.tag.startswith(_W):
+                into.words.append(_SIGNS.get(part.tag[len(_W) :], ""))
+
+    def _link(self, node: Element, into: _Paragraph) -> None:
+        within = _Paragraph([], into.beside, into.formulas)
+        self._read(node, within)
+        words, address = "".join(within.words), self._relations.get(node.get(f"{R}id", ""), ("", ""))[1]
+        into.words.append(f"[{words}]({address})" if words.strip() and address.startswith("http") else words)
+
+    def _object(self, node: Element, into: _Paragraph) -> None:
+        boxes = list(_outermost(node, _BOX))
+        for box in boxes:
+            into.beside += joined(self._blocks(box))
+        if not boxes:
+            into.beside += self._package.drawn(node, self._relations)
+            into.beside += paragraphs(node.iter(f"{A}p"))
+
+    def _table(self, node: Element) -> Iterator[Block]:
+        """The table; of one that is no more than a frame around something, that."""
+        if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
+            yield from self._blocks(cells[0])
+        elif text := grids.markdown(self._grid(node)):
+            yield text, False
+
+    def _grid(self, node: Element) -> list[list[grids.Cell]]:
+        rows: list[list[grids.Cell]] = []
+        above: dict[int, tuple[int, int]] = {}
+        for row in _rows(node):
+            cells: list[grids.Cell] = []
+            column = int(value(row.find(f"{_W}trPr/{_W}gridBefore")) or 0)
+            cells += [("", 1, 1)] * column
+            for cell in _cells(row):
+                width = int(value(cell.find(f"{_W}tcPr/{_W}gridSpan")) or 1)
+                merged = cell.find(f"{_W}tcPr/{_W}vMerge")
+                if merged is not None and value(merged) != "restart" and column in above:
+                    at, place = above[column]
+                    text, height, wide = rows[at][place]
+                    rows[at][place] = text, height + 1, wide
+                else:
+                    above[column] = len(rows), len(cells)
+                    cells.append((self._cell(cell), 1, width))
+                column += width
+            rows.append(cells)
+        return rows
+
+    def _cell(self, node: Element) -> str:
+        """The text of a cell in one line; of a table within it, the cells one after another."""
+        texts = []
+        for part in node:
+            if part.tag == f"{_W}tbl":
+                texts += [self._cell(cell) for row in _rows(part) for cell in _cells(row)]
+            elif part.tag == f"{_W}p":
+                texts += [text for text, _ in self._paragraph(part)]
+            elif part.tag in _WRAPPERS:
+                texts.append(self._cell(part))
+        return " ".join(filter(None, texts))
+
+
+def _heading(outline: str) -> int:
+    """The level of a heading; 0 for outline level 9, which is that of the body."""
+    return min(int(outline) + 1, _DEEPEST_HEADING) if outline.isdecimal() and int(outline) < 9 else 0
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for part in table:
+        if part.tag == f"{_W}tr":
+            if part.find(f"{_W}trPr/{_W}del") is None:
+                yield part
+        elif part.tag in _WRAPPERS:
+            yield from _rows(part)
+
+
+def _cells(row: Element) -> Iterator[Element]:
+    for part in row:
+        if part.tag == f"{_W}tc":
+            yield part
+        elif part.tag in _WRAPPERS:
+            yield from _cells(part)
+
+
+def _outermost(node: Element, tag: str) -> Iterator[Element]:
+    """Elements of a kind, without those within them, and of two versions of a drawing the first."""
+    for part in node:
+        if part.tag == tag:
+            yield part
+        elif part.tag == f"{MC}AlternateContent":
+            yield from _outermost(part[0] if len(part) else part, tag)
+        else:
+            yield from _outermost(part, tag)

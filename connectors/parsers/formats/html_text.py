@@ -1,0 +1,271 @@
+"""HTML as Markdown: of pages, books, e-mails, and pieces of pages, however deep their elements are nested."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connectors.parsers.detect import plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import grids
+from connectors.parsers.messages import Task
+from connectors.parsers.text.cleanup import visible
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_SILENT = frozenset(
+    (
+        "script",
+        "style",
+        "template",
+        "head",
+        "title",
+        "noscript",
+        "svg",
+        "annotation",
+        "annotation-xml",
+        "rp",
+        "object",
+        "iframe",
+    )
+)
+_BLOCKS = frozenset(
+    (
+        "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
+        "details", "summary", "form", "fieldset", "legend", "dl", "dt", "center", "body", "html", "caption", "hgroup",
+        "option", "math", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog",
+    )
+)  # fmt: skip
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_FRAMES = _HEADINGS | _LISTS | {"li", "table", "tr", "td", "th", "pre", "blockquote"}
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+_BLANKS = re.compile("  +")
+_BREAKS = re.compile(r" ?\n ?")
+_NUMBER = re.compile(r"-?\d{1,6}")
+
+
+@dataclass(slots=True)
+class _Block:
+    """A piece of Markdown, and the same in one line, for the cell of a table."""
+
+    text: str
+    line: str
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An element whose content is collected: its blocks, and the words of the paragraph that is being read."""
+
+    node: LexborNode
+    kind: str
+    blocks: list[_Block] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    rows: list[list[tuple[_Frame, grids.Cell]]] = field(default_factory=list)
+
+    def flush(self) -> None:
+        text = "".join(self.words)
+        text = text.strip("\n") if self.kind == "pre" else _BREAKS.sub("\n", _BLANKS.sub(" ", text)).strip()
+        self.words.clear()
+        if text:
+            self.blocks.append(_Block(text, text))
+
+    def line(self) -> str:
+        return " ".join(block.line for block in self.blocks)
+
+
+def read(_kind: Kind, path: Path, task: Task) -> Document:
+    """An HTML file."""
+    return page(plain.text_of(path.read_bytes(), task.media_type, markup=True))
+
+
+def page(source: str) -> Document:
+    """A whole page. Its title stands before it as a heading, unless it begins with that."""
+    parsed = _parsed(source)
+    head, html = parsed.css_first("head > title"), parsed.css_first("html")
+    title = "" if head is None else plain.one_line(head.text())
+    text = "" if parsed.body is None else markdown(parsed.body)
+    if title and plain.first_heading(text) != title:
+        text = f"# {title}\n\n{text}"
+    return Document(f"{text}\n", title=title, language=(html.attributes.get("lang") or "") if html else "")
+
+
+def body(source: str) -> str:
+    """What a page shows, without its title."""
+    root = _parsed(source).body
+    return "" if root is None else markdown(root)
+
+
+def _parsed(source: str) -> LexborHTMLParser:
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(source)
+
+
+def markdown(root: LexborNode) -> str:
+    """An element and what is within it."""
+    return visible("\n\n".join(block.text for block in _Writer(root).blocks()))
+
+
+class _Writer:
+    """Walks through the elements without recursion: pages may be nested thousands of levels deep."""
+
+    def __init__(self, root: LexborNode) -> None:
+        self._root = root
+        self._frames = [_Frame(root, "root")]
+        self._links: list[tuple[int, list[str], int, str]] = []
+
+    def blocks(self) -> list[_Block]:
+        node: LexborNode | None = self._root
+        while node is not None:
+            entered = self._enter(node)
+            inner = node.child if entered else None
+            while inner is None:
+                if entered:
+                    self._leave(node)
+                if node.mem_id == self._root.mem_id:
+                    node = None
+                    break
+                inner, entered = node.next, True
+                if inner is None:
+                    node = node.parent or self._root
+            node = inner
+        self._frames[0].flush()
+        return self._frames[0].blocks
+
+    def _enter(self, node: LexborNode) -> bool:
+        """Whether to go on with what is within the element."""
+        tag, frame = node.tag or "", self._frames[-1]
+        if tag == "-text":
+            text = node.text_content or ""
+            if frame.kind == "pre":
+                frame.words.append(text)
+            elif text:
+                frame.words.append(_SPACE.sub(" ", text))
+            return False
+        if tag in _SILENT or tag.startswith(("-", "!")):
+            return False
+        if tag in _FRAMES:
+            frame.flush()
+            self._frames.append(_Frame(node, tag))
+        elif tag in _BLOCKS:
+            frame.flush()
+        elif tag in ("br", "dd"):
+            frame.words.append("\n")
+        elif tag == "hr":
+            frame.flush()
+            frame.blocks.append(_Block("---", ""))
+        elif tag == "img":
+            frame.words.append(_SPACE.sub(" ", (node.attributes.get("alt") or "").strip()))
+        elif tag == "a":
+            self._links.append((node.mem_id, frame.words, len(frame.words), node.attributes.get("href") or ""))
+        return True
+
+    def _leave(self, node: LexborNode) -> None:
+        tag, frame = node.tag, self._frames[-1]
+        if tag == "a" and self._links and self._links[-1][0] == node.mem_id:
+            _, words, start, address = self._links.pop()
+            text = "".join(words[start:]).strip()
+            if words is frame.words and text and address.startswith(("http:", "https:")) and "\n" not in text:
+                words[start:] = [f"[{text}]({address})" if address != text else text]
+        elif tag in _FRAMES and len(self._frames) > 1 and frame.node.mem_id == node.mem_id:
+            frame.flush()
+            self._frames.pop()
+            _CLOSE.get(frame.kind, _close_heading)(frame, self._frames[-1])
+        elif tag in _BLOCKS:
+            frame.flush()
+
+
+def _close_heading(frame: _Frame, above: _Frame) -> None:
+    if line := frame.line().replace("\n", " "):
+        above.blocks.append(_Block(f"{'#' * int(frame.kind[1])} {line}", line))
+
+
+def _close_item(frame: _Frame, above: _Frame) -> None:
+    above.blocks += frame.blocks if above.kind not in _LISTS else []
+    if above.kind in _LISTS and frame.blocks:
+        above.blocks.append(_Block("\n".join(block.text for block in frame.blocks), frame.line()))
+
+
+def _close_list(frame: _Frame, above: _Frame) -> None:
+    start = _number(frame.node, "start", 1)
+    for at, item in enumerate(frame.blocks):
+        mark = f"{start + at}." if frame.kind == "ol" else "-"
+        first, *rest = item.text.split("\n")
+        item.text = "\n".join([f"{mark} {first}", *(f"{' ' * (len(mark) + 1)}{line}" for line in rest)])
+        item.line = f"{mark} {item.line}"
+    if frame.blocks:
+        above.blocks.append(_Block("\n".join(item.text for item in frame.blocks), frame.line()))
+
+
+def _close_code(frame: _Frame, above: _Frame) -> None:
+    text = "\n".join(block.text for block in frame.blocks)
+    if text:
+        above.blocks.append(_Block(f"```\n{text}\n```", text.replace("\n", " ")))
+
+
+def _close_quote(frame: _Frame, above: _Frame) -> None:
+    text = "\n\n".join(block.text for block in frame.blocks)
+    if text:
+        above.blocks.append(_Block("\n".join(f"> {line}".rstrip() for line in text.split("\n")), frame.line()))
+
+
+def _close_cell(frame: _Frame, above: _Frame) -> None:
+    cell = (frame.line(), _number(frame.node, "rowspan", 1), _number(frame.node, "colspan", 1))
+    if above.kind == "tr":
+        above.rows.append([(frame, cell)])
+    else:
+        above.blocks += frame.blocks
+
+
+def _close_row(frame: _Frame, above: _Frame) -> None:
+    if above.kind == "table":
+        above.rows.append([cell for cells in frame.rows for cell in cells])
+    else:
+        above.blocks += [block for cells in frame.rows for cell, _ in cells for block in cell.blocks]
+
+
+def _close_table(frame: _Frame, above: _Frame) -> None:
+    above.blocks += frame.blocks  # its caption
+    if _is_layout(frame):
+        above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
+        return
+    text = grids.markdown([cell for _, cell in row] for row in frame.rows)
+    if text:
+        above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
+
+
+def _is_layout(table: _Frame) -> bool:
+    """Whether a table only puts other things into their places, as in e-mails."""
+    if table.node.attributes.get("role") in ("presentation", "none"):
+        return True
+    cells = [cell for row in table.rows for cell, _ in row]
+    if any(cell.kind == "th" for cell in cells):
+        return False
+    if max(map(len, table.rows), default=0) < 2:
+        return True
+    if not any(block.text.startswith(("|", "#")) for cell in cells for block in cell.blocks):
+        return False
+    plain_rows = sum(sum(map(_is_plain, (cell for cell, _ in row))) > 1 for row in table.rows)
+    return 2 * plain_rows < len(table.rows)
+
+
+def _is_plain(cell: _Frame) -> bool:
+    return len(cell.blocks) == 1 and not cell.blocks[0].text.startswith(("|", "#"))
+
+
+def _number(node: LexborNode, name: str, usual: int) -> int:
+    found = _NUMBER.match((node.attributes.get(name) or "").strip())
+    return int(found[0]) if found else usual
+
+
+_CLOSE: dict[str, Callable[[_Frame, _Frame], None]] = {
+    "li": _close_item, "ul": _close_list, "ol": _close_list, "menu": _close_list, "dir": _close_list,
+    "pre": _close_code, "blockquote": _close_quote, "td": _close_cell, "th": _close_cell, "tr": _close_row,
+    "table": _close_table,
+}  # fmt: skip

@@ -1,0 +1,259 @@
+"""Presentations (PPTX) slide by slide, their shapes in the order in which people read them."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from connectors.parsers.detect import plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import formulas, grids, reading_order
+from connectors.parsers.formats.lists import written
+from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraphs, words
+from connectors.parsers.formats.reading_order import Box
+from connectors.parsers.messages import Task
+from connectors.parsers.text import properties, xml
+from connectors.parsers.text.cleanup import visible
+
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_MAIN = "ppt/presentation.xml"
+_TITLES = ("title", "ctrTitle")
+_FURNITURE = frozenset({"sldNum", "dt", "hdr", "sldImg"})
+_LISTED = frozenset({"body", "obj", ""})
+"""Placeholders whose paragraphs have bullets unless they or their layout say otherwise."""
+_NUMBERS = {
+    "arabic": "decimal",
+    "alphaLc": "lowerLetter",
+    "alphaUc": "upperLetter",
+    "romanLc": "lowerRoman",
+    "romanUc": "upperRoman",
+}
+_NUMBERED = re.compile(r"(arabic|alphaLc|alphaUc|romanLc|romanUc)(Period|ParenBoth|ParenR|Plain)")
+_SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
+
+
+def read(kind: Kind, path: Path, _task: Task) -> Document:
+    """The slides as Markdown, a page each. Skippable if the file is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            package = Package(archive)
+            if _MAIN not in package.names:
+                raise KeyError(_MAIN)
+            shared = _Shared(package)
+            slides = [_slide(shared, name, number) for number, name in enumerate(_shown(package), 1)]
+            about = xml.about(archive, "docProps/core.xml")
+    except xml.BROKEN as error:
+        raise properties.damaged(kind) from error
+    text, pages = "", []
+    for slide in slides:
+        pages.append(len(text))
+        text += f"{slide}\n\n" if slide else ""
+    return Document(text, pages=tuple(pages), page_count=len(slides), **about)
+
+
+def _shown(package: Package) -> list[str]:
+    """The slides' parts in the order of the presentation; all that there are if it does not say."""
+    targets = package.relations(_MAIN)
+    main = package.require(_MAIN)
+    listed = [targets.get(slide.get(f"{R}id", ""), ("", ""))[1] for slide in main.iter(f"{_P}sldId")]
+    shown = [name for name in listed if name in package.names]
+    return shown or sorted(filter(_SLIDE.fullmatch, package.names), key=lambda name: (len(name), name))
+
+
+@dataclass
+class _Shared:
+    """What slides have in common: the shapes of layouts and masters, and footers, which are written once."""
+
+    package: Package
+    models: dict[str, dict[tuple[str, str], Element]] = field(default_factory=dict)
+    footers: set[str] = field(default_factory=set)
+
+    def model(self, name: str) -> dict[tuple[str, str], Element]:
+        if name not in self.models:
+            root = self.package.root(name)
+            shapes = () if root is None else root.iter(f"{_P}sp")
+            self.models[name] = {_place(shape): shape for shape in shapes}
+        return self.models[name]
+
+
+def _slide(shared: _Shared, name: str, number: int) -> str:
+    package = shared.package
+    root = package.root(name)
+    if root is None:
+        return ""
+    relations = package.relations(name)
+    slide = _Slide(shared, relations)
+    blocks = slide.blocks(root)
+    for kind, target in relations.values():
+        part = package.root(target) if kind in ("notesSlide", "comments", "comment") else None
+        if part is not None:
+            blocks += [f"Notes on slide {number}: {_notes(part)}"] if kind == "notesSlide" and _notes(part) else []
+            blocks += _comments(part) if kind != "notesSlide" else []
+    return visible("\n\n".join(blocks))
+
+
+def _notes(root: Element) -> str:
+    shapes = [shape for shape in root.iter(f"{_P}sp") if _place(shape)[0] not in _FURNITURE | {"ftr"}]
+    return "\n".join(text for shape in shapes for text in paragraphs(shape.iter(f"{A}p")))
+
+
+def _comments(root: Element) -> list[str]:
+    texts = [" ".join((old.text or "").split()) for old in root.iter(f"{_P}text")] + paragraphs(root.iter(f"{A}p"))
+    return [f"Comment: {text}" for text in texts if text]
+
+
+class _Slide:
+    """Reads the shapes of one slide."""
+
+    def __init__(self, shared: _Shared, relations: Relations) -> None:
+        self._shared, self._relations = shared, relations
+        self._models: list[dict[tuple[str, str], Element]] = []
+        for kind in ("slideLayout", "slideMaster"):
+            if name := next((target for what, target in relations.values() if what == kind), ""):
+                self._models.append(shared.model(name))
+                relations = shared.package.relations(name)
+
+    def blocks(self, root: Element) -> list[str]:
+        tree = root.find(f"{_P}cSld/{_P}spTree")
+        items = [] if tree is None else list(self._items(tree))
+        titles = [text for text, _, is_title in items if is_title]
+        rest = [(text, box) for text, box, is_title in items if not is_title]
+        return titles + reading_order.ordered(rest)
+
+    def _items(self, tree: Element) -> Iterator[tuple[str, Box, bool]]:
+        """The text of each shape, where it stands, and whether it is the slide's title."""
+        for shape in tree:
+            if shape.tag == f"{MC}AlternateContent":
+                yield from self._items(shape[0] if len(shape) else shape)
+            elif shape.tag == f"{_P}grpSp":
+                within = list(self._items(shape))
+                texts = reading_order.ordered([(text, box) for text, box, _ in within])
+                box = _box(shape.find(f"{_P}grpSpPr/{A}xfrm")) or reading_order.around([box for _, box, _ in within])
+                yield from [("\n\n".join(texts), box, False)] if texts else []
+            elif shape.tag in (f"{_P}sp", f"{_P}cxnSp"):
+                place = _place(shape)
+                if text := self._text(shape, place):
+                    yield text, self._position(shape, place), place[0] in _TITLES
+            elif shape.tag == f"{_P}graphicFrame":
+                box = _box(shape.find(f"{_P}xfrm")) or reading_order.NOWHERE
+                tables = [text for table in shape.iter(f"{A}tbl") if (text := grids.markdown(_rows(table)))]
+                yield from (
+                    (text, box, False) for text in tables or self._shared.package.drawn(shape, self._relations) if text
+                )
+
+    def _model(self, place: tuple[str, str]) -> Iterator[Element]:
+        """The shapes of the layout and the master that a placeholder takes its place and bullets from."""
+        for shapes in self._models if place != ("-", "") else ():
+            by_kind = (
+                shape
+                for (kind, _), shape in shapes.items()
+                if kind == place[0] or (kind in _LISTED and place[0] in _LISTED)
+            )
+            if (shape := shapes.get(place)) is not None or (shape := next(by_kind, None)) is not None:
+                yield shape
+
+    def _position(self, shape: Element, place: tuple[str, str]) -> Box:
+        boxes = (_box(one.find(f"{_P}spPr/{A}xfrm")) for one in (shape, *self._model(place)))
+        return next(filter(None, boxes), reading_order.NOWHERE)
+
+    def _text(self, shape: Element, place: tuple[str, str]) -> str:
+        body = shape.find(f"{_P}txBody")
+        if body is None or place[0] in _FURNITURE:
+            return ""
+        if place[0] in _TITLES:
+            title = " ".join(paragraphs(body.iter(f"{A}p")))
+            return f"## {plain.one_line(title)}" if title else ""
+        text = "\n".join(self._lines(body, place))
+        if place[0] == "ftr":
+            text, seen = "" if text in self._shared.footers else text, text
+            self._shared.footers.add(seen)
+        return text
+
+    def _lines(self, body: Element, place: tuple[str, str]) -> Iterator[str]:
+        counts: dict[int, int] = {}
+        before = ""
+        for paragraph in body.iter(f"{A}p"):
+            text = " ".join(_words(paragraph).split())
+            about = paragraph.find(f"{A}pPr")
+            level = int("0" if about is None else about.get("lvl", "0"))
+            label = self._label(about, body, place, level, counts) if text else ""
+            if not text:
+                continue
+            if before and (not label or before == "text"):
+                yield ""
+            before = "item" if label else "text"
+            yield f"{'  ' * level}{label} {text}" if label else text
+
+    def _label(
+        self, about: Element | None, body: Element, place: tuple[str, str], level: int, counts: dict[int, int]
+    ) -> str:
+        """The bullet or number of a paragraph, as it says itself, or its shape, or what that is modelled on."""
+        styles = [] if about is None else [about]
+        models = [body, *(model for shape in self._model(place) if (model := shape.find(f"{_P}txBody")) is not None)]
+        named = (model.find(f"{A}lstStyle/{A}lvl{level + 1}pPr") for model in models)
+        styles += [style for style in named if style is not None]
+        for style in styles:
+            if style.find(f"{A}buNone") is not None:
+                break
+            if (numbered := style.find(f"{A}buAutoNum")) is not None:
+                for deeper in [deep for deep in counts if deep > level]:
+                    del counts[deeper]
+                counts[level] = counts.get(level, int(numbered.get("startAt", "1")) - 1) + 1
+                return _numbered(numbered.get("type", ""), counts[level])
+            if style.find(f"{A}buChar") is not None or style.find(f"{A}buBlip") is not None:
+                counts.clear()
+                return "-"
+        else:
+            counts.clear()
+            return "-" if place[0] in _LISTED else ""
+        counts.clear()
+        return ""
+
+
+def _words(paragraph: Element) -> str:
+    parts = [words(paragraph)]
+    parts += [formulas.line(formula) for formula in paragraph.iter(f"{formulas.M}oMath")]
+    return " ".join(parts)
+
+
+def _numbered(kind: str, number: int) -> str:
+    found = _NUMBERED.fullmatch(kind)
+    if found is None:
+        return f"{number}."
+    sign = written(number, _NUMBERS[found[1]])
+    return {"Period": f"{sign}.", "ParenBoth": f"({sign})", "ParenR": f"{sign})", "Plain": sign}[found[2]]
+
+
+def _place(shape: Element) -> tuple[str, str]:
+    """The kind and number of a placeholder; ("-", "") for any other shape."""
+    place = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+    return ("-", "") if place is None else (place.get("type", ""), place.get("idx", ""))
+
+
+def _box(frame: Element | None) -> Box | None:
+    offset, size = (None, None) if frame is None else (frame.find(f"{A}off"), frame.find(f"{A}ext"))
+    if offset is None or size is None:
+        return None
+    x, y, width, height = (
+        int(node.get(name, "0")) for node, name in ((offset, "x"), (offset, "y"), (size, "cx"), (size, "cy"))
+    )
+    return x, y, x + width, y + height
+
+
+def _rows(table: Element) -> list[list[grids.Cell]]:
+    rows = []
+    for row in table.findall(f"{A}tr"):
+        cells = [cell for cell in row.findall(f"{A}tc") if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}]
+        texts = [" ".join(paragraphs(cell.iter(f"{A}p"))) for cell in cells]
+        rows.append(
+            [
+                (text, int(cell.get("rowSpan", "1")), int(cell.get("gridSpan", "1")))
+                for text, cell in zip(texts, cells, strict=True)
+            ]
+        )
+    return rows

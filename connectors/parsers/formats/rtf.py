@@ -1,0 +1,316 @@
+"""Rich Text Format as Markdown: headings, lists as they are numbered, tables, notes, and letters of all code pages."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import grids
+from connectors.parsers.formats.lists import Block, joined
+from connectors.parsers.messages import Task
+from connectors.parsers.text.cleanup import visible
+
+_TOKEN = re.compile(
+    rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
+)
+
+_CODE_PAGES = {
+    128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
+    177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 77: "mac_roman",
+}  # fmt: skip
+"""Of the character sets of fonts."""
+_SYMBOLS = 2
+_SIGNS = {
+    "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
+    "rquote": "\u2019", "ldblquote": "\u201c", "rdblquote": "\u201d", "emspace": " ", "enspace": " ", "qmspace": " ",
+    "nestcell": " ", "page": "\n",
+}  # fmt: skip
+_IGNORED = frozenset((
+    "fonttbl", "colortbl", "stylesheet", "pict", "objdata", "fldinst", "themedata", "datastore", "sp", "nonshppict",
+    "listtable", "revtbl", "filetbl", "xe", "tc", "bkmkstart", "bkmkend", "template", "operator", "category",
+    "keywords", "comment", "subject", "company", "manager", "doccomm", "hlinkbase", "creatim", "revtim", "printim",
+    "nextfile",
+    "pgdsctbl",
+))  # fmt: skip
+_BESIDE = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
+    ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
+)
+_SHOWN = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
+"""Groups that are read although they are marked as new, which programs that do not know them pass over."""
+_VALUES = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
+"""Control words that set a value of the state."""
+_BULLET = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
+_NUMBERED = re.compile(r"^\d+[.)] ")
+_HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _State:
+    """What holds within a group; `name` is the word that it begins with."""
+
+    skipped: bool = False
+    name: str = ""
+    font: int = -1
+    fallback: int = 1
+    style: int = 0
+    heading: int = 0
+    in_table: bool = False
+    deleted: bool = False
+    listed: bool = False
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class _Row:
+    cells: list[str] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)
+    continued: list[bool] = field(default_factory=list)
+
+
+def read(_kind: Kind, path: Path, _task: Task) -> Document:
+    """The document as Markdown."""
+    reader = _Reader(path.read_bytes())
+    return Document(visible(reader.text()), title=reader.about.get("title", ""), author=reader.about.get("author", ""))
+
+
+def markdown(data: bytes) -> str:
+    """The text of RTF that another file holds."""
+    return visible(_Reader(data).text())
+
+
+class _Reader:
+    """Reads an RTF token by token."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._state = _State()
+        self._stack: list[_State] = []
+        self._code_page = "cp1252"
+        self._fonts: dict[int, int] = {}
+        self._headings: dict[int, int] = {}
+        self._letters: list[str] = []
+        self._bytes = bytearray()
+        self._pending = 0
+        self._blocks: list[Block] = []
+        self._rows: list[_Row] = []
+        self._row = _Row()
+        self._beside: list[str] = []
+        self._outer: list[tuple[int, str, list[str]]] = []
+        self._merged = False
+        self.about: dict[str, str] = {}
+        self._acts: dict[str, Callable[[int], None]] = {
+            "par": self._paragraph, "sect": self._paragraph, "cell": self._cell, "row": self._row_ends,
+            "trowd": self._row_begins, "cellx": self._edge, "clvmrg": self._continue, "pard": self._plain,
+            "fcharset": self._charset, "ansicpg": self._set_code_page, "outlinelevel": self._outline,
+            "listtext": self._list, "pntext": self._list,
+        }  # fmt: skip
+
+    def text(self) -> str:
+        at = 0
+        while token := _TOKEN.match(self._data, at):
+            at = token.end()
+            word, number, code, sign, brace, text = token.groups()
+            if brace:
+                self._group(brace)
+            elif word == b"bin":
+                at += max(int(number or 0), 0)
+            elif word:
+                self._word(word.decode("ascii"), None if number is None else int(number))
+            elif code:
+                self._put_bytes(bytes.fromhex(code.decode("ascii")))
+            elif sign:
+                self._sign(sign)
+            elif text:
+                self._put_bytes(text)
+        self._paragraph()
+        self._table()
+        return "\n\n".join([*joined(self._blocks), *dict.fromkeys(self._beside)]) + "\n"
+
+    def _group(self, brace: bytes) -> None:
+        self._flush()
+        if brace == b"{":
+            self._stack.append(replace(self._state))
+            return
+        if self._stack:
+            self._state = self._stack.pop()
+        if self._outer and len(self._stack) < self._outer[-1][0]:
+            _, label, letters = self._outer.pop()
+            words = " ".join("".join(self._letters).split())
+            self._letters = letters
+            if label in ("title", "author"):
+                self.about[label] = words
+            elif words and (label or any(map(str.isalpha, words))):
+                self._beside.append(f"{label}: {words}" if label else words)
+
+    def _word(self, word: str, number: int | None) -> None:
+        state = self._state
+        if word == "u" and number is not None:
+            self._flush()
+            if not self._hidden():
+                self._letters.append(chr(number & 0xFFFF))
+            self._pending = state.fallback
+            return
+        self._flush()
+        self._pending = 0
+        if word in _IGNORED or (state.name == "*" and word not in _SHOWN):
+            self._ignored(word)
+        elif word in ("title", "author") and state.name == "info":
+            self._collect(word)
+        elif word in _BESIDE:
+            self._collect(_BESIDE[word])
+        elif word in _SIGNS:
+            self._put(_SIGNS[word])
+        elif word in _VALUES:
+            setattr(state, _VALUES[word], number or 0)
+        elif word == "info":
+            state.name, state.skipped = word, True
+        elif word in ("intbl", "deleted"):
+            state.in_table = state.in_table or word == "intbl"
+            state.deleted = number != 0 if word == "deleted" else state.deleted
+        elif word in self._acts:
+            self._acts[word](number or 0)
+        if state.name == "*":
+            state.name = word
+
+    def _ignored(self, word: str) -> None:
+        self._state.name = word
+        self._state.skipped = True
+
+    def _collect(self, label: str) -> None:
+        self._state.skipped = False
+        self._outer.append((len(self._stack), label, self._letters))
+        self._letters = []
+
+    def _hidden(self) -> bool:
+        return self._state.skipped or self._state.deleted
+
+    def _sign(self, sign: bytes) -> None:
+        if sign == b"*":
+            self._state.name = "*"
+        elif sign in (b"\\", b"{", b"}"):
+            self._put_bytes(sign)
+        elif sign in (b"~", b"_"):
+            self._put("\u00a0" if sign == b"~" else "-")
+        elif sign in (b"\n", b"\r"):
+            self._paragraph()
+
+    def _put(self, text: str) -> None:
+        self._flush()
+        if not self._hidden():
+            self._letters.append(text)
+
+    def _put_bytes(self, data: bytes) -> None:
+        if self._pending:
+            taken = min(self._pending, len(data))
+            self._pending -= taken
+            data = data[taken:]
+        if self._state.name in ("fonttbl", "stylesheet"):
+            self._declared(data)
+        elif not self._hidden():
+            self._bytes += data
+
+    def _declared(self, data: bytes) -> None:
+        """The name of a style, by which headings are known."""
+        if self._state.name == "stylesheet" and (found := _HEADING.match(data.decode("latin-1").strip())):
+            self._headings[self._state.style] = int(found[1])
+
+    def _flush(self) -> None:
+        if self._bytes:
+            charset = self._fonts.get(self._state.font, 0)
+            if charset == _SYMBOLS:
+                self._letters.append("".join("\u2022" if byte == 0xB7 else chr(byte) for byte in self._bytes))
+            else:
+                codec = _CODE_PAGES.get(charset, self._code_page)
+                self._letters.append(self._bytes.decode(codec, "replace"))
+            self._bytes.clear()
+
+    def _taken(self) -> str:
+        """The words of the paragraph that ends here."""
+        self._flush()
+        text = "".join(self._letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        self._letters.clear()
+        return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
+
+    def _paragraph(self, _number: int = 0) -> None:
+        if self._outer or self._hidden():
+            self._put(" ")
+            return
+        if self._state.in_table:
+            self._put("\n")
+            return
+        self._table()
+        if not (text := self._taken()):
+            return
+        level = self._state.heading or self._headings.get(self._state.style, 0)
+        if level:
+            self._blocks.append((f"{'#' * level} {text}", False))
+        elif found := _BULLET.match(text) if self._state.listed else None:
+            self._blocks.append((f"{'  ' * self._state.depth}- {text[found.end() :]}", True))
+        else:
+            self._blocks.append((text, bool(self._state.listed and _NUMBERED.match(text))))
+        self._state.listed = False
+
+    def _cell(self, _number: int) -> None:
+        if not self._outer:
+            self._row.cells.append(self._taken().replace("\n", " "))
+
+    def _row_ends(self, _number: int) -> None:
+        if self._row.cells and not self._outer:
+            self._rows.append(self._row)
+            self._row = _Row(edges=self._row.edges, continued=self._row.continued)
+
+    def _row_begins(self, _number: int) -> None:
+        self._row.edges, self._row.continued, self._merged = [], [], False
+
+    def _edge(self, number: int) -> None:
+        self._row.edges = [*self._row.edges, number]
+        self._row.continued = [*self._row.continued, self._merged]
+        self._merged = False
+
+    def _continue(self, _number: int) -> None:
+        self._merged = True
+
+    def _plain(self, _number: int) -> None:
+        state = self._state
+        state.style, state.heading, state.in_table, state.depth = 0, 0, False, 0
+
+    def _outline(self, number: int) -> None:
+        self._state.heading = number + 1 if number < 6 else 0
+
+    def _charset(self, number: int) -> None:
+        self._fonts[self._state.font] = number
+
+    def _set_code_page(self, number: int) -> None:
+        with suppress(LookupError):
+            self._code_page = codecs.lookup(f"cp{number}").name
+
+    def _list(self, _number: int) -> None:
+        for state in (self._state, *self._stack[-2:]):
+            state.listed = True
+
+    def _table(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._blocks.append((grids.markdown(_grid(rows)), False))
+
+
+def _grid(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
+    """Cells with the columns that they cover, which their right edges tell."""
+    edges = sorted({edge for row in rows for edge in row.edges})
+    above: dict[int, str] = {}
+    for row in rows:
+        cells: list[grids.Cell] = []
+        column = 0
+        for at, text in enumerate(row.cells):
+            end = edges.index(row.edges[at]) + 1 if at < len(row.edges) else column + 1
+            if text or at >= len(row.continued) or not row.continued[at]:
+                above[column] = text
+            cells.append((above.get(column, ""), 1, max(end - column, 1)))
+            column = max(end, column + 1)
+        yield cells
