@@ -12,7 +12,7 @@ from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import grids, reading_order
 from connectors.parsers.formats.lists import Block, item, joined, letters, roman
-from connectors.parsers.formats.reading_order import Box
+from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
 from connectors.parsers.text import properties, xml
 from connectors.parsers.text.cleanup import visible
@@ -260,7 +260,7 @@ def _number(node: Element, name: str) -> int:
     return min(int(node.get(f"{_TABLE}{name}") or 1), _MOST)
 
 
-def _box(node: Element) -> Box:
+def _box(node: Element) -> Bounds:
     left, top, width, height = (_length(node.get(f"{_SVG}{name}", "")) for name in ("x", "y", "width", "height"))
     return left, top, left + width, top + height
 

@@ -15,7 +15,7 @@ from connectors.parsers.document import Document
 from connectors.parsers.formats import formulas, grids, reading_order
 from connectors.parsers.formats.lists import written
 from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraphs, words
-from connectors.parsers.formats.reading_order import Box
+from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
 from connectors.parsers.text import properties, xml
 from connectors.parsers.text.cleanup import visible
@@ -125,7 +125,7 @@ class _Slide:
         rest = [(text, box) for text, box, is_title in items if not is_title]
         return titles + reading_order.ordered(rest)
 
-    def _items(self, tree: Element) -> Iterator[tuple[str, Box, bool]]:
+    def _items(self, tree: Element) -> Iterator[tuple[str, Bounds, bool]]:
         """The text of each shape, where it stands, and whether it is the slide's title."""
         for shape in tree:
             if shape.tag == f"{MC}AlternateContent":
@@ -157,7 +157,7 @@ class _Slide:
             if (shape := shapes.get(place)) is not None or (shape := next(by_kind, None)) is not None:
                 yield shape
 
-    def _position(self, shape: Element, place: tuple[str, str]) -> Box:
+    def _position(self, shape: Element, place: tuple[str, str]) -> Bounds:
         boxes = (_box(one.find(f"{_P}spPr/{A}xfrm")) for one in (shape, *self._model(place)))
         return next(filter(None, boxes), reading_order.NOWHERE)
 
@@ -235,7 +235,7 @@ def _place(shape: Element) -> tuple[str, str]:
     return ("-", "") if place is None else (place.get("type", ""), place.get("idx", ""))
 
 
-def _box(frame: Element | None) -> Box | None:
+def _box(frame: Element | None) -> Bounds | None:
     offset, size = (None, None) if frame is None else (frame.find(f"{A}off"), frame.find(f"{A}ext"))
     if offset is None or size is None:
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-Box = tuple[int, int, int, int]
+Bounds = tuple[int, int, int, int]
 """Left, top, right and bottom."""
-Item = tuple[str, Box]
-NOWHERE: Box = (0, 0, 0, 0)
+Item = tuple[str, Bounds]
+NOWHERE: Bounds = (0, 0, 0, 0)
 _OVERLAP = 0.1
 """Share of the smaller one by which two boxes may overlap and still stand beside each other."""
 
@@ -17,7 +17,7 @@ def ordered(items: Sequence[Item]) -> list[str]:
     return [text for text, _ in _ordered(list(items))]
 
 
-def around(boxes: Sequence[Box]) -> Box:
+def around(boxes: Sequence[Bounds]) -> Bounds:
     """The box around boxes."""
     placed = [box for box in boxes if box != NOWHERE]
     if not placed:
