@@ -176,7 +176,7 @@ def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     assert run["dryRun"]
     assert "nothing has been added yet" in told(seen)
     report = {"create": 1, "update": 0, "unchanged": 0, "remove": 0, "failed": 0, "pages": 0, "chunks": 1}
-    report |= {"tokensToEmbed": 1234, "embeddingCalls": 1, "estimatedSeconds": 2.0, "sampled": False}
+    report |= {"tokensToEmbed": 1234, "embeddingCalls": 1, "estimatedSeconds": 2.0, "sampled": False, "pagesUnread": 2}
     report |= {"estimatedCost": {"amount": 0.5, "currency": "EUR"}}
     org.db.rows(
         "update job_runs set status = 'COMPLETED', to_discover = false, finished_at = now(),"
@@ -186,6 +186,7 @@ def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     seen.run()
     assert {metric.label: metric.value for metric in seen.metric}["Created"] == "1"
     assert "1,234 tokens to embed" in told(seen)
+    assert "2 pages not readable" in told(seen)
     assert "0.5000 EUR" in told(seen)
     click(seen, "Start")
     assert [run.get("dryRun", False) for run in runs(org, space)] == [False, True]

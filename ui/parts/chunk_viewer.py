@@ -61,7 +61,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         )
     if right is not None:
         with right:
-            page_image.show(who, namespace, document, chosen)
+            page_image.show(who, namespace, document, chosen["page"], chosen["index"])
 
 
 def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:

@@ -10,7 +10,16 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import chunk_viewer, document_access, document_actions, history, see_as, status, tabs
+from ui.parts import (
+    chunk_viewer,
+    document_access,
+    document_actions,
+    history,
+    pages_to_check,
+    see_as,
+    status,
+    tabs,
+)
 from ui.parts.labels import ago, called, count
 from ui.parts.text import plain
 
@@ -45,8 +54,10 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
     _head(document)
     _links(who, namespace, document)
     versions = {} if see_as.name() else {"Versions": partial(history.show, who, namespace, document)}
+    to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
         "Chunks": partial(chunk_viewer.show, who, namespace, document),
+        **({pages_to_check.TITLE: partial(pages_to_check.show, who, namespace, document)} if to_check else {}),
         **versions,
         "Access": partial(document_access.show, who, namespace, document),
         "Properties": partial(_properties, document),
@@ -150,7 +161,7 @@ def _properties(document: Json) -> None:
         "Job run": document["ingestJobRun"]["id"],
         "Connection": (document["connection"] or {}).get("id"),
         "Parent archive": (document["archive"] or {}).get("id"),
-        **{name: _shown(value) for name, value in document["documentProperties"].items()},
+        **{name: _shown(value) for name, value in document["documentProperties"].items() if name != "pagesToCheck"},
         **{f"Embedding {name}": value for name, value in document["embeddingConfig"].items()},
         "Created": document["createdAt"]["isoString"],
         "Updated": document["updatedAt"]["isoString"],

@@ -21,10 +21,11 @@ CONNECTIONS = 50
 TYPES = ("TEXT", "FILE", "URL")
 """Beside those of content services."""
 STATES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
-PRIMARY = ("q", "site", "status")
+PRIMARY = ("q", "site", "status", "quality")
 SECONDARY = ("source", "type", "connection", "from", "to", "external", "metadata", "archive", "removal", "access")
 """Places of the address for what the expander holds."""
 FIELDS = addressed.Fields("find", tuple(name for name in (*PRIMARY, *SECONDARY) if name != "metadata"))
+TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
 _ID = re.compile(r"doc_[0-9a-z]+")
 
 
@@ -32,8 +33,8 @@ def show(who: session.Person, namespace: str, sites: Mapping[str, int]) -> Json 
     """The filterConfig that the form asks for; None, and why, if it cannot be used. `sites`: pages of each site."""
     FIELDS.follow(_shown())
     before = _address()
-    text, site, states = _first(sites)
-    FIELDS.write(q=text, site=site, status=",".join(states))
+    text, site, states, is_check = _first(sites)
+    FIELDS.write(q=text, site=site, status=",".join(states), quality="check" if is_check else None)
     opened = any(before[name] for name in SECONDARY)
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
         more = _more(who, namespace)
@@ -41,7 +42,11 @@ def show(who: session.Person, namespace: str, sites: Mapping[str, int]) -> Json 
         session.remember(cursor=None)
     named: Json = {"documentIds": [text]} if _ID.fullmatch(text) else {"text": text}
     first = {**named, "documentIngestionStatuses": states, "sites": [site] if site else []}
-    return None if more is None else {name: value for name, value in {**first, **more}.items() if value}
+    if more is None:
+        return None
+    leaves = [*([TO_CHECK] if is_check else []), *more.pop("where")]
+    first["where"] = {"all": leaves} if leaves else None
+    return {name: value for name, value in {**first, **more}.items() if value}
 
 
 def clear() -> None:
@@ -64,15 +69,18 @@ def _shown() -> Json:
         **{name: [value for value in _said(name).split(",") if value in known] for name, known in lists.items()},
         **{name: session.parameter(name) for name in ("site", "connection")},
         **{name: _day(name) for name in ("from", "to")},
-        **{name: _said(name) == word for name, word in (("removal", "yes"), ("access", "unknown"))},
+        **{
+            name: _said(name) == word
+            for name, word in (("removal", "yes"), ("access", "unknown"), ("quality", "check"))
+        },
     }
 
 
-def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str]]:
-    """What people look for most: a piece of the name, a site, a status."""
+def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
+    """What people look for most: a piece of the name, a site, a status, pages to check."""
     linked = session.parameter("site")
     known = [*sites, *([linked] if linked and linked not in sites else [])]
-    columns = iter(st.columns([3, 2, 2] if known else [3, 2], vertical_alignment="bottom"))
+    columns = iter(st.columns([3, 2, 2, 1] if known else [3, 2, 1], vertical_alignment="bottom"))
     text = next(columns).text_input(
         "Find documents",
         max_chars=200,
@@ -98,7 +106,10 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str]]:
         placeholder="All statuses",
         key="find_status",
     )
-    return str(text or "").strip(), site, states
+    is_check = next(columns).toggle(
+        "Pages to check", key="find_quality", help="Documents with pages whose text may be wrong or missing."
+    )
+    return str(text or "").strip(), site, states, is_check
 
 
 def _more(who: session.Person, namespace: str) -> Json | None:
@@ -163,7 +174,7 @@ def _connection(who: session.Person, namespace: str) -> str | None:
     )
 
 
-def _dates(since: date | None, until: date | None) -> Json | None:
+def _dates(since: date | None, until: date | None) -> list[Json]:
     """Days in UTC, both of them included; the field is when a document was first added."""
     leaves = []
     if since:
@@ -171,7 +182,7 @@ def _dates(since: date | None, until: date | None) -> Json | None:
     if until:
         day = (until + timedelta(days=1)).isoformat()
         leaves.append({"field": "document.createdAt", "op": "lt", "value": day})
-    return {"all": leaves} if leaves else None
+    return leaves
 
 
 def _day(name: str) -> date | None:

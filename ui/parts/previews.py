@@ -108,6 +108,9 @@ def _cost(reports: list[Json]) -> str:
     """Chunks, tokens, money and time, added up; without a price that says so."""
     tokens = sum(report["tokensToEmbed"] for report in reports)
     told = [count(sum(report["chunks"] for report in reports), "chunk"), f"{count(tokens, 'token')} to embed"]
+    pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}
+    numbers = {word: sum(report.get(name, 0) for report in reports) for word, name in pages.items()}
+    told += [f"{count(number, 'page')} {word}" for word, number in numbers.items() if number]
     costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
     if len(costs) == len(reports):
         told.append(f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}")

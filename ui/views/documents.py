@@ -15,6 +15,7 @@ from ui.parts import (
     document_filters,
     frame,
     pager,
+    pages_to_check,
     parallel,
     see_as,
     status,
@@ -127,7 +128,8 @@ def _words(config: Json) -> str:
 def _table(data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
-    rows = [_row(document, errors=errors) for document in documents]
+    is_check = session.parameter("quality") == "check"
+    rows = [_row(document, errors=errors, is_check=is_check) for document in documents]
     chosen = tables.clicked(
         rows,
         "documents_table",
@@ -136,9 +138,10 @@ def _table(data: Json) -> None:
         Name=st.column_config.TextColumn(width=320),
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
+        **{pages_to_check.TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.remember(document=chosen)
+        session.remember(document=chosen, tab=pages_to_check.TITLE if is_check else None)
         st.rerun()
     with st.container(horizontal=True):
         pager.show(data)
@@ -146,11 +149,12 @@ def _table(data: Json) -> None:
         st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 
 
-def _row(document: Json, *, errors: bool) -> Json:
+def _row(document: Json, *, errors: bool, is_check: bool) -> Json:
     properties = document["documentProperties"]
     return {
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
+        **({pages_to_check.TITLE: pages_to_check.summary(document)} if is_check else {}),
         "Source": title(document["ingestionSource"]),
         "Chunks": number(properties["embeddingCount"]),
         "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",
