@@ -52,8 +52,8 @@ class Work:
     ) -> None:
         """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it.
 
-        `goes_on`: whether another document may be begun that is to be fetched elsewhere. `circuits`: through which
-        vendors and sites are asked; None where nobody else could go on meanwhile.
+        `goes_on`: whether another document may be begun that is to be fetched elsewhere, or takes long to parse.
+        `circuits`: through which vendors and sites are asked; None where nobody else could go on meanwhile.
         """
         self._circuits = circuits
         self._alone = window[0].job_run_id if config is not None and window else None
@@ -198,7 +198,7 @@ def fetch(work: Work) -> None:
 @step
 def parse(work: Work) -> None:
     """Read raw files into Markdown."""
-    parsing.run(work.db, work.lease, work.window, work.files, registry.parser())
+    parsing.run(work.db, work.lease, work.window, work.files, registry.parser(), work.goes_on)
 
 
 @step

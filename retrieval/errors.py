@@ -129,6 +129,10 @@ class ConfigChanged(StepError):
     """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
 
 
+class Interrupted(StepError):
+    """The turn of its batch ended before a document was begun: it stays as it is."""
+
+
 class Skippable(StepError):
     """Cannot work for this one document: a corrupt file, a page that is gone."""
 

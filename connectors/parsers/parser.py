@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from connectors.parsers.detect import file_types
 from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.ocr.ocr import Recognition
 from connectors.parsers.pdf import page_ranges
-from connectors.parsers.process.pool import Limits, Pool
+from connectors.parsers.process.pool import Limits, Pool, always
 from connectors.parsers.text import verbatim
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
@@ -25,6 +26,8 @@ from retrieval.ports import Member, OcrStrategy, Parsed, RawContent
 log = structlog.get_logger(__name__)
 _HERE_BYTES = 1024 * 1024
 """Plain text up to this size is decoded in this process: no library reads it, and a child would cost more than it."""
+_QUICK_SECONDS = 2.0
+"""Processor time after which a file keeps no place from files that take less."""
 
 
 class DocumentParser:
@@ -44,13 +47,16 @@ class DocumentParser:
         self._recognition = recognition
         self._packed = packed
 
-    def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
-        """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
+    def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = always) -> Parsed:
+        """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read.
+
+        Interrupted if it still waits for others once `goes_on` says no.
+        """
         try:
             reply = self._here(raw)
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
-        reply = verdicts.judged(reply) if reply else self._in_child(raw, ocr)
+        reply = verdicts.judged(reply) if reply else self._in_child(raw, ocr, goes_on)
         return _parsed(verdicts.settled(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
 
     def _here(self, raw: RawContent) -> Reply | None:
@@ -72,7 +78,7 @@ class DocumentParser:
         """Start a child ahead of the first file."""
         self.pool.warm()
 
-    def _in_child(self, raw: RawContent, ocr: OcrStrategy) -> Reply:
+    def _in_child(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool]) -> Reply:
         page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
         task = Task(
             path=str(raw.path.resolve()),
@@ -84,7 +90,7 @@ class DocumentParser:
             page=page,
             unpack=self._unpack(raw),
         )
-        reply = page_ranges.joined(self._answered(task), task, self._answered, beside=self.pool.size)
+        reply = page_ranges.joined(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
         if task.ocr and reply.pictured and self._recognition is not None:
             reply = self._recognition.completed(task, reply)
         return reply
@@ -97,8 +103,8 @@ class DocumentParser:
         folder.mkdir(exist_ok=True)
         return msgspec.structs.replace(self._packed, folder=str(folder.resolve()))
 
-    def _answered(self, task: Task) -> Reply:
-        reply = self.pool.run(task)
+    def _answered(self, task: Task, goes_on: Callable[[], bool] = always) -> Reply:
+        reply = self.pool.run(task, goes_on)
         if reply.again:
             raise Retryable(reply.again)
         if reply.refusal:
@@ -120,6 +126,7 @@ def parser() -> DocumentParser:
     pool = Pool(
         cores,
         Limits(chosen.parse_seconds, chosen.parse_memory_bytes, file_bytes=chosen.max_file_bytes + _HERE_BYTES),
+        quick_seconds=_QUICK_SECONDS,
     )
     recognition = _recognition(chosen, cores)
     packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from retrieval.database.database import Database
 from retrieval.database.page_map import PAGE_MAP
 from retrieval.documents import file_keys
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, quality, unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.unpack import Stored
@@ -24,6 +23,8 @@ from retrieval.ports import FileStore, Parsed, Parser, RawContent
 from retrieval.statuses import Stage
 
 ENCODING = "utf-8"
+_AT_ONCE = 64
+"""Files of a window that wait for the parser at once; so many that those which take long leave room for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,17 @@ class Read:
     refused: str | None = None
 
 
-def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, parser: Parser) -> None:
+def run(
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    files: FileStore,
+    parser: Parser,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Parse what is fetched, several files beside each other. A file that cannot be read fails alone.
+
+    `goes_on`: asked while a file waits for others; what is not begun then stays as it is.
 
     What is read is recorded every other moment, so that the loss of the process takes little along.
     """
@@ -46,14 +56,16 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
 
     def one(item: Item) -> Read | None:
         try:
-            return Read(item, *_parse(db, item, lease, files, parser))
+            return Read(item, *_parse(db, item, lease, files, parser, goes_on))
+        except Interrupted:
+            return None
         except Skippable as error:
             return Read(item, {}, refused=str(error))
         except Retryable as error:
             trouble.append(error)
         return None
 
-    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="parse") as pool:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="parse") as pool:
         ordered = [pool.submit(one, item) for item in work]
         waiting = set(ordered)
         try:
@@ -95,7 +107,7 @@ def read_text(files: FileStore, key: str) -> str:
 
 
 def _parse(
-    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser, goes_on: Callable[[], bool]
 ) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
@@ -103,7 +115,7 @@ def _parse(
     if lease.source == "TEXT":
         properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **told}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
-    parsed, stored = _with_local_file(db, item, lease, files, parser)
+    parsed, stored = _with_local_file(db, item, lease, files, parser, goes_on)
     key = item.file_key(lease.scope, file_keys.PARSED)
     files.put(key, [parsed.text.encode(ENCODING)])
     title = parsed.title or item.title
@@ -121,13 +133,13 @@ def _parse(
 
 
 def _with_local_file(
-    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser, goes_on: Callable[[], bool]
 ) -> tuple[Parsed, list[Stored]]:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         path = Path(folder) / "raw"
         with files.open(item.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
-        parsed = parser.parse(raw, item.ocr)
+        parsed = parser.parse(raw, item.ocr, goes_on)
         unpack.refuse_too_many(db, item, parsed.members)
         return parsed, unpack.store(item, parsed, lease.scope, files)

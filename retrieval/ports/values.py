@@ -224,7 +224,9 @@ class Page(Generic[T]):
 class Parser(Protocol):
     """Turns a file into Markdown. Raises Skippable for a file that cannot be read, naming the cause and what to do."""
 
-    def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed: ...
+    def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = ...) -> Parsed:
+        """`goes_on` is asked while the file waits for others; once it says no, Interrupted is raised."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

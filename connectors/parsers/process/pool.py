@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,15 +23,19 @@ from connectors.parsers.messages import Reply, Task
 from connectors.parsers.process import limits
 from connectors.parsers.process.landlock import MISSING
 from connectors.parsers.process.work_folder import Room
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.settings import PROJECT
 
 log = structlog.get_logger(__name__)
 _FILES_PER_CHILD = 200
 _GLANCE = 0.25
 _START_SECONDS = 60.0
+_SLOW_PRIORITY = 10
+"""Of a child that takes long (nice)."""
 CLOCK_FACTOR = 10
 """How many times its processor time a file may take by the clock: a busy machine is not the file's fault."""
+_QUICK_CLOCK_FACTOR = 3
+"""The same before a file counts as slow, which costs it little."""
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "MALLOC_ARENA_MAX": "2",
@@ -47,6 +53,10 @@ class _Late(Exception):
 
 class _Gone(Exception):
     """The child is dead."""
+
+
+class _Slow(Exception):
+    """The file takes long, and there is no room for it among those that do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class Child:
         self._most_memory = 0
         self._ready = False
         self.files = 0
+        self.spent = False
         self._room = Room()
         command = [sys.executable, "-m", "connectors.parsers.child"]
         command += [str(allowed.memory_bytes), str(allowed.file_bytes)]
@@ -108,14 +119,28 @@ class Child:
             raise Retryable(_NOT_STARTED) from error
         self._ready = True
 
-    def run(self, task: Task) -> Reply:
-        """The child's answer. Skippable with the reason if it has none within the limits."""
+    def run(self, task: Task, worked: Callable[[float], None] | None = None) -> Reply:
+        """The child's answer. Skippable with the reason if it has none within the limits.
+
+        `worked` is called now and then with the processor seconds so far, or a third of those by the clock if that is
+        more; what it raises ends the run.
+        """
         self.start()
         self.files += 1
-        deadline = time.monotonic() + self._limits.clock_factor * self._limits.seconds
+        began, used = time.monotonic(), limits.cpu_seconds_of(self.pid)
+        deadline = began + self._limits.clock_factor * self._limits.seconds
+
+        def look() -> None:
+            self._most_memory = max(self._most_memory, limits.data_bytes_of(self.pid))
+            if worked is not None:
+                by_clock = (time.monotonic() - began) / _QUICK_CLOCK_FACTOR
+                worked(max(limits.cpu_seconds_of(self.pid) - used, by_clock))
+
         try:
             self._in.write(messages.frame(self._room.bring(task)))
-            return self._room.take(self._receive(deadline), task.unpack)
+            reply = self._receive(deadline, look)
+            self.spent |= reply.spent
+            return self._room.take(reply, task.unpack)
         except _Late:
             reason = self._too_late()
         except (_Gone, BrokenPipeError):
@@ -142,18 +167,24 @@ class Child:
         for file in (self._in, self._out, self._errors):
             file.close()
 
-    def _receive(self, deadline: float) -> Reply:
-        size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline))[0]
-        return msgspec.msgpack.decode(self._read(size, deadline), type=Reply)
+    def slow_down(self) -> None:
+        """Give other processes precedence from now on; the child is for no other file after that."""
+        self.spent = True
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, _SLOW_PRIORITY)
 
-    def _read(self, size: int, deadline: float) -> bytes:
+    def _receive(self, deadline: float, look: Callable[[], None] = lambda: None) -> Reply:
+        size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline, look))[0]
+        return msgspec.msgpack.decode(self._read(size, deadline, look), type=Reply)
+
+    def _read(self, size: int, deadline: float, look: Callable[[], None]) -> bytes:
         data = bytearray()
         while len(data) < size:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _Late
             if not self._poll.poll(min(left, _GLANCE) * 1000):
-                self._most_memory = max(self._most_memory, limits.data_bytes_of(self.pid))
+                look()
                 continue
             piece = os.read(self._out.fileno(), min(size - len(data), 1 << 20))
             if not piece:
@@ -203,37 +234,69 @@ def _told_once(landlock: int) -> None:
         log.debug("parser.files_confined", landlock=landlock)
 
 
-class Pool:
-    """At most `size` children at once; further threads wait for one."""
+def always() -> bool:
+    """Never ends a wait."""
+    return True
 
-    def __init__(self, size: int, allowed: Limits) -> None:
+
+@contextmanager
+def _place(lane: threading.BoundedSemaphore, goes_on: Callable[[], bool]) -> Iterator[None]:
+    while not lane.acquire(timeout=_GLANCE):
+        if not goes_on():
+            raise Interrupted
+    try:
+        yield
+    finally:
+        lane.release()
+
+
+class Pool:
+    """At most `size` children at once; further threads wait for one.
+
+    With `quick_seconds` there are two lanes of `size` children each: a file that takes more processor time leaves its
+    place to the next file. It goes on in the slow lane if that has room, else it begins again there once it has.
+    """
+
+    def __init__(self, size: int, allowed: Limits, quick_seconds: float | None = None) -> None:
         self.size = size
         self._limits = allowed
-        self._free = threading.BoundedSemaphore(size)
+        self._quick_seconds = quick_seconds
+        self._quick = threading.BoundedSemaphore(size)
+        self._slow = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[Child] = []
         self._all: set[Child] = set()
 
-    def run(self, task: Task) -> Reply:
-        """Read a file in a child of the pool."""
-        with self._free:
-            child = self._take()
-            keep = False
-            try:
-                reply = child.run(task)
-                keep = not reply.spent and child.files < _FILES_PER_CHILD
-            finally:
-                self._give_back(child, keep=keep)
-        return reply
+    def run(self, task: Task, goes_on: Callable[[], bool] = always) -> Reply:
+        """Read a file in a child of the pool. Interrupted if it still waits for one when `goes_on` says no."""
+        with ExitStack() as place:
+            place.enter_context(_place(self._quick, goes_on))
+            with suppress(_Slow), self._child() as child:
+                return self._read(child, task, place)
+        with _place(self._slow, goes_on), self._child() as child:
+            child.slow_down()
+            return child.run(task)
+
+    def _read(self, child: Child, task: Task, place: ExitStack) -> Reply:
+        is_quick = True
+
+        def worked(seconds: float) -> None:
+            nonlocal is_quick
+            if not is_quick or self._quick_seconds is None or seconds < self._quick_seconds:
+                return
+            if not self._slow.acquire(blocking=False):
+                raise _Slow
+            is_quick = False
+            place.close()
+            place.callback(self._slow.release)
+            child.slow_down()
+
+        return child.run(task, worked)
 
     def warm(self) -> None:
         """Start a child now, so that the first file does not wait for its start."""
-        with self._free:
-            child = self._take()
-            try:
-                child.start()
-            finally:
-                self._give_back(child, keep=child.alive())
+        with self._quick, self._child() as child:
+            child.start()
 
     def close(self) -> None:
         with self._lock:
@@ -246,6 +309,21 @@ class Pool:
         for child in self._all:
             child.forget()
         self._idle, self._all = [], set()
+
+    @contextmanager
+    def _child(self) -> Iterator[Child]:
+        """A child for one file; it is kept for the next one unless the file was too much for it."""
+        child = self._take()
+        keep = False
+        try:
+            yield child
+            keep = child.alive() and not child.spent and child.files < _FILES_PER_CHILD
+        finally:
+            if keep:
+                with self._lock:
+                    self._idle.append(child)
+            else:
+                self._end(child)
 
     def _take(self) -> Child:
         while True:
@@ -263,13 +341,6 @@ class Pool:
         with self._lock:
             self._all.add(child)
         return child
-
-    def _give_back(self, child: Child, *, keep: bool) -> None:
-        if keep:
-            with self._lock:
-                self._idle.append(child)
-        else:
-            self._end(child)
 
     def _end(self, child: Child) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from connectors.parsers.detect import file_types
 from connectors.parsers.parser import DocumentParser, parser
 from connectors.parsers.process import limits
 from connectors.parsers.process.pool import Limits, Pool
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
 
@@ -531,6 +532,38 @@ def test_files_are_read_beside_each_other(save: Save) -> None:
     for thread in threads:
         thread.join(60)
     assert [texts[number].strip() for number in range(12)] == [f"Tide number {number}." for number in range(12)]
+
+
+def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
+    """Three files take seconds each in a pool of one child; what comes after them is read before they are done."""
+    pool = Pool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=0.2)
+    parser = DocumentParser(pool, 2048 * MB, 60)
+    ended: list[int] = []
+    slow = save("slow.docx", word(PARAGRAPH * 500_000))
+    normal = save("normal.pdf", pdf("A spring tide."))
+
+    def read_slow_file(number: int) -> None:
+        with suppress(Skippable):
+            parser.parse(slow, OcrStrategy.BASIC_PARSER)
+        ended.append(number)
+
+    threads = [threading.Thread(target=read_slow_file, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(0.5)
+        assert "spring tide" in parser.parse(normal, OcrStrategy.BASIC_PARSER).text
+        with pytest.raises(Interrupted):
+            parser.parse(slow, OcrStrategy.BASIC_PARSER, lambda: False)
+        assert len(pool._all) <= 2
+        assert len(ended) < 3
+    finally:
+        while any(thread.is_alive() for thread in threads):
+            for child in list(pool._all):
+                child._process.kill()
+            time.sleep(0.1)
+        pool.close()
+    assert not pool._all
 
 
 def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:

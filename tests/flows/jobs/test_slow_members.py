@@ -25,10 +25,10 @@ class Held:
         self.released = threading.Event()
         self._parser = registry.parser()
 
-    def parse(self, raw, ocr):
+    def parse(self, raw, ocr, goes_on):
         if raw.name.startswith("slow"):
             assert self.released.wait(SECONDS * 2)
-        return self._parser.parse(raw, ocr)
+        return self._parser.parse(raw, ocr, goes_on)
 
 
 async def _run_step(step, work):
