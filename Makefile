@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo test tour bench soak lint docs image clients
+.PHONY: help setup up demo check test tour bench soak lint docs image clients
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -24,6 +24,9 @@ up: setup ## start everything in the foreground; Ctrl-C stops it
 demo: setup ## start a fresh instance, ingest a small corpus, search it, stop
 	@$(BIN)/retrieval demo $(ARGS)
 
+check: setup ## the fast check of daily work, within 120 s: format, rules, types, imports, tests of what changed against main
+	@.ci/check
+
 test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
 	$(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
@@ -35,7 +38,7 @@ soak: setup ## faults without end: ARGS="--minutes 60 --seed 7"; about every rol
 
 # The longest first.
 LINTS := lint-types lint-links lint-format lint-rules lint-imports lint-dependencies
-.PHONY: $(LINTS)
+.PHONY: $(LINTS) lint-types-again
 
 lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs; two at once
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(LINTS)
@@ -51,6 +54,10 @@ lint-format:
 
 lint-rules:
 	$(BIN)/ruff check .
+
+# By a daemon, which looks again at what changed alone; it ends after an hour without work.
+lint-types-again:
+	$(BIN)/dmypy --status-file .mypy_cache/daemon.json run --timeout 3600
 
 lint-imports:
 	$(BIN)/lint-imports

@@ -55,8 +55,26 @@ def unit_of(nodeid: str) -> str:
     return "services" if file.startswith(WHOLE) else "prefect" if asks_prefect(file) else file
 
 
+SERVICE_FIXTURES = {"browser", "new_service", "prefect_server_environment", "service_of_module", "shared_service"}
+
+
+def mark_of(item) -> str:
+    """Return `service`, `db` or `unit`: the most expensive thing that a test starts, by the fixtures that it asks for.
+
+    A file whose tests start processes without a fixture sets `pytestmark = pytest.mark.service`.
+    """
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if item.get_closest_marker("service") or item.nodeid.startswith(WHOLE) or fixtures & SERVICE_FIXTURES:
+        return "service"
+    return "db" if "postgres_home" in fixtures else "unit"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The longest first: whole services, the shared one before those that tests start for themselves, then Prefect."""
+    """Mark each test by what it needs; the longest first: whole services, the shared one before those that tests start
+    for themselves, then Prefect."""
+    for item in items:
+        item.add_marker(mark_of(item))
     longest = ["prefect", "services"]
 
     def order(item):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.service
+
 PROJECT = Path(__file__).resolve().parents[2]
 COPIED = ("api", "connectors", "docs", "flows", "local", "migrations", "retrieval", "tests", "ui")
 FILES = ("pyproject.toml", "prefect.yaml", "README.md")

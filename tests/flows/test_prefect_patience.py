@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import httpx
+import pytest
+
+pytestmark = pytest.mark.service
 
 AWAY_FOR = """
 import asyncio, time

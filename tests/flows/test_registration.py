@@ -21,6 +21,8 @@ from flows.warm_worker import allowed_flows
 from retrieval import settings
 from retrieval.jobs import shares
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture
 def pool(prefect_server, monkeypatch):

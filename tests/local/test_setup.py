@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.service
+
 PROJECT = Path(__file__).resolve().parents[2]
 PINNED = re.search(r"^uv==(\S+)", (PROJECT / "local" / "uv.txt").read_text(), re.MULTILINE)[1]
 

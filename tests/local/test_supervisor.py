@@ -20,6 +20,8 @@ from local.instance import Record
 from local.processes import Process
 from local.supervisor import Role, Stopped, Supervisor
 
+pytestmark = pytest.mark.service
+
 _STAYS = "import time; print('here', flush=True); time.sleep(60)"
 _TOKEN = "0123456789abcdef"
 

@@ -19,6 +19,8 @@ from retrieval.database import database, disk_full, statements
 from retrieval.database.database import Database
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
+pytestmark = pytest.mark.service
+
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 

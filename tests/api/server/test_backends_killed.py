@@ -23,6 +23,8 @@ from retrieval.database.database import Database
 from tests.api.process import running
 from tests.api.support import EMBEDDED, client_of
 
+pytestmark = pytest.mark.service
+
 ENDS_SECONDS = 20.0
 """In which every request has an answer, whatever dies."""
 BACK_SECONDS = 20.0

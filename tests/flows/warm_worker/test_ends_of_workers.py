@@ -11,6 +11,8 @@ import pytest
 from tests.flows.conftest import PREFECT
 from tests.flows.warm_worker.test_worker import OWN, PROJECT, eventually, new_pool, stop
 
+pytestmark = pytest.mark.service
+
 FAILS = """
 import asyncio
 from flows.warm_worker import children
