@@ -171,6 +171,7 @@ def paste(instance, checkout, commands: list[str]) -> list[str]:
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_each_block_of_a_page_runs_and_prints_what_the_page_shows(instance, checkout, page):
@@ -219,6 +220,7 @@ DOCUMENTED_KEYS = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command"), DOCUMENTED_KEYS, ids=lambda value: value)
 def test_each_documented_key_searches_by_curl_command_client_and_mcp(instance, checkout, page, command):
     instance.wait(instance.text("The harbour seal dives for up to thirty minutes.", name="seals")["ingestJobRunId"])

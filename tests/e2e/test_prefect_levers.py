@@ -66,7 +66,12 @@ def run_of(service, run):
     return service.job_run(run)
 
 
-@pytest.mark.parametrize("effect", LEVERS)
+def of_each_kind():
+    """Each lever; in CI, one of the pool, of a queue and of a deployment."""
+    return [pytest.param(effect, marks=pytest.mark.slow) if "limit" in effect else effect for effect in LEVERS]
+
+
+@pytest.mark.parametrize("effect", of_each_kind())
 def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect, effect):
     pull, release = LEVERS[effect]
     pull(prefect)

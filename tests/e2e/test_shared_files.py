@@ -55,7 +55,6 @@ def trouble(service, case, run, document_id):
 
 
 @pytest.mark.shared
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_every_shared_case_ends_as_its_manifest_says(service, shared_data):
     folder = shared_data / "files"

@@ -100,6 +100,7 @@ def _scraper_key(org, namespace: str) -> str:  # noqa: F811
     return str(namespaces.load(org.db, org.ring, namespace).web_scraper["apiKey"])
 
 
+@pytest.mark.slow
 def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
     browser: Browser,
     base: str,  # noqa: F811

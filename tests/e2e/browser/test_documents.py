@@ -13,7 +13,7 @@ from tests.api.conftest import api_db, api_settings, base, org, organization, ri
 from tests.e2e.browser.test_admin_app import SECONDS, admin_app, signed_in  # noqa: F401
 from tests.library import Library
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ OF_STREAMLIT = {
 }
 """What axe says of Streamlit's own navigation and file field, which the app cannot change: by rule, where."""
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 @pytest.fixture

@@ -426,6 +426,7 @@ def answers_in(home, name, db, space, made):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, shared_data, monkeypatch):
     """1,400 abstracts, 225 queries: the same hits, scores and spans."""
