@@ -14,6 +14,7 @@ from typing import Any
 
 REFUSED = "REFUSED"
 """What stands for the text of a file that the engine refuses."""
+SHEETS = "xlsx", "xls", "ods", "csv", "tsv"
 Engine = Callable[[Path], str]
 
 
@@ -69,9 +70,9 @@ def pdfium(path: Path) -> str:
 
 
 ENGINES: dict[str, tuple[Engine, str, Sequence[str]]] = {
-    "service": (service, "", ("pdf", "docx", "xlsx")),
-    "kreuzberg": (kreuzberg, "kreuzberg", ("pdf", "docx", "xlsx")),
-    "xberg": (xberg, "xberg", ("pdf", "docx", "xlsx")),
+    "service": (service, "", ("pdf", "docx", *SHEETS)),
+    "kreuzberg": (kreuzberg, "kreuzberg", ("pdf", "docx", *SHEETS)),
+    "xberg": (xberg, "xberg", ("pdf", "docx", *SHEETS)),
     "liteparse": (liteparse, "liteparse", ("pdf",)),
     "pypdfium2": (pdfium, "pypdfium2", ("pdf",)),
 }

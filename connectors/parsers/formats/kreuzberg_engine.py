@@ -1,35 +1,26 @@
-"""Reading with kreuzberg: spreadsheets, and documents and presentations of older formats."""
+"""Reading with kreuzberg: documents and presentations of older formats."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import kreuzberg
 
-from connectors.parsers.detect import file_types, plain
+from connectors.parsers.detect import file_types
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
-from connectors.parsers.formats import office_notes
 from connectors.parsers.messages import Task
 from connectors.parsers.text import properties
-from connectors.parsers.text.cleanup import plain_cells, tidied, without_prompts
+from connectors.parsers.text.cleanup import tidied, without_prompts
 from retrieval.errors import Skippable
 
-_SEPARATOR = re.compile(r'\A\s*"?sep=.?"?\n')
-"""What Excel is told by a line of its own."""
 
-
-def read(kind: Kind, path: Path, task: Task) -> Document:
+def read(kind: Kind, path: Path, _task: Task) -> Document:
     """The file's text and properties. Skippable for a file that cannot be read."""
-    result = _extracted(kind, path, task.media_type)
+    result = _extracted(kind, path)
     text = tidied(result.content)
-    if kind in (file_types.XLSX, file_types.XLS, file_types.ODS):
-        text = plain_cells(text)
-    if more := office_notes.beside(kind, path, text):
-        text = f"{text.rstrip()}{more}\n"
     if kind is file_types.PPT:
         text = without_prompts(text)
     return _document(result, text, page_count=0 if kind is file_types.PPT else _page_count(result))
@@ -68,17 +59,9 @@ def _config() -> kreuzberg.ExtractionConfig:
     )
 
 
-def _extracted(kind: Kind, path: Path, media_type: str) -> kreuzberg.ExtractionResult:
-    config = _config()
+def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
     try:
-        if (
-            kind is file_types.XLS
-        ):  # of a file without an ending the library tells only that it is damaged, locked or not
-            return kreuzberg.extract_bytes_sync(path.read_bytes(), kind.media_type, config=config)
-        if not kind.text:
-            return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
-        text = _SEPARATOR.sub("", plain.text_of(path.read_bytes(), media_type))
-        return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
+        return kreuzberg.extract_file_sync(path, kind.media_type, config=_config())
     except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
         raise _refusal(kind, str(error)) from error
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
+from connectors.parsers.formats import charts
 from connectors.parsers.text import xml
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
@@ -55,14 +55,16 @@ class Package:
         }
         return self._relations[name]
 
-    def drawn(self, node: Element, relations: Relations) -> Iterator[str]:
+    def drawn(self, node: Element, relations: Relations, look_up: charts.LookUp = charts.unknown) -> Iterator[str]:
         """Markdown of the charts and diagrams that a drawing refers to."""
         for part in node.iter():
             if part.tag not in (_CHART, _DIAGRAM):
                 continue
             target = relations.get(part.get(f"{R}id" if part.tag == _CHART else f"{R}dm", ""), ("", ""))[1]
             if (root := self.root(target)) is not None:
-                yield _chart(root) if part.tag == _CHART else "\n".join(paragraphs(root.iter(f"{A}p")))
+                yield (
+                    charts.markdown(root, look_up) if part.tag == _CHART else "\n".join(paragraphs(root.iter(f"{A}p")))
+                )
 
 
 def paragraphs(nodes: Iterable[Element]) -> list[str]:
@@ -81,8 +83,3 @@ def _target(folder: str, relation: Element) -> str:
     if relation.get("TargetMode") == "External":
         return target
     return posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
-
-
-def _chart(root: Element) -> str:
-    points = ("".join(point.itertext()) for cache in root.iter(f"{_C}strCache") for point in cache.iter(f"{_C}v"))
-    return "\n".join(dict.fromkeys(["Chart", *paragraphs(root.iter(f"{A}p")), *points]))

@@ -24,6 +24,7 @@ from connectors.parsers.formats import (
     pdf,
     pptx,
     rtf,
+    spreadsheets,
     xml_text,
 )
 from connectors.parsers.formats.containers import ledger, unpack
@@ -47,18 +48,13 @@ _READERS: dict[Kind, Reader] = {
     file_types.XML: xml_text.read,
     file_types.EML: mail_text.read,
     file_types.MSG: mail_text.read,
-    **dict.fromkeys(
-        (
-            file_types.DOC,
-            file_types.PPT,
-            file_types.XLSX,
-            file_types.XLS,
-            file_types.ODS,
-            file_types.CSV,
-            file_types.TSV,
-        ),
-        kreuzberg_engine.read,
-    ),
+    file_types.XLSX: spreadsheets.read,
+    file_types.XLS: spreadsheets.read,
+    file_types.ODS: spreadsheets.read,
+    file_types.CSV: spreadsheets.read,
+    file_types.TSV: spreadsheets.read,
+    file_types.DOC: kreuzberg_engine.read,
+    file_types.PPT: kreuzberg_engine.read,
 }
 """The reader of each kind that a library reads."""
 

@@ -23,15 +23,6 @@ def without_prompts(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", _PROMPTS.sub("", text)).strip("\n") + "\n"
 
 
-_CELLS = re.compile(r"(?<=\| )(?:(\d{4}-\d\d-\d\d) 00:00:00|1899-12-3[01] (\d\d:\d\d:\d\d)|#ERR: (\w+))(?= \|)")
-_ERRORS = {"Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!"}
-
-
-def plain_cells(text: str) -> str:
-    """A workbook's Markdown with days, times of day and errors as its program shows them."""
-    return _CELLS.sub(lambda found: found[1] or found[2] or _ERRORS.get(found[3], f"#{found[3].upper()}!"), text)
-
-
 def visible(text: str) -> str:
     """Without characters that nobody sees."""
     return plain.storable(_CONTROL.sub("", text))

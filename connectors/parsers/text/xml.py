@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TypedDict
+from collections.abc import Iterator
+from typing import IO, Any, TypedDict
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, parse
+
+from lxml import etree
 
 
 class Refused(Exception):
     """The XML declares entities."""
 
 
-BROKEN = (zipfile.BadZipFile, OSError, KeyError, ParseError, NotImplementedError, RuntimeError, ValueError, Refused)
+BROKEN = (
+    zipfile.BadZipFile,
+    OSError,
+    KeyError,
+    ParseError,
+    etree.XMLSyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    Refused,
+)
 
 
 class _NoEntities(TreeBuilder):
@@ -37,6 +50,25 @@ def root(archive: zipfile.ZipFile, name: str) -> Element:
     if root is None:
         raise KeyError(name)
     return root
+
+
+def elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
+    """The elements of these tags in a large part, as they end, and as they start; for memory, `forget` each."""
+    events = ("start", "end") if starts else ("end",)
+    parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
+    for event, element in parser:
+        if element.getroottree().docinfo.internalDTD is not None:
+            raise Refused
+        yield event, element
+        break
+    yield from parser
+
+
+def forget(element: Any) -> None:
+    """Free the memory of an element that was read, and of those before it."""
+    element.clear()
+    while element.getprevious() is not None:
+        del element.getparent()[0]
 
 
 class About(TypedDict, total=False):

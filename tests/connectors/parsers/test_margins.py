@@ -189,13 +189,22 @@ def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(tmp_path: Path) -> N
     with zipfile.ZipFile(file) as archive:
         members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     words = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>"
-    cache = "<c:strCache><c:pt idx='0'><c:v>{}</c:v></c:pt></c:strCache>"
+    cache = "<c:{0}><c:{1}><c:pt idx='0'><c:v>{2}</c:v></c:pt></c:{1}></c:{0}>"
+    series = "".join(cache.format(*part) for part in (("tx", "strCache", "Brigs"), ("val", "numCache", "0.5")))
+    title = f"<c:title><c:tx><c:rich>{words.format('Ships by year')}</c:rich></c:tx></c:title>"
+    plot = f"<c:plotArea><c:barChart><c:ser>{series}</c:ser></c:barChart></c:plotArea>"
     members["xl/charts/chart1.xml"] = (
-        f"<c:chartSpace xmlns:c='{CHARTS}' {SHOW}>{words.format('Ships by year')}{cache.format('Brigs')}</c:chartSpace>"
+        f"<c:chartSpace xmlns:c='{CHARTS}' {SHOW}><c:chart>{title}{plot}</c:chart></c:chartSpace>"
     )
-    members["xl/drawings/drawing1.xml"] = f"<x {SHOW}>{words.format('Figures before the audit.')}</x>"
+    dgm = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+    drawn = f"<c:chart xmlns:c='{CHARTS}' r:id='rId1'/><d:relIds xmlns:d='{dgm}' r:dm='rId2'/>"
+    members["xl/drawings/drawing1.xml"] = f"<x {SHOW}>{words.format('Figures before the audit.')}{drawn}</x>"
     members["xl/diagrams/data1.xml"] = f"<x {SHOW}>{words.format('First the pilot, then the tug.')}</x>"
+    members["xl/worksheets/_rels/sheet1.xml.rels"] = relations(("drawing", "../drawings/drawing1.xml"))
+    members["xl/drawings/_rels/drawing1.xml.rels"] = relations(
+        ("chart", "../charts/chart1.xml"), ("diagramData", "../diagrams/data1.xml")
+    )
     text = read(tmp_path, "book.xlsx", packed(members))
-    assert "Chart: Ships by year\nBrigs" in text
+    assert "Chart: Ships by year\n\n| Category | Brigs |\n| --- | --- |\n| 1 | 0.5 |" in text
     assert "Figures before the audit." in text
     assert "First the pilot, then the tug." in text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import openpyxl
 import pytest
 
 from connectors import registry
@@ -29,6 +31,20 @@ def db(database_url):
     opened.close()
 
 
+def workbook() -> bytes:
+    """The berths of a harbour: codes and prices by their number formats, below a title."""
+    book = openpyxl.Workbook()
+    for row in (["Berths of the harbour"], [], ["berth", "code", "price"]):
+        book.active.append(row)
+    for number in range(1, 401):
+        book.active.append([f"Quay {number}", number, number * 1.5])
+        book.active.cell(number + 3, 2).number_format = "00000"
+        book.active.cell(number + 3, 3).number_format = '#,##0.00 "€"'
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
 @pytest.fixture(scope="module")
 def house(db):
     db.rows("update job_runs set finished_at = now() where finished_at is null")
@@ -36,6 +52,7 @@ def house(db):
     house = Configured(db)
     for name, data in {"orders.csv": CSV, "stock.jsonl": JSONL, "notes.txt": "Nothing is open on Sundays."}.items():
         house.file(name, data.encode())
+    house.file("berths.xlsx", workbook())
     house.work()
     return house
 
@@ -53,6 +70,15 @@ def test_a_row_of_a_long_table_is_found_by_its_number_and_shows_the_header(house
     hits = find(house, f"status of order {number:06d}", top_k=3)
     hit = next(hit for hit in hits if f"{number:06d}" in hit.content)
     assert hit.header == "customer | order_no | status | amount_eur"
+
+
+@pytest.mark.parametrize("number", [17, 217, 399])
+def test_a_row_of_a_workbook_is_found_by_its_code_as_shown(house, number):
+    hits = find(house, f"price of berth code {number:05d}", top_k=3)
+    hit = next(hit for hit in hits if f"| Quay {number} | {number:05d} | {number * 1.5:.2f} € |" in hit.content)
+    assert hit.header == "berth | code | price"
+    (hit,) = find(house, "price", {"row.code": f"{number:05d}", "row.price": number * 1.5})
+    assert f"| {number:05d} |" in hit.content
 
 
 @pytest.mark.parametrize("semantic", [0.0, 0.5, 1.0])

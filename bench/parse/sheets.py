@@ -1,0 +1,237 @@
+"""Workbooks of known truth: one layout written as XLSX, XLS and ODS, values of many number formats, and CSV."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from bench.parse.measures import Table
+
+Written = tuple[Path, str, str, tuple[Table, ...], tuple[str, ...]]
+"""A file, its kind, its words, its tables, and texts that must stand in it as they are."""
+Rows = Sequence[Sequence[str | float | None]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Cells from A1 on, None where they are blank; merged cells as (row, column, last row, last column), from 0."""
+
+    rows: Rows
+    tables: Sequence[Sequence[Sequence[str]]]
+    must: Sequence[str] = ()
+    merged: Sequence[tuple[int, int, int, int]] = field(default_factory=tuple)
+
+
+PRICES = [["Goods", "Casks", "Price"], ["Coffee", "12", "340"], ["Tea", "7", "95"]]
+CREW = [["Name", "Rank", "Since"], ["Ada", "Mate", "2019"], ["Ben", "Cook", "2021"]]
+LAYOUTS = {
+    "plain": Layout(PRICES, [PRICES]),
+    "blank-cells": Layout(
+        [["Goods", "Casks", "Price"], ["Coffee", None, "340"], ["Tea", "7", None]],
+        [[["Goods", "Casks", "Price"], ["Coffee", "", "340"], ["Tea", "7", ""]]],
+        ("| Coffee |  | 340 |", "| Tea | 7 |  |"),
+    ),
+    "titles": Layout(
+        [["Stores of the harbour"], ["As of", "2024-05-01"], *PRICES],
+        [PRICES],
+        ("Stores of the harbour", "As of: 2024-05-01", "| Goods | Casks | Price |"),
+    ),
+    "merged-title": Layout(
+        [["Stores of the harbour", None, None], *PRICES], [PRICES], ("Stores of the harbour",), ((0, 0, 0, 2),)
+    ),
+    "two-tables-below": Layout(
+        [*PRICES, [None], *CREW],
+        [PRICES, CREW],
+        ("| Name | Rank | Since |\n| --- | --- | --- |",),
+    ),
+    "two-tables-beside": Layout(
+        [[*left, None, *right] for left, right in zip(PRICES, CREW, strict=True)],
+        [PRICES, CREW],
+        ("| Coffee | 12 | 340 |\n| Tea | 7 | 95 |", "| Ada | Mate | 2019 |\n| Ben | Cook | 2021 |"),
+    ),
+    "merged-labels": Layout(
+        [["Quay", "Berth", "Depth"], ["North", "N1", "4.5"], [None, "N2", "5.5"], ["South", "S1", "3"]],
+        [[["Quay", "Berth", "Depth"], ["North", "N1", "4.5"], ["North", "N2", "5.5"], ["South", "S1", "3"]]],
+        ("| North | N2 | 5.5 |",),
+        ((1, 0, 2, 0),),
+    ),
+    "two-level-header": Layout(
+        [
+            ["Berth", "Summer", None, "Winter", None],
+            [None, "Days", "Price", "Days", "Price"],
+            ["N1", "12", "340", "3", "90"],
+        ],
+        [
+            [
+                ["Berth", "Summer / Days", "Summer / Price", "Winter / Days", "Winter / Price"],
+                ["N1", "12", "340", "3", "90"],
+            ]
+        ],
+        ("| Berth | Summer / Days | Summer / Price | Winter / Days | Winter / Price |",),
+        ((0, 0, 1, 0), (0, 1, 0, 2), (0, 3, 0, 4)),
+    ),
+    "blank-row-within": Layout(
+        [*PRICES, [None], ["Rum", "3", "120"], ["Salt", "40", "12"]],
+        [[*PRICES, ["Rum", "3", "120"], ["Salt", "40", "12"]]],
+        ("| Tea | 7 | 95 |\n| Rum | 3 | 120 |",),
+    ),
+    "pipes-and-lines": Layout(
+        [["Sign", "Meaning"], ["a|b", "either\none"], ["c", "third"]],
+        [[["Sign", "Meaning"], ["a\\|b", "either one"], ["c", "third"]]],
+        ("| a\\|b | either one |",),
+    ),
+}
+"""By name; every cell is a text or a whole number, so that it looks the same in each format."""
+
+DAY = (datetime(2024, 3, 1, 18, 30) - datetime(1899, 12, 30)).total_seconds() / 86_400  # noqa: DTZ001
+_NAMES = "urn:oasis:names:tc:opendocument:xmlns"
+SHOWN = (
+    (1.2534722222222223, "[h]:mm", "30:05"),
+    (42, "00000", "00042"),
+    (0.125, "0.0%", "12.5%"),
+    (1234.5, '#,##0.00 "€"', "1,234.50 €"),
+    (1234.5, "[$$-409]#,##0.00", "$1,234.50"),
+    (-1234.5, "#,##0.00;[Red](#,##0.00)", "(1,234.50)"),
+    (0, '0.00;-0.00;"none"', "none"),
+    (DAY, "dd.mm.yyyy", "01.03.2024"),
+    (DAY, "d mmmm yyyy h:mm AM/PM", "1 March 2024 6:30 PM"),
+    (DAY, "[$-407]d. mmmm yyyy", "1. März 2024"),
+    (1.25, "# ?/?", "1 1/4"),
+    (12345678, "0.00E+00", "1.23E+07"),
+    (1234567, '0.0,,"M"', "1.2M"),
+    (5551234567, "(000) 000-0000", "(555) 123-4567"),
+)
+"""A number, its format, and the text that a spreadsheet program shows."""
+
+
+def write(folder: Path) -> Iterator[Written]:
+    """Every layout in each format, then the values, then delimited texts."""
+    writers = {"xlsx": _xlsx, "xls": _xls, "ods": _ods}
+    for name, layout in LAYOUTS.items():
+        tables = tuple(Table.of_rows(rows) for rows in layout.tables)
+        for ending, writer in writers.items():
+            path = folder / f"sheet-{name}.{ending}"
+            writer(path, layout)
+            yield path, ending, "", tables, tuple(layout.must)
+    for ending, values in (("xlsx", _xlsx_values), ("xls", _xls_values)):
+        path = folder / f"sheet-values.{ending}"
+        values(path)
+        yield (
+            path,
+            f"{ending} values",
+            "",
+            (),
+            tuple(f"| {shown} | {number} |" for number, (_, _, shown) in enumerate(SHOWN)),
+        )
+    yield _delimited(folder / "sheet-commas.csv", ",")
+    yield _delimited(folder / "sheet-semicolons.csv", ";")
+    yield _delimited(folder / "sheet-tabs.tsv", "\t")
+
+
+def _number(value: str | float | None) -> str | float | None:
+    return float(value) if isinstance(value, str) and value.replace(".", "", 1).isdigit() else value
+
+
+def _xlsx(path: Path, layout: Layout) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in layout.rows:
+        book.active.append([_number(value) for value in row])
+    for top, left, bottom, right in layout.merged:
+        book.active.merge_cells(start_row=top + 1, start_column=left + 1, end_row=bottom + 1, end_column=right + 1)
+    book.save(path)
+
+
+def _xls(path: Path, layout: Layout) -> None:
+    import xlwt
+
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Sheet")
+    owners = {(top, left): (top, bottom, left, right) for top, left, bottom, right in layout.merged}
+    for at, row in enumerate(layout.rows):
+        for column, value in enumerate(row):
+            if (at, column) in owners:
+                sheet.write_merge(*owners[at, column], _number(value))
+            elif value is not None:
+                sheet.write(at, column, _number(value))
+    book.save(str(path))
+
+
+def _ods(path: Path, layout: Layout) -> None:
+    spans = {(top, left): (bottom - top + 1, right - left + 1) for top, left, bottom, right in layout.merged}
+    lines = []
+    for at, row in enumerate(layout.rows):
+        cells = []
+        for column, value in enumerate(row):
+            down, right = spans.get((at, column), (1, 1))
+            span = (
+                f' table:number-rows-spanned="{down}" table:number-columns-spanned="{right}"'
+                if down * right > 1
+                else ""
+            )
+            kind = f'office:value-type="float" office:value="{value}"'
+            kind = kind if isinstance(_number(value), float) else 'office:value-type="string"'
+            words = "".join(f"<text:p>{escape(line)}</text:p>" for line in str(value).split("\n"))
+            is_covered = value is None and _is_covered(layout, at, column)
+            blank = "<table:covered-table-cell/>" if is_covered else "<table:table-cell/>"
+            cells.append(blank if value is None else f"<table:table-cell {kind}{span}>{words}</table:table-cell>")
+        rest = '<table:table-cell table:number-columns-repeated="1000"/>'
+        lines.append(f"<table:table-row>{''.join(cells)}{rest}</table:table-row>")
+    write_ods(path, f'<table:table table:name="Sheet">{"".join(lines)}</table:table>')
+
+
+def _is_covered(layout: Layout, row: int, column: int) -> bool:
+    return any(top <= row <= bottom and left <= column <= right for top, left, bottom, right in layout.merged)
+
+
+def write_ods(path: Path, tables: str, parts: dict[str, str] | None = None) -> None:
+    """An OpenDocument spreadsheet of these tables, and of other parts by their names."""
+    names = {"office": "office", "text": "text", "table": "table", "draw": "drawing", "chart": "chart"}
+    spaces = "".join(f' xmlns:{name}="{_NAMES}:{part}:1.0"' for name, part in names.items())
+    spaces += ' xmlns:xlink="http://www.w3.org/1999/xlink" office:version="1.2"'
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    body = f"<office:body><office:spreadsheet>{tables}</office:spreadsheet></office:body>"
+    entries = {"/": kind, "content.xml": "text/xml"}
+    listed = "".join(f'<m:file-entry m:full-path="{at}" m:media-type="{type_}"/>' for at, type_ in entries.items())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", kind)
+        archive.writestr("content.xml", f"<office:document-content{spaces}>{body}</office:document-content>")
+        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="{_NAMES}:manifest:1.0">{listed}</m:manifest>')
+        for name, part in (parts or {}).items():
+            archive.writestr(name, f"<office:document-content{spaces}>{part}</office:document-content>")
+
+
+def _xlsx_values(path: Path) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for number, (value, pattern, _) in enumerate(SHOWN):
+        book.active.append([value, number])
+        book.active.cell(number + 1, 1).number_format = pattern
+    book.save(path)
+
+
+def _xls_values(path: Path) -> None:
+    import xlwt
+
+    book = xlwt.Workbook(encoding="utf-8")
+    sheet = book.add_sheet("Sheet")
+    for number, (value, pattern, _) in enumerate(SHOWN):
+        sheet.write(number, 0, value, xlwt.easyxf(num_format_str=pattern))
+        sheet.write(number, 1, number)
+    book.save(str(path))
+
+
+def _delimited(path: Path, delimiter: str) -> Written:
+    rows = [["Code", "Name", "Note"], ["00042", 'Ada "the mate"', "first line\nsecond, line; end"], ["007", "Ben", ""]]
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    table = Table.of_rows([[cell.replace("\n", " ") for cell in row] for row in rows])
+    must = ('| 00042 | Ada "the mate" | first line second, line; end |', "| 007 | Ben |  |")
+    return path, path.suffix.lstrip("."), "", (table,), must

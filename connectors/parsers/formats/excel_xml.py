@@ -1,0 +1,218 @@
+"""Workbooks of Excel 2007 and later (XLSX, XLSM): cells as shown, comments, text boxes, charts and diagrams."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+from xml.etree.ElementTree import Element
+
+from connectors.parsers.formats import charts, number_formats
+from connectors.parsers.formats.grids import cell
+from connectors.parsers.formats.number_formats import Format
+from connectors.parsers.formats.ooxml import A, Package, R, paragraphs
+from connectors.parsers.formats.sheet_tables import Range, Sheet, reference
+from connectors.parsers.text import xml
+
+Cell = tuple[str, str, str, str]
+"""The letters of its column, the number of its style, its type and its value, as they stand in the file."""
+_S: Final = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_BESIDE: Final = frozenset({"table", "drawing", "comments", "threadedComment"})
+_CODED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
+"""A character that XML cannot hold, as Excel writes it."""
+_REFERENCE: Final = re.compile(r"'?(?P<sheet>.+?)'?!\$?([A-Z]{1,3})\$?(\d{1,7})(?::\$?([A-Z]{1,3})\$?(\d{1,7}))?")
+_ROW_START: Final = re.compile(rb'<row r="\d+"')
+_ROW: Final = re.compile(rb'<row r="(\d+)"(?:[^>]*[^/>])?>(.*?)</row>', re.DOTALL)
+_CELL: Final = re.compile(
+    r'<c r="([A-Z]+)\d+"(?: s="(\d+)")?(?: t="(\w+)")?(?:/>|>(?:<f\b[^>]*(?:/>|>[^<]*</f>))?'
+    r'(?:(?:<v>|<is><t(?: xml:space="preserve")?>)([^<]*)(?:</v>|</t></is>)|<v ?/>)?</c>)'
+)
+_MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z0-9:]+)"')
+_THREADED: Final = "[Threaded comment]"
+"""What stands before a comment for programs that know no answers to comments; those have a part of their own."""
+
+
+def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
+    """The sheets of a workbook, hidden ones too. Raises one of `xml.BROKEN` if it is damaged."""
+    package = Package(archive)
+    workbook = dict(package.relations("").values()).get("officeDocument", "xl/workbook.xml")
+    root, relations = package.require(workbook), package.relations(workbook)
+    parts = dict(relations.values())
+    is_1904 = any(node.get("date1904") in ("1", "true") for node in root.iter(f"{_S}workbookPr"))
+    strings = _strings(archive, parts["sharedStrings"]) if parts.get("sharedStrings") in package.names else []
+    formats = _formats(package.root(parts.get("styles", "")), 1904 if is_1904 else 1900)
+    read: dict[str, Sheet] = {}
+    for node in root.iter(f"{_S}sheet"):
+        part = relations.get(node.get(f"{R}id", ""), ("", ""))[1]
+        if part in package.names:
+            read[part] = Sheet(node.get("name", ""))
+            _read_cells(archive.read(part), read[part], partial(_shown, strings, formats))
+    by_name = {sheet.name: sheet for sheet in read.values()}
+    for part, sheet in read.items():
+        _read_beside(package, part, sheet, partial(_look_up, by_name))
+    return list(read.values())
+
+
+def _formats(styles: Element | None, epoch: int) -> dict[str, Format]:
+    """The number formats of the styles of cells, by the names of these in cells."""
+    codes = {str(number): code for number, code in number_formats.BUILT_IN.items()}
+    names: list[str] = []
+    if styles is not None:
+        codes |= {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter(f"{_S}numFmt")}
+        names = [node.get("numFmtId", "0") for node in styles.findall(f"{_S}cellXfs/{_S}xf")]
+    formats = [number_formats.of_code(codes.get(name, "General"), epoch) for name in names or ["0"]]
+    return {"": formats[0]} | {str(number): each for number, each in enumerate(formats)}
+
+
+def _strings(archive: zipfile.ZipFile, part: str) -> list[str]:
+    strings = []
+    with archive.open(part) as stream:
+        for _, item in xml.elements(stream, "{*}si"):
+            strings.append(_string(item))
+            xml.forget(item)
+    return strings
+
+
+def _string(item: Any) -> str:
+    """A text of one or several formats, without the pronunciation of its characters."""
+    if len(item) == 1 and item[0].tag.endswith("}t"):
+        return _cell(item[0].text or "")
+    return _cell("".join(node.text or "" for node in item.iter("{*}t") if not node.getparent().tag.endswith("}rPh")))
+
+
+def _cell(text: str) -> str:
+    return cell(_CODED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text)
+
+
+def _read_cells(data: bytes, sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:
+    try:
+        _read_rows(_rows_by_pattern(data), sheet, shown)
+    except _UnusualXml:
+        sheet.rows.clear()
+        _read_rows(_rows_by_parser(data), sheet, shown)
+    for match in _MERGED.finditer(data):
+        sheet.merged += _ranges(match[1].decode())
+
+
+def _read_rows(rows: Iterator[tuple[int, list[Cell]]], sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:
+    columns = _Columns()
+    for number, cells in rows:
+        row = {columns[letters]: text for letters, style, kind, value in cells if (text := shown(style, kind, value))}
+        if row:
+            sheet.rows.setdefault(number, {}).update(row)
+
+
+class _UnusualXml(Exception):
+    """The XML of a sheet is none that the patterns match."""
+
+
+class _Columns(dict[str, int]):
+    """The numbers of columns by their letters."""
+
+    def __missing__(self, letters: str) -> int:
+        self[letters] = number = _column(letters)
+        return number
+
+
+def _rows_by_pattern(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
+    """The cells of each row in the XML that Excel and its like write, in a third of the time of a parser."""
+    if b"<!" in data or b":row" in data or data.count(b"<row") != len(_ROW_START.findall(data)):
+        raise _UnusualXml
+    for match in _ROW.finditer(data):
+        text = match[2].decode()
+        cells = _CELL.findall(text)
+        if len(cells) != text.count("<c"):
+            raise _UnusualXml
+        if "&" in text:
+            cells = [(*each[:3], html.unescape(each[3])) for each in cells]
+        yield int(match[1]), cells
+
+
+def _rows_by_parser(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
+    number = 0
+    for _, row in xml.elements(io.BytesIO(data), "{*}row"):
+        number, column, cells = int(row.get("r") or number + 1), 0, []
+        for node in row.iterchildren("{*}c"):
+            letters = node.get("r", "").rstrip("0123456789") or reference(0, column + 1)[:-1]
+            column = _column(letters)
+            kind = node.get("t", "")
+            texts = (
+                _string(part) if part.tag.endswith("}is") else part.text or ""
+                for part in node.iterchildren("{*}v", "{*}is")
+            )
+            cells.append((letters, node.get("s", ""), kind, next(texts, "")))
+        yield number, cells
+        xml.forget(row)
+
+
+def _shown(strings: list[str], formats: dict[str, Format], style: str, kind: str, text: str) -> str:
+    """The text of a cell as its program shows it; of a formula, the value that was saved with it."""
+    show = formats.get(style, formats[""])
+    if not text or kind == "e":
+        return text
+    if kind == "s":
+        return show.text(strings[int(text)])
+    if kind in ("", "n"):
+        is_whole = show.number is number_formats.general and text.isdecimal()
+        return text if is_whole else show.number(float(text))
+    if kind == "b":
+        return "TRUE" if text == "1" else "FALSE"
+    if kind == "d":
+        return show.number(number_formats.serial(datetime.fromisoformat(text)))
+    return show.text(_cell(text))
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _ranges(reference: str) -> list[Range]:
+    """The range of a reference such as `A1:C3`; none if it is not one."""
+    match = _REFERENCE.fullmatch(reference if "!" in reference else f"x!{reference}")
+    if match is None:
+        return []
+    left, top, right, bottom = match[2], match[3], match[4] or match[2], match[5] or match[3]
+    return [(int(top), _column(left), int(bottom), _column(right))]
+
+
+def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
+    match = _REFERENCE.fullmatch(reference)
+    sheet = by_name.get(match["sheet"].replace("''", "'")) if match else None
+    if sheet is None or not (ranges := _ranges(reference)):
+        return []
+    top, left, bottom, right = ranges[0]
+    size = min((bottom - top + 1) * (right - left + 1), charts.MOST_POINTS)
+    places = ((at, column) for at in range(top, bottom + 1) for column in range(left, right + 1))
+    return [sheet.rows.get(at, {}).get(column, "") for at, column in islice(places, size)]
+
+
+def _read_beside(package: Package, part: str, sheet: Sheet, look_up: charts.LookUp) -> None:
+    """Named tables, and what stands beside the cells."""
+    for kind, target in package.relations(part).values():
+        if kind not in _BESIDE or (root := package.root(target)) is None:
+            continue
+        if kind == "table":
+            sheet.tables += _ranges(root.get("ref", ""))
+        elif kind == "drawing":
+            sheet.beside += ["\n".join(texts)] if (texts := paragraphs(root.iter(f"{A}p"))) else []
+            sheet.beside += package.drawn(root, package.relations(target), look_up)
+        else:
+            sheet.beside += _comments(root)
+
+
+def _comments(root: Element) -> Iterator[str]:
+    for comment in root.iter():
+        if comment.tag.rpartition("}")[2] in ("comment", "threadedComment"):
+            runs = (run.text or "" for run in comment.iter() if run.tag.rpartition("}")[2] in ("t", "text"))
+            words = " ".join("".join(runs).split())
+            if words and not words.startswith(_THREADED):
+                yield f"Comment on {comment.get('ref')}: {words}"

@@ -1,0 +1,104 @@
+"""OpenDocument spreadsheets (ODS): the text of each cell as it was shown, comments, text boxes and charts."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from typing import Any, Final
+
+from connectors.parsers.formats.grids import cell, table
+from connectors.parsers.formats.sheet_tables import Sheet, reference
+from connectors.parsers.text import xml
+
+_NAMES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
+_TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
+_OFFICE, _CHART = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}chart:1.0}}"
+_LINK: Final = "{http://www.w3.org/1999/xlink}href"
+_VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")
+_ROWS, _COLUMNS = 1_048_576, 16_384
+"""The most that a spreadsheet program has."""
+
+
+def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
+    """The sheets of a workbook, hidden ones too. Raises one of `xml.BROKEN` if it is damaged."""
+    found: list[Sheet] = []
+    number = 1
+    tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes"
+    with archive.open("content.xml") as stream:
+        for event, element in xml.elements(stream, *tags, starts=True):
+            if element.tag == f"{_TABLE}table":
+                if event == "start" and element.getparent().tag == f"{_OFFICE}spreadsheet":
+                    found.append(Sheet(element.get(f"{_TABLE}name", "")))
+                    number = 1
+            elif event == "end" and found:
+                found[-1].beside += _drawn(archive, element)
+                if element.tag == f"{_TABLE}table-row":
+                    number = _read_row(element, found[-1], number)
+                xml.forget(element)
+    return found
+
+
+def _read_row(element: Any, sheet: Sheet, number: int) -> int:
+    """Read the cells of a row; returns the number of the next one."""
+    row, column = {}, 1
+    repeated = int(element.get(f"{_TABLE}number-rows-repeated", 1))
+    for node in element.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+        times = int(node.get(f"{_TABLE}number-columns-repeated", 1))
+        text = _text(node) if node.tag == f"{_TABLE}table-cell" else ""
+        if text:
+            row.update(dict.fromkeys(range(column, min(column + times, _COLUMNS + 1)), text))
+            down, right = (int(node.get(f"{_TABLE}number-{way}-spanned", 1)) for way in ("rows", "columns"))
+            sheet.merged += [(number, column, number + down - 1, column + right - 1)] if down + right > 2 else []
+        for comment in node.iterchildren(f"{_OFFICE}annotation"):
+            words = cell(" ".join(map(_words, comment.iter(f"{_TEXT}p"))))
+            sheet.beside += [f"Comment on {reference(number, column)}: {words}"] if words else []
+        column += times
+    for at in range(number, min(number + repeated, _ROWS + 1)) if row else ():
+        sheet.rows[at] = dict(row)
+    return number + repeated
+
+
+def _text(node: Any) -> str:
+    paragraphs = [part.text or "" if not len(part) else _words(part) for part in node.iterchildren(f"{_TEXT}p")]
+    if paragraphs:
+        return cell(" ".join(paragraphs))
+    return cell(next((node.get(f"{_OFFICE}{name}") for name in _VALUES if node.get(f"{_OFFICE}{name}")), ""))
+
+
+def _words(node: Any) -> str:
+    words = node.text or ""
+    for part in node:
+        is_space = part.tag in (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+        words += (" " if is_space else _words(part)) + (part.tail or "")
+    return words
+
+
+def _drawn(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
+    """The words of text boxes and charts that lie on a sheet or hang on a cell."""
+    for shape in element.iterchildren(f"{_DRAW}*") if element.tag == f"{_TABLE}shapes" else element.iter(f"{_DRAW}*"):
+        if shape.getparent().tag in (f"{_TABLE}shapes", f"{_TABLE}table-cell"):
+            yield from filter(
+                None, ["\n".join(filter(None, (_words(part).strip() for part in shape.iter(f"{_TEXT}p"))))]
+            )
+            for drawn in shape.iter(f"{_DRAW}object"):
+                yield from _chart(archive, drawn.get(_LINK, ""))
+
+
+def _chart(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
+    name = f"{link.removeprefix('./').rstrip('/')}/content.xml"
+    try:
+        root = xml.root(archive, name)
+    except xml.BROKEN:
+        return
+    if next(root.iter(f"{_CHART}chart"), None) is None:
+        return
+    title = " ".join(" ".join(_words(part) for node in root.iter(f"{_CHART}title") for part in node).split())
+    rows = [[_text_of(node) for node in row] for row in root.iter(f"{_TABLE}table-row")]
+    yield f"Chart: {title}".removesuffix(": ")
+    if len(rows) > 1:
+        rows[0][0] = rows[0][0] or "Category"
+        yield table(rows[0], rows[1:])
+
+
+def _text_of(node: Any) -> str:
+    return cell(" ".join(_words(part) for part in node.iter(f"{_TEXT}p")))

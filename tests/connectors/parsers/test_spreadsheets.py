@@ -1,0 +1,231 @@
+"""Spreadsheets become text as people see them: values by their formats, one table for each block of cells."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import openpyxl
+import pytest
+from openpyxl.chart import BarChart, Reference
+from openpyxl.worksheet.table import Table
+
+from bench.parse import cases, sheets
+from bench.parse.measures import written_tables
+from connectors.parsers.parser import parser
+from retrieval.errors import Skippable
+from retrieval.ingestion.chunking import structure
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
+Read = Callable[[str, bytes], Parsed]
+DAY = sheets.DAY
+
+FORMATS = [
+    (1.2708333333333333, "[h]:mm", "30:30"), (0.5, "[mm]", "720"), (0.75, "mm:ss.0", "00:00.0"),
+    (0.5006944444444444, "h:mm", "12:01"), (DAY, "yyyy-mm-dd", "2024-03-01"), (DAY, "m/d/yy", "3/1/24"),
+    (DAY, "dddd, d. mmmm yyyy", "Friday, 1. March 2024"), (DAY, "[$-409]mmm\\-yy", "Mar-24"),
+    (DAY, "[$-40C]dddd d mmmm yyyy", "vendredi 1 mars 2024"), (DAY, 'yyyy"年"m"月"d"日"', "2024年3月1日"),
+    (DAY, "d.m.yy h:mm;@", "1.3.24 18:30"), (DAY, "[$-F400]h:mm:ss\\ AM/PM", "6:30:00 PM"),
+    (59, "d/m/yyyy", "28/2/1900"),
+    (42, "00000", "00042"), (7, "000\\-00\\-0000", "000-00-0007"), (0.125, "0%", "13%"), (0.99999, "0.0%", "100.0%"),
+    (2.675, "0.00", "2.68"), (1.005, "0.00", "1.01"), (0.5, "#.##", ".5"), (8.5, "#,##0.0#", "8.5"), (0, "#", ""),
+    (1234567.891, "#,##0", "1,234,568"), (1, "0,000", "0,001"), (1500, "0,", "2"),
+    (1234.5, "[$CHF] #,##0.00", "CHF 1,234.50"), (1234.5, "_($* #,##0.00_);_($* (#,##0.00);_(@_)", "$1,234.50"),
+    (-5, '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-', "-5.00 €"), (0, '0;-0;"-"??', "-"), (-3, "0", "-3"),
+    (-0.25, "0.00%;[Red]-0.00%", "-25.00%"), (12, '0" kg"', "12 kg"), (3, '[>=100]"many";[<100]"few"', "few"),
+    (1500, '[>=1000]0.0,"k";0', "1.5k"), (5, '[>=1000]0.0,"k";0', "5"), (12345.6, "##0.0E+0", "12.3E+3"),
+    (999999, "0.0E+0", "1.0E+6"), (0.3, "0/8", "2/8"), (5.3, "# ?/8", "5 2/8"), (1.5, "?/?", "3/2"), (7, ";;;", ""),
+    (1.5, "General", "1.5"), (1e20, "General", "1E+20"), (4006381333931, "General", "4006381333931"),
+    (0.1 + 0.2, "General", "0.3"), (1 / 3, "General", "0.333333333"), (0.000012, "General", "1.2E-05"), (5, "@", "5"),
+    ("Ada", '0;0;0;"Mate "@', "Mate Ada"), ("a|b", "General", "a\\|b"),
+    (True, "General", "TRUE"), ("#N/A", "General", "#N/A"),
+]  # fmt: skip
+"""A value, its number format, and what Excel shows."""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def of(name: str, data: bytes) -> Parsed:
+        path = tmp_path / "raw"
+        path.write_bytes(data)
+        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+
+    return of
+
+
+def saved(book: openpyxl.Workbook) -> bytes:
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def rewritten(data: bytes, change: Callable[[str, str], str], **more: str) -> bytes:
+    """The same package, its XML parts changed by name and text, and with more parts in the folder `xl`."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name).decode()))
+        for name, text in more.items():
+            new.writestr(f"xl/{name}.xml", text)
+    return file.getvalue()
+
+
+def test_numbers_and_texts_are_shown_by_their_formats(read: Read) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Case", "Shown", "End"])
+    for number, (value, code, _) in enumerate(FORMATS):
+        book.active.append([f"case {number}", value, "x"])
+        book.active.cell(number + 2, 2).number_format = code
+    (rows,) = written_tables(read("a.xlsx", saved(book)).text)
+    shown = [row[1] for row in rows[1:]]
+    assert [(code, text) for (_, code, expected), text in zip(FORMATS, shown, strict=True) if text != expected] == []
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sheets.Written]:
+    folder = tmp_path_factory.mktemp("sheets")
+    return {each[0].name: each for each in sheets.write(folder)}
+
+
+NAMES = [f"sheet-{name}.{ending}" for name in sheets.LAYOUTS for ending in ("xlsx", "xls", "ods")]
+NAMES += ["sheet-values.xlsx", "sheet-values.xls", "sheet-commas.csv", "sheet-semicolons.csv", "sheet-tabs.tsv"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_block_of_cells_is_a_table_of_its_own(read: Read, written: dict[str, sheets.Written], name: str) -> None:
+    path, _, _, tables, must = written[name]
+    text = read(name, path.read_bytes()).text
+    assert [part for part in must if not cases.stands(part, text)] == []
+    assert len(structure.find(text).tables) == len(written_tables(text)) == (len(tables) or 1)
+
+
+def test_rows_of_each_table_are_filtered_by_their_own_columns(read: Read, written: dict[str, sheets.Written]) -> None:
+    text = read("a.xlsx", written["sheet-two-tables-beside.xlsx"][0].read_bytes()).text
+    goods, crew = structure.find(text).tables
+    assert goods.values[0] == {"goods": "Coffee", "casks": 12, "price": 340}
+    assert crew.header == "Name | Rank | Since"
+
+
+def test_days_are_counted_from_1904_where_the_workbook_says_so(read: Read) -> None:
+    book = openpyxl.Workbook()
+    book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
+    book.active.append(["Sailed", datetime(2024, 3, 1)])  # noqa: DTZ001
+    assert "| Sailed | 2024-03-01" in read("a.xlsx", saved(book)).text
+
+
+def test_a_workbook_reads_the_same_however_its_xml_is_written(read: Read) -> None:
+    """With prefixes, attributes in another order, cells without names, formatted texts and their pronunciation."""
+    book = openpyxl.Workbook()
+    for row in (["Name", "Share"], ["Ada", 0.5], ["Ben & Co", 0.25]):
+        book.active.append(row)
+    book.active["B2"].number_format = book.active["B3"].number_format = "0%"
+    data = saved(book)
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    spoken = '<si><t>Ada</t><rPh sb="0" eb="1"><t>EIDA</t></rPh></si>'
+
+    def change(name: str, text: str) -> str:
+        if name == "xl/worksheets/sheet1.xml":
+            text = text.replace("<is><t>Ben &amp; Co</t></is>", "<is><r><t>Ben </t></r><r><t>&amp; Co</t></r></is>")
+            text = text.replace('<c r="A2" t="inlineStr"><is><t>Ada</t></is></c>', '<c t="s"><v>0</v></c>')
+            text = (
+                text.replace('<c r="B2" s="1" t="n">', '<c s="1" r="B2">').replace("<", "<x:").replace("<x:/", "</x:")
+            )
+            assert '<x:c t="s">' in text
+            assert "<x:r><x:t>Ben " in text
+            return text.replace('xmlns="', 'xmlns:x="')
+        link = f'<Relationship Id="s" Type="{main}/sharedStrings" Target="strings.xml"/></Relationships>'
+        return text.replace("</Relationships>", link) if name == "xl/_rels/workbook.xml.rels" else text
+
+    plain = read("a.xlsx", data).text
+    assert "| Ada | 50% |\n| Ben & Co | 25% |" in plain
+    assert read("a.xlsx", rewritten(data, change, strings=f'<sst xmlns="{main}">{spoken}</sst>')).text == plain
+
+
+def test_tables_that_a_workbook_names_are_kept_apart_where_no_blank_cells_are(read: Read) -> None:
+    book = openpyxl.Workbook()
+    for row in (["Goods", "Casks"], ["Coffee", 12], ["Mate", "Since"], ["Ada", 2019], ["Ben", 2021]):
+        book.active.append(row)
+    book.active.add_table(Table(displayName="Goods", ref="A1:B2"))
+    book.active.add_table(Table(displayName="Crew", ref="A3:B5"))
+    headers = [rows[0] for rows in written_tables(read("a.xlsx", saved(book)).text)]
+    assert headers == [["Goods", "Casks"], ["Mate", "Since"]]
+
+
+def test_a_chart_is_its_title_and_a_table_of_categories_and_series(read: Read) -> None:
+    book = openpyxl.Workbook()
+    for row in (["Year", "Brigs", "Sloops"], ["2023", 4, 0.5], ["2024", 6, 0.25]):
+        book.active.append(row)
+    book.active["C2"].number_format = book.active["C3"].number_format = "0%"
+    chart = BarChart()
+    chart.title = "Ships by year"
+    chart.add_data(Reference(book.active, min_col=2, max_col=3, min_row=1, max_row=3), titles_from_data=True)
+    chart.set_categories(Reference(book.active, min_col=1, min_row=2, max_row=3))
+    book.active.add_chart(chart, "E2")
+    text = read("a.xlsx", saved(book)).text
+    assert "Chart: Ships by year" in text
+    assert "| Category | Brigs | Sloops |\n| --- | --- | --- |\n| 2023 | 4 | 50% |\n| 2024 | 6 | 25% |" in text
+
+
+def test_an_open_spreadsheet_keeps_its_comments_text_boxes_charts_and_hidden_rows(tmp_path: Path, read: Read) -> None:
+    def row(*cells: str) -> str:
+        inner = "".join(f"<table:table-cell>{each}</table:table-cell>" for each in cells)
+        return f"<table:table-row>{inner}</table:table-row>"
+
+    def text(words: str) -> str:
+        return f"<text:p>{words}</text:p>"
+
+    box = f"<draw:frame><draw:text-box>{text('No wake!')}</draw:text-box></draw:frame>"
+    object_ = '<draw:frame><draw:object xlink:href="./Object 1"/></draw:frame>'
+    note = f"<office:annotation>{text('Buy the long one')}</office:annotation>"
+    hidden = row(text("Tar"), text("30:05")).replace("row>", 'row table:visibility="collapse">', 1)
+    rows = row(text("Item"), text("Left")) + row(text("Rope"), text("1.234,50&#xA0;€") + note) + hidden
+    sheet = f'<table:table table:name="Stores"><table:shapes>{box}{object_}</table:shapes>{rows}</table:table>'
+    values = row("", text("Brigs")) + row(text("2023"), text("4")) + row(text("2024"), text("6"))
+    title = f"<chart:title>{text('Ships by year')}</chart:title>"
+    chart = f"<chart:chart>{title}<table:table>{values}</table:table></chart:chart>"
+    parts = {"Object 1/content.xml": f"<office:body><office:chart>{chart}</office:chart></office:body>"}
+    sheets.write_ods(tmp_path / "a.ods", sheet, parts)
+    shown = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
+    assert shown.startswith("## Stores\n\n| Item | Left |\n| --- | --- |\n| Rope | 1.234,50 € |\n| Tar | 30:05 |\n")
+    for part in ("Comment on B2: Buy the long one", "No wake!", "Chart: Ships by year", "| 2023 | 4 |\n| 2024 | 6 |"):
+        assert part in shown
+
+
+def test_a_binary_workbook_is_read_with_its_days(read: Read) -> None:
+    text = read("harbour.xlsb", (OFFICE / "harbour.xlsb").read_bytes()).text
+    assert "| Minerva | Kaffee und Größe | 12 | 2024-03-05 |" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [
+        ('size;note\n5";wide\n"7;open\n8;end\n', ["| size | note |", '| 5" | wide |', '| "7 | open |', "| 8 | end |"]),
+        ("name\nAda\nBen\n", ["| name |", "| Ada |", "| Ben |"]),
+        ("a;b\n1,5;2,5\n2,5;3,5\n", ["| a | b |", "| 1,5 | 2,5 |", "| 2,5 | 3,5 |"]),
+        ("id,name,\n1,Ada,\n\n2,Ben,\n", ["| id | name |", "| 1 | Ada |", "| 2 | Ben |"]),
+    ],
+)
+def test_delimited_texts_keep_their_records_whole(read: Read, data: str, rows: list[str]) -> None:
+    assert [line for line in read("a.csv", data.encode()).text.splitlines() if "---" not in line] == rows
+
+
+def test_a_sheet_that_declares_entities_is_refused(read: Read) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Ada", "Ben"])
+    bomb = '<!DOCTYPE x [<!ENTITY a "haha">]>'
+    data = rewritten(saved(book), lambda name, text: bomb + text if name.endswith("sheet1.xml") else text)
+    with pytest.raises(Skippable, match="damaged or incomplete"):
+        read("a.xlsx", data)
+
+
+def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Path, read: Read) -> None:
+    cell, blank = "<table:table-cell><text:p>Ada</text:p></table:table-cell>", "<table:table-cell{}/>"
+    rest = blank.format(' table:number-columns-repeated="16383"')
+    row = f"<table:table-row>{cell}{rest}</table:table-row>"
+    row += f'<table:table-row table:number-rows-repeated="1048575">{blank.format("")}</table:table-row>'
+    sheets.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
+    assert read("a.ods", (tmp_path / "a.ods").read_bytes()).text == "## S\n\nAda\n"
