@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-_NUMBER = re.compile(r"[^\w(]*\d|[-\u2013\u2014:]$")
+_NUMBER = re.compile(r"[^\w(]*\d\S*(\s\S+){0,3}$|[-\u2013\u2014:]$")
+_HYPHEN = re.compile(r"(?<=[a-zß-öø-ÿ])-\s(?=[a-zß-öø-ÿ])")
 _CONTINUATION = re.compile(r"[a-zß-öø-ÿ]|\([^\W\d]")
 _WORD_SPACE, _LETTER_SPACE = 0.5, 0.1
 """Of a text's height: a wider space parts cells, a narrower one does not part words."""
@@ -16,6 +17,12 @@ _SAME_LINE, _SAME_ROW, _TIGHT = 0.45, 0.75, 1.35
 """Of a text's height: how far apart the middles are of texts in one line, and of lines in one row."""
 _CLOSE, _APART = 0.85, 1.5
 """Of the usual distance of two lines."""
+_GAP, _NEXT = 1.0, 2.2
+"""Of a text's height: between cells of a row that was left outside its table, and from it to the table's edge."""
+_OVERLAP = 0.1
+"""Of the narrower one: a text stands in a column."""
+_FEW_WORDS, _MOST = 4, 0.6
+"""Of a cell in a column that was left outside its table, and the share of rows that have such a cell."""
 
 Range = tuple[float, float]
 
@@ -61,7 +68,7 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
 
     `bands` are the heights of rows that rules part.
     """
-    for lines in _parts(_lines(texts)):
+    for lines in _parts(lines_of(texts)):
         columns = _columns(lines)
         rows = _rows(lines, columns, bands)
         table = [n for n, row in enumerate(rows) if not row.is_title]
@@ -76,7 +83,58 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
 
 
-def _lines(texts: Iterable[Text]) -> list[Line]:
+def grown(table: Iterable[Text], others: Iterable[Text]) -> set[Text]:
+    """The texts of a table with those around it that are a column beside its rows, or further rows of its columns."""
+    texts, rest = set(table), set(others)
+    texts |= _beside(lines_of(texts), rest)
+    for upwards in (True, False):
+        lines = lines_of(texts)
+        left, right = min(line[0].left for line in lines), max(line[-1].right for line in lines)
+        aligned = lines_of(
+            text for text in rest - texts if left - text.height < text.left <= text.right < right + text.height
+        )
+        top, bottom = lines[0][0].middle, lines[-1][0].middle
+        if upwards:
+            texts |= _next(lines, [line for line in reversed(aligned) if line[0].middle < top])
+        else:
+            texts |= _next(lines[::-1], [line for line in aligned if line[0].middle > bottom])
+    return texts
+
+
+def _next(lines: Sequence[Line], following: Iterable[Line]) -> set[Text]:
+    """Lines that follow the first one as rows of its columns; one of a single text only before a further row."""
+    columns, edge = _columns(lines), lines[0]
+    texts: set[Text] = set()
+    waiting: set[Text] = set()
+    for line in following:
+        height = line[0].height
+        row = _row(line, columns)
+        if abs(_distance(edge, line)) > max(_NEXT * height, _APART * abs(_usual_distance(lines))):
+            break
+        gaps = [text.left - before.right for before, text in pairwise(line)]
+        several = len(row.cells) > 1 and (not row.wide or len(line) > 2)
+        if gaps and min(gaps) > _GAP * height and (several or 2 * len(line) > max(len(columns), 4)):
+            texts |= {*waiting, *line}
+            waiting = set()
+        elif len(line) == 1 and not row.wide and 0 not in row.cells:
+            waiting |= {*line}
+        else:
+            break
+        edge = line
+    return texts
+
+
+def _beside(lines: Sequence[Line], others: Iterable[Text]) -> set[Text]:
+    """A column of few words, to the left or right of most of the lines."""
+    left, right = min(line[0].left for line in lines), max(line[-1].right for line in lines)
+    outside = [line for line in lines_of(others) if not left <= (line[0].left + line[0].right) / 2 <= right]
+    heights = [(line[0].middle, _SAME_LINE * line[0].height) for line in lines]
+    column = [line for line in outside if any(abs(line[0].middle - middle) < near for middle, near in heights)]
+    few = all(len(line) == 1 and len(line[0].text.split()) <= _FEW_WORDS for line in column)
+    return {text for line in column for text in line} if few and len(column) >= _MOST * len(lines) else set()
+
+
+def lines_of(texts: Iterable[Text]) -> list[Line]:
     lines: list[list[Text]] = []
     for text in sorted(texts, key=lambda text: text.middle):
         first = lines[-1][0] if lines else None
@@ -125,7 +183,7 @@ def _columns(lines: Sequence[Line]) -> list[Range]:
     columns: list[tuple[float, float, set[int]]] = []
     texts = [(text, number) for number, line in enumerate(lines) for text in line]
     for text, number in sorted(texts, key=lambda pair: pair[0].right - pair[0].left):
-        met = [column for column in columns if text.left < column[1] and column[0] < text.right]
+        met = [column for column in columns if _meets(text, column[:2])]
         numbers = [number, *(line for column in met for line in column[2])]
         if len(met) < 2 or len(numbers) == len(set(numbers)):
             left, right = min([text.left, *(c[0] for c in met)]), max([text.right, *(c[1] for c in met)])
@@ -143,6 +201,15 @@ def _columns(lines: Sequence[Line]) -> list[Range]:
     return [(left, right) for left, right, _ in columns]
 
 
+def _space(text: Text, column: Range) -> float:
+    """The space between them, negative where they overlap."""
+    return max(text.left, column[0]) - min(text.right, column[1])
+
+
+def _meets(text: Text, column: Range) -> bool:
+    return -_space(text, column) > _OVERLAP * min(text.right - text.left, column[1] - column[0])
+
+
 def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range]) -> list[Row]:
     rows: list[Row] = []
     usual = _usual_distance(lines)
@@ -155,7 +222,7 @@ def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range
         elif _continues(last, row, bands, usual, capital=capital):
             last.line = line
             for column, cell in row.cells.items():
-                last.cells[column] = f"{last.cells.get(column, '')} {cell}".strip()
+                last.cells[column] = _HYPHEN.sub("", f"{last.cells.get(column, '')} {cell}".strip())
         else:
             if capital and 0 in last.cells and _CONTINUATION.match(row.cells.get(0, "")):
                 last.cells[0] += f" {row.cells.pop(0)}"
@@ -166,8 +233,8 @@ def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range
 def _row(line: Line, columns: Sequence[Range]) -> Row:
     row = Row({}, set(), line)
     for text in line:
-        met = [number for number, (left, right) in enumerate(columns) if text.left < right and left < text.right]
-        column = met[0] if met else 0
+        met = [number for number, column in enumerate(columns) if _meets(text, column)]
+        column = met[0] if met else min(range(len(columns)), key=lambda number: _space(text, columns[number]))
         row.cells[column] = f"{row.cells.get(column, '')} {text.text}".strip()
         row.wide |= set(met) if len(met) > 1 else set()
     return row

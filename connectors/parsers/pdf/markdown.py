@@ -14,7 +14,7 @@ from connectors.parsers.text.cleanup import tidied
 
 if TYPE_CHECKING:
     from liteparse import LiteParse
-    from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage, TextItem
+    from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage
 
 _PROSE = 120
 """Words of a cell from which on a table of few rows is a page in columns with a picture or frame in it."""
@@ -54,12 +54,21 @@ def _parser(pages: str) -> LiteParse:
 def _markdown(page: ParsedPage) -> str:
     parts: list[str] = []
     listed = False
-    regions = [block.bbox for block in page.blocks or () if block.kind == "table" and block.bbox]
-    for block in page.blocks or ():
-        if block.kind == "table":
-            lines = _tables(block, page)
-        elif block.bbox and any(_holds(region, block.bbox) for region in regions):
-            continue
+    blocks = page.blocks or ()
+    texts = _texts(page) if any(block.kind == "table" for block in blocks) else set()
+    regions: dict[int, set[Text]] = {}
+    for number, block in enumerate(blocks):
+        if block.kind == "table" and (region := {text for text in texts if _holds(block, text)}):
+            regions[number] = grid.grown(region, texts - region)
+            texts -= regions[number]
+    taken = set().union(*regions.values())
+    for number, block in enumerate(blocks):
+        if number in regions:
+            lines = _tables(block, regions[number])
+        elif block.kind != "code" and any(_holds(block, text) for text in taken):
+            lines = iter(
+                " ".join(text.text for text in line) for line in grid.lines_of(t for t in texts if _holds(block, t))
+            )
         else:
             lines = _lines(block)
         text = "\n".join(lines).strip("\n")
@@ -71,22 +80,27 @@ def _markdown(page: ParsedPage) -> str:
     return "".join(parts)
 
 
-def _tables(block: LayoutBlock, page: ParsedPage) -> Iterator[str]:
-    """The block's rows of texts as they stand on the page; those of liteparse where its texts are turned."""
+def _texts(page: ParsedPage) -> set[Text]:
+    """The texts of a page that are read from the left."""
+    return {
+        Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
+        for item in page.text_items
+        if item.text.strip() and not _UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT
+    }
+
+
+def _tables(block: LayoutBlock, texts: set[Text]) -> Iterator[str]:
     rows = [*([block.header] if block.header else []), *(block.rows or [])]
-    items = [item for item in page.text_items if item.text.strip() and block.bbox and _holds(block.bbox, item)]
-    if not items or any(_UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT for item in items):
-        yield from _table([[cell.text for cell in row] for row in rows])
-        return
-    texts = [Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip()) for item in items]
     for table in grid.tables(texts, _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])):
         yield from _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
         yield ""
 
 
-def _holds(region: AnnotationRect, box: AnnotationRect | TextItem) -> bool:
-    x, y = box.x + box.width / 2 - region.x, box.y + box.height / 2 - region.y
-    return -1 <= x <= region.width + 1 and -1 <= y <= region.height + 1
+def _holds(block: LayoutBlock, text: Text) -> bool:
+    if not (box := block.bbox):
+        return False
+    x, y = (text.left + text.right) / 2 - box.x, text.middle - box.y
+    return -1 <= x <= box.width + 1 and -1 <= y <= box.height + 1
 
 
 def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
@@ -105,6 +119,8 @@ def _lines(block: LayoutBlock) -> Iterator[str]:
     elif block.kind == "list_item" and text:
         marker = block.marker if block.ordered and block.marker else "-"
         yield f"{'  ' * (block.level or 0)}{marker} {text}"
+    elif block.kind == "table":
+        yield from _table([[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row])
     elif block.kind == "code":
         yield from (f"```{block.lang or ''}", *(block.lines or ()), "```")
     elif block.kind == "grid_fallback":

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from bench.parse import drawn
+from bench.parse import drawn, measures
 from connectors.parsers.detect import file_types
 from connectors.parsers.parser import parser
 from connectors.parsers.pdf import markdown, verified
@@ -165,6 +165,14 @@ def test_rows_of_a_table_are_what_a_reader_takes_for_a_row(tmp_path: Path, kind:
         canvas.drawString(x, y, text)
     canvas.save()
     assert expected in read(tmp_path / "table.pdf").text
+
+
+def test_drawn_tables_keep_their_headers_rows_and_cells(tmp_path: Path) -> None:
+    score = measures.Score()
+    for path, drawing in list(drawn.tables(tmp_path, Random(4)))[::2]:
+        measures.score_tables(score, drawing.tables, read(path).text)
+    assert score.ratio("rows_kept", "rows") == 1.0
+    assert (score.f1("relations") or 0) > 0.98
 
 
 def layer(text: str, *added: str) -> Layer:
