@@ -21,8 +21,11 @@ _GAP, _NEXT = 1.0, 2.2
 """Of a text's height: between cells of a row that was left outside its table, and from it to the table's edge."""
 _OVERLAP = 0.1
 """Of the narrower one: a text stands in a column."""
+_LONG, _COLUMN = 0.25, 5
+"""Share of a region's width that texts of prose take, and the number of such texts that make a column."""
 _FEW_WORDS, _MOST = 4, 0.6
-"""Of a cell in a column that was left outside its table, and the share of rows that have such a cell."""
+"""Of a cell in a column that was left outside its table, and the share of rows that have such a cell; also of letters
+that stand in long texts."""
 
 Range = tuple[float, float]
 
@@ -68,6 +71,11 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
 
     `bands` are the heights of rows that rules part.
     """
+    texts = list(texts)
+    if texts and (gutter := _gutter(texts, bands)):
+        for left in (True, False):
+            yield from tables([text for text in texts if (text.left + text.right < 2 * gutter) == left], bands)
+        return
     for lines in _parts(lines_of(texts)):
         columns = _columns(lines)
         rows = _rows(lines, columns, bands)
@@ -76,16 +84,36 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
         body = rows[first:end]
         several, filled = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
         if several < max(2, len(body) / 2) or filled < len(body) * len(columns) / 3:
-            yield [[" ".join(text.text for text in line)] for line in lines]
+            prose = "\n".join(" ".join(text.text for text in line) for line in lines)
+            yield [[line] for line in _HYPHEN.sub("", prose).split("\n")]
             continue
         yield [[cell] for row in rows[:first] for cell in row.cells.values()]
         yield [[row.cells.get(column, "") for column in range(len(columns))] for row in body]
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
 
 
+def _gutter(texts: Sequence[Text], bands: Sequence[Range] = ()) -> float:
+    """Where columns of prose are parted, which are made of long texts; 0 in a table."""
+    height = max(text.bottom for text in texts) - min(text.top for text in texts)
+    width = max(text.right for text in texts) - min(text.left for text in texts)
+    if len(bands) > 2 and max(end - start for start, end in bands) < height / 2:
+        return 0
+    long = sorted((text for text in texts if text.right - text.left > _LONG * width), key=lambda text: text.left)
+    if sum(len(text.text) for text in long) < _MOST * sum(len(text.text) for text in texts):
+        return 0
+    right, gutters = 0.0, [(0.0, 0.0)]
+    for number, text in enumerate(long):
+        if min(number, len(long) - number) >= _COLUMN:
+            gutters.append((text.left - right, (text.left + right) / 2))
+        right = max(right, text.right)
+    return max(gutters)[1]
+
+
 def grown(table: Iterable[Text], others: Iterable[Text]) -> set[Text]:
     """The texts of a table with those around it that are a column beside its rows, or further rows of its columns."""
     texts, rest = set(table), set(others)
+    if _gutter([*texts]):
+        return texts
     texts |= _beside(lines_of(texts), rest)
     for upwards in (True, False):
         lines = lines_of(texts)

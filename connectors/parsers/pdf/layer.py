@@ -26,6 +26,8 @@ _WIDGET = 20
 _FIELDS = frozenset({2, 3, 4, 5, 6})
 """Types of fields that people fill in: check box, radio button, combo box, list, text."""
 _NOT_CHOSEN = frozenset({"", "Off"})
+_DIRECTION_CHANGE = re.compile(r"(?<=[\u0590-\u08ff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u0590-\u08ff])")
+"""Between letters that are read from the right and letters from the left: PDFium leaves out the space there."""
 _WORDS = 100
 """Letters and digits that make a page's text layer one to be relied on."""
 _COVERED = 0.3
@@ -73,7 +75,7 @@ def _text(words: Any) -> str:
     text = str(words.get_text_bounded())
     if _LIGATURE.search(text):
         text = _with_ligatures(words)
-    text = _SPACES.sub("\n", _HYPHEN.sub("", text).replace("\r\n", "\n"))
+    text = _DIRECTION_CHANGE.sub(" ", _SPACES.sub("\n", _HYPHEN.sub("", text).replace("\r\n", "\n")))
     return _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 

@@ -80,10 +80,14 @@ def _from_right(text: str) -> bool:
 
 
 def _with_headings(text: str, markdown: str) -> str:
-    """PDFium's lines, those of the Markdown's headings as headings."""
-    headings = {tuple(sorted(_words(heading))): mark for mark, heading in _HEADING.findall(markdown)}
-    marked = ((line, headings.get(tuple(sorted(_words(line))))) for line in text.split("\n"))
+    """PDFium's lines, those with the letters of a heading of the Markdown, in whatever order, as headings."""
+    headings = {_letters_of(heading): mark for mark, heading in _HEADING.findall(markdown)}
+    marked = ((line, headings.get(_letters_of(line))) for line in text.split("\n"))
     return "\n".join(f"\n{mark}{line.strip()}\n" if mark and line.strip() else line for line, mark in marked)
+
+
+def _letters_of(text: str) -> str:
+    return "".join(sorted(_solid(text)))
 
 
 def _words(text: str) -> Sequence[str]:

@@ -175,6 +175,18 @@ def test_drawn_tables_keep_their_headers_rows_and_cells(tmp_path: Path) -> None:
     assert (score.f1("relations") or 0) > 0.98
 
 
+def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path) -> None:
+    sheet = drawn._Page(tmp_path / "frames.pdf")
+    columns = [sheet.wrapped(drawn._story(Random(number), 200), 10, 235) for number in (1, 2)]
+    for number, lines in enumerate(columns):
+        for place, words in enumerate(lines):
+            sheet.write(56 + 253 * number, 780 - 6 * number - 13 * place, words, 10)
+    for y in (400, 550):
+        sheet.canvas.rect(50, y, 250, 800 - y)
+        sheet.canvas.rect(300, y, 250, 800 - y)
+    assert read(sheet.saved()).text.split() == " ".join([*columns[0], *columns[1]]).split()
+
+
 def layer(text: str, *added: str) -> Layer:
     return Layer(text, added, PageQuality(1, 1.0), pictured=False)
 
@@ -192,6 +204,20 @@ def test_pages_that_were_lost_or_scrambled_are_read_by_pdfium() -> None:
     assert verified.page("", layer(OWL)) == OWL
     assert verified.page(" ".join(sorted(OWL.split())), layer(OWL)) == OWL
     assert verified.page(f"# {OWL}", layer(OWL)) == f"# {OWL}"
+
+
+def test_a_heading_that_is_read_from_the_right_is_one_in_whatever_order_its_letters_are_stored() -> None:
+    lines = "\u0628\u0631\u0645\u062c\u0629 \u0627\u0644\u0625\u0646\u062a\u0627\u062c\nPython \u0644\u063a\u0629"
+    stored = "# \u0627\u0625\u0644\u0646\u062a\u0627\u062c \u0628\u0631\u0645\u062c\u0629"
+    assert verified.page(stored, layer(lines)).startswith(f"# {lines.splitlines()[0]}\n")
+
+
+def test_words_of_two_directions_are_parted(tmp_path: Path) -> None:
+    sheet = drawn._Page(tmp_path / "two.pdf")
+    sheet.font = "DejaVu"
+    sheet.write_from_right(545, 780, LANGUAGES["he"].split()[:5], 12, backwards=False)
+    sheet.write(300, 760, f"Python{LANGUAGES['he'].split()[5][::-1]}", 12)
+    assert "Python" in read(sheet.saved()).text.split()
 
 
 def test_words_that_pdfium_joins_are_not_lost() -> None:
