@@ -62,6 +62,13 @@ class Organization:
         return dict(answer.json())
 
 
+def wait_for_fresh_minute(seconds_needed: float = 12) -> None:
+    """Wait until the minute in which requests are counted lasts for as long as a test needs."""
+    rest = 60 - time.time() % 60
+    if rest < seconds_needed:
+        time.sleep(rest + 0.1)
+
+
 def client_of(base: str, api_key: str) -> httpx.Client:
     return httpx.Client(
         base_url=base, headers={"Authorization": f"Bearer {api_key}"}, timeout=30, trust_env=False, verify=False

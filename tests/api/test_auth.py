@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from retrieval.accounts import api_keys, organizations, tenants
-from tests.api.support import EMBEDDED, assert_error, serve
+from tests.api.support import EMBEDDED, assert_error, wait_for_fresh_minute
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -181,44 +179,6 @@ def test_the_order_of_checks(organization):
         assert_error(org.client.post("/v1/search", content=bad, headers=wrong), 401, "UNAUTHORIZED")
 
 
-def wait_for_a_fresh_minute(seconds_needed: float) -> None:
-    """Tests that count within one window start where enough of it is left."""
-    left = 60 - time.time() % 60
-    if left < seconds_needed:
-        time.sleep(left + 0.1)
-
-
-def test_the_limit_is_exact_over_two_servers_and_eight_clients(organization, api_settings, api_database, ring):
-    limit = 60
-    org = organization(requests_per_minute=limit)
-    with serve(api_settings, api_database, ring) as second:
-        wait_for_a_fresh_minute(25)
-        together = threading.Barrier(8)
-
-        def client(number: int) -> list[httpx.Response]:
-            base = (org.base, second)[number % 2]
-            headers = {"Authorization": f"Bearer {org.api_key}"}
-            with httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=30) as session:
-                together.wait()
-                return [session.get("/v1/namespaces") for _ in range(15)]
-
-        with ThreadPoolExecutor(8) as pool:
-            answers = [answer for found in pool.map(client, range(8)) for answer in found]
-    assert len(answers) == 120
-    windows = {int(answer.headers["x-ratelimit-reset"]) for answer in answers}
-    for window in windows:
-        here = [answer for answer in answers if int(answer.headers["x-ratelimit-reset"]) == window]
-        allowed = [answer for answer in here if answer.status_code == 200]
-        assert len(allowed) == min(limit, len(here))
-        remaining = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in allowed)
-        assert remaining == list(range(limit - len(allowed), limit))
-    refused = next(answer for answer in answers if answer.status_code == 429)
-    assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
-    assert 1 <= int(refused.headers["retry-after"]) <= 60
-    assert refused.headers["x-ratelimit-limit"] == str(limit)
-    assert refused.headers["x-ratelimit-remaining"] == "0"
-
-
 @pytest.mark.parametrize(("plan", "limit"), [("pilot", 50), ("pro", 200), ("team", 500), ("custom", 10_000)])
 def test_each_plan_has_its_limit(organization, plan, limit):
     org = organization(plan=organizations.Plan(plan))
@@ -236,7 +196,7 @@ def test_a_new_plan_holds_at_once(org):
 
 
 def test_wrong_keys_are_counted_by_address(anonymous):
-    wait_for_a_fresh_minute(5)
+    wait_for_fresh_minute(5)
     first = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-1"})
     second = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-2"})
     left = [int(answer.headers["x-ratelimit-remaining"]) for answer in (first, second)]

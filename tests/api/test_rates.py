@@ -16,22 +16,16 @@ from retrieval.accounts import api_keys, organizations
 from retrieval.database import database as databases
 from retrieval.database.database import Database
 from tests.api.process import running
-from tests.api.support import assert_error, client_of
+from tests.api.support import assert_error, client_of, wait_for_fresh_minute
 
 HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 LIMIT = 70
 
 
-def wait_for_a_fresh_minute(seconds_needed: float) -> None:
-    left = 60 - time.time() % 60
-    if left < seconds_needed:
-        time.sleep(left + 0.1)
-
-
 def test_eight_clients_of_two_processes_get_exactly_the_limit(organization, api_database, ring, tmp_path):
     org = organization(requests_per_minute=LIMIT)
     with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
-        wait_for_a_fresh_minute(20)
+        wait_for_fresh_minute()
         together = threading.Barrier(8)
 
         def client(number: int) -> list[httpx.Response]:
@@ -146,7 +140,7 @@ def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database,
     limit = 600
     org = organization(requests_per_minute=limit)
     with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
-        wait_for_a_fresh_minute(15)
+        wait_for_fresh_minute()
         answers = _ask_for(org, (one, two), 8, 100)
     windows = {answer.headers["x-ratelimit-reset"] for answer in answers}
     for window in windows:
@@ -188,7 +182,7 @@ def test_places_of_another_limit_are_not_kept():
 
 
 def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):
-    wait_for_a_fresh_minute(30)
+    wait_for_fresh_minute()
     minute = int(time.time()) // 60
     for _ in range(100):
         assert org.client.get("/v1/keys/current").status_code == 200
@@ -221,7 +215,7 @@ def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_onc
 def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes):
     """PostgreSQL's clock was an hour ahead and was set right: the full minute lasted for an hour."""
     org = organization(requests_per_minute=LIMIT)
-    wait_for_a_fresh_minute(10)
+    wait_for_fresh_minute()
     org.db.rows(
         "insert into rate_windows (caller, minute, requests)"
         " values (%(id)s, floor(extract(epoch from now()) / 60)::bigint + %(minutes)s, %(limit)s)",
@@ -238,7 +232,7 @@ def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes)
 def test_nobody_is_asked_to_wait_longer_than_a_minute(organization, monkeypatch):
     """The clock of one API process is an hour behind the database's."""
     org = organization(requests_per_minute=1)
-    wait_for_a_fresh_minute(10)
+    wait_for_fresh_minute()
     monkeypatch.setattr("api.auth.time.time", lambda moment=time.time: moment() - 3600)
     answers = [org.client.get("/v1/namespaces") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 429]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from api.client_addresses import LIMIT
 from retrieval.accounts import api_keys, organizations
 from tests.api.process import PROJECT, free_port, running
-from tests.api.support import Organization, client_of
+from tests.api.support import Organization, client_of, wait_for_fresh_minute
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 AROUND = """
@@ -112,9 +112,7 @@ def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_d
         sent = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", content)})
         assert sent.status_code == 200, sent.text
         assert client.get("/v1/files/doc_x/raw?expires=1&signature=secret-signature").status_code == 404
-    left = 60 - time.time() % 60
-    if left < 25:
-        time.sleep(left + 0.1)
+    wait_for_fresh_minute()
     with client_from(base, "127.0.4.1") as one, client_from(base, "127.0.4.2") as other:
         wrong = {"Authorization": "Bearer rtr_wrong"}
         assert {one.get("/v1/namespaces", headers=wrong).status_code for _ in range(LIMIT)} == {401}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from ipaddress import ip_network
 
 import pytest
@@ -10,15 +9,9 @@ import pytest
 from api.client_addresses import BLOCK, LIMIT
 from retrieval.database.database import Database
 from tests.api import raw
-from tests.api.support import assert_error, client_of, serve
+from tests.api.support import assert_error, client_of, serve, wait_for_fresh_minute
 
 WRONG = "Authorization: Bearer rtr_wrong"
-
-
-def wait_for_a_fresh_minute(seconds_needed: float) -> None:
-    left = 60 - time.time() % 60
-    if left < seconds_needed:
-        time.sleep(left + 0.1)
 
 
 @pytest.fixture
@@ -37,7 +30,7 @@ def writes(monkeypatch):
 
 
 def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
-    wait_for_a_fresh_minute(30)
+    wait_for_fresh_minute()
     address = "127.0.3.1"
     with raw.Session(org.base, address) as session:
         statuses = [session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status for _ in range(LIMIT + 200)]
@@ -53,7 +46,7 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
 
 
 def test_two_processes_share_what_they_count(org, api_settings, api_database, ring):
-    wait_for_a_fresh_minute(30)
+    wait_for_fresh_minute()
     with serve(api_settings, api_database, ring) as second:
         sent = raw.request("GET", "/v1/namespaces")
         with raw.Session(org.base, "127.0.3.2") as one, raw.Session(second, "127.0.3.2") as other:
@@ -63,7 +56,7 @@ def test_two_processes_share_what_they_count(org, api_settings, api_database, ri
 
 def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_database, ring):
     trusting = api_settings.model_copy(update={"trusted_proxies": [ip_network("127.0.3.3/32")]})
-    wait_for_a_fresh_minute(30)
+    wait_for_fresh_minute()
     with (
         serve(trusting, api_database, ring) as base,
         raw.Session(base, "127.0.3.3") as proxy,
