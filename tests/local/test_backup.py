@@ -24,6 +24,8 @@ from retrieval.database import database
 from retrieval.settings import Settings
 from tests.flows.configured import Configured
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture
 def homes():

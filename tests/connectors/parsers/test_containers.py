@@ -20,6 +20,8 @@ from retrieval.ports import OcrStrategy, RawContent
 from tests.connectors.parsers import containers
 from tests.connectors.parsers.containers import File
 
+pytestmark = pytest.mark.service
+
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "cases-3"
 
 

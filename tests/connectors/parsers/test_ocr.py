@@ -27,6 +27,8 @@ from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
 
+pytestmark = pytest.mark.service
+
 MB = 2**20
 Save = Callable[[str, bytes], RawContent]
 
