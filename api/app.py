@@ -156,6 +156,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)
         services.reranking.shutdown(wait=False, cancel_futures=True)
+        services.asking.shutdown(wait=False, cancel_futures=True)
         services.counting.shutdown(wait=False, cancel_futures=True)
         drawings.close()
         conversions.close()

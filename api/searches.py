@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import structlog
 
@@ -30,6 +30,7 @@ from retrieval.search.reranking import Rerank
 from retrieval.search.search import Clock, Hit, Query
 from retrieval.search.shaping import Texts
 
+P = ParamSpec("P")
 T = TypeVar("T")
 log = structlog.get_logger()
 
@@ -138,12 +139,28 @@ def _silent(config: NamespaceConfig, step: str) -> tuple[str, str | None] | None
     """Who keeps a search waiting in this step, and the config that names it; None for our own database."""
     provider = config.vector_storage["provider"]
     if step == TURN:
-        return "A search before this one", None
+        vendor = _vendor(config)
+        return "A search before this one" if vendor is None else f"{vendor}, asked by searches before this one,", None
     if step == "embed_ms":
         return f"The embedding model of {config.embedding_model['provider']}", EMBEDDING_MODEL
     if step == "vector_ms" and provider != EMBEDDED[VECTOR_STORAGE]["provider"]:
         return f"The vector store {provider}", VECTOR_STORAGE
     return None
+
+
+def _vendor(config: NamespaceConfig) -> str | None:
+    """Who is asked outside of this service in searches of the namespace, if anybody is."""
+    parts = (config.embedding_model["provider"], EMBEDDING_MODEL), (config.vector_storage["provider"], VECTOR_STORAGE)
+    return next((provider for provider, part in parts if provider != EMBEDDED[part]["provider"]), None)
+
+
+async def _in_thread(
+    services: Services, config: NamespaceConfig, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call a part of a search in a thread; one that may ask a vendor keeps none from other namespaces."""
+    if _vendor(config) is None:
+        return await services.in_thread(function, *args, **kwargs)
+    return await services.at_vendor(config.id, function, *args, **kwargs)
 
 
 async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
@@ -172,12 +189,12 @@ async def _find(
                 clock=clock,
             )
 
-    found = await services.in_thread(run, space.config, values)
+    found = await _in_thread(services, space.config, run, space.config, values)
     if space.config.changing:  # another model may have taken over while this looked with the old one's numbers
         scope = space.scope
         now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         if now.epoch != space.config.epoch:
-            found = await services.in_thread(run, now, None)
+            found = await _in_thread(services, now, run, now, None)
     return found
 
 
@@ -202,7 +219,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
             )
         return WhyData.of(found)
 
-    return await services.in_thread(explain)
+    return await _in_thread(services, space.config, explain)
 
 
 async def _answer(
@@ -218,7 +235,7 @@ async def _answer(
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
         embedder = registry.embedder(first.config)
-        embedding = services.in_thread(search.embed, embedder, first.scope, query.text)
+        embedding = _in_thread(services, first.config, search.embed, embedder, first.scope, query.text)
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
     placed = [Placed(hit, one.config.id) for one, part in zip(spaces, parts, strict=True) for hit in part.hits]

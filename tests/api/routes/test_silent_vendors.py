@@ -2,6 +2,7 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from retrieval.accounts import api_keys, organizations
 from tests.api.process import running
@@ -35,4 +36,18 @@ def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, ap
                 "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1},
             }
             assert client.post("/v1/search/hybrid", json=words).status_code == 200
+            made = client.post("/v1/namespaces", json={"name": "local", **EMBEDDED})
+            local = {"namespaceId": made.json()["data"]["namespace"]["id"], "query": "anything"}
+            assert client.post("/v1/search", json=local).status_code == 200
+            with ThreadPoolExecutor(24) as searching:
+                hanging = {"namespaceId": space, "query": "anything else"}
+                answers = [searching.submit(client.post, "/v1/search", json=hanging) for _ in range(24)]
+                time.sleep(0.5)
+                began = time.monotonic()
+                assert client.post("/v1/search", json=local | {"query": "another"}).status_code == 200
+                assert time.monotonic() - began < 1.5
+                for answer in answers:
+                    refused = assert_error(answer.result(), 503, "SERVICE_UNAVAILABLE")
+                    assert "OPENAI" in refused["message"]
+                    assert int(answer.result().headers["retry-after"]) > 0
         vendor.holds = lambda _texts: False
