@@ -79,9 +79,11 @@ def general(value: float) -> str:
     size = abs(value)
     if size < _EXACT and value == int(value):
         return str(int(value))
+    if 1 <= size < 1e10:
+        shown = f"{value:.10g}"
+        return shown if "e" not in shown else str(round(value))
     if 1e-4 <= size < 1e11:
-        shown = f"{value:.{max(9 - max(int(math.log10(size)), 0), 1)}f}"
-        return shown.rstrip("0").rstrip(".")
+        return f"{value:.9f}".rstrip("0").rstrip(".") if size < 1 else str(round(value))
     digits, _, exponent = f"{value:.5E}".partition("E")
     return f"{digits.rstrip('0').rstrip('.')}E{exponent}"
 

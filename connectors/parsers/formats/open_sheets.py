@@ -15,6 +15,8 @@ _TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{
 _OFFICE, _CHART = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}chart:1.0}}"
 _LINK: Final = "{http://www.w3.org/1999/xlink}href"
 _VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")
+_CELL, _TIMES = f"{_TABLE}table-cell", f"{_TABLE}number-columns-repeated"
+_WIDE, _HIGH = f"{_TABLE}number-columns-spanned", f"{_TABLE}number-rows-spanned"
 _ROWS, _COLUMNS = 1_048_576, 16_384
 """The most that a spreadsheet program has."""
 
@@ -41,28 +43,35 @@ def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
 def _read_row(element: Any, sheet: Sheet, number: int) -> int:
     """Read the cells of a row; returns the number of the next one."""
     row, column = {}, 1
-    repeated = int(element.get(f"{_TABLE}number-rows-repeated", 1))
-    for node in element.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
-        times = int(node.get(f"{_TABLE}number-columns-repeated", 1))
-        text = _text(node) if node.tag == f"{_TABLE}table-cell" else ""
-        if text:
-            row.update(dict.fromkeys(range(column, min(column + times, _COLUMNS + 1)), text))
-            down, right = (int(node.get(f"{_TABLE}number-{way}-spanned", 1)) for way in ("rows", "columns"))
-            sheet.merged += [(number, column, number + down - 1, column + right - 1)] if down + right > 2 else []
-        for comment in node.iterchildren(f"{_OFFICE}annotation"):
+    for node in element:
+        times = int(node.get(_TIMES, 1))
+        if node.tag == _CELL and (text := _text(node)):
+            row[column] = text
+            for more in range(column + 1, min(column + times, _COLUMNS + 1)):
+                row[more] = text
+            if (right := node.get(_WIDE)) or node.get(_HIGH):
+                last = number + int(node.get(_HIGH, 1)) - 1, column + int(right or 1) - 1
+                sheet.merged.append((number, column, *last))
+        for comment in node.iterchildren(f"{_OFFICE}annotation") if len(node) > 1 else ():
             words = cell(" ".join(map(_words, comment.iter(f"{_TEXT}p"))))
             sheet.beside += [f"Comment on {reference(number, column)}: {words}"] if words else []
         column += times
+    repeated = int(element.get(f"{_TABLE}number-rows-repeated", 1))
     for at in range(number, min(number + repeated, _ROWS + 1)) if row else ():
         sheet.rows[at] = dict(row)
     return number + repeated
 
 
 def _text(node: Any) -> str:
-    paragraphs = [part.text or "" if not len(part) else _words(part) for part in node.iterchildren(f"{_TEXT}p")]
-    if paragraphs:
-        return cell(" ".join(paragraphs))
-    return cell(next((node.get(f"{_OFFICE}{name}") for name in _VALUES if node.get(f"{_OFFICE}{name}")), ""))
+    if not len(node):
+        return (
+            cell(next((value for name in _VALUES if (value := node.get(f"{_OFFICE}{name}"))), ""))
+            if node.attrib
+            else ""
+        )
+    if len(node) == 1 and not len(node[0]) and node[0].tag == f"{_TEXT}p":
+        return cell(node[0].text or "")
+    return cell(" ".join(map(_words, node.iterchildren(f"{_TEXT}p"))))
 
 
 def _words(node: Any) -> str:

@@ -102,18 +102,21 @@ def _older(path: Path) -> list[Sheet]:
 
 def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: Any) -> Sheet:
     sheet = Sheet(source.name)
+    numbers = frozenset((xlrd.XL_CELL_NUMBER, xlrd.XL_CELL_DATE))
     for at in range(source.nrows):
         row = {}
-        for column, (kind, value) in enumerate(zip(source.row_types(at), source.row_values(at), strict=True), 1):
-            if kind == xlrd.XL_CELL_TEXT:
-                row[column] = cell(formats[source.cell_xf_index(at, column - 1)].text(value))
-            elif kind in (xlrd.XL_CELL_NUMBER, xlrd.XL_CELL_DATE):
-                row[column] = cell(formats[source.cell_xf_index(at, column - 1)].number(value))
+        for column, (kind, value) in enumerate(zip(source.row_types(at), source.row_values(at), strict=True)):
+            if kind in numbers:
+                text = formats[source.cell_xf_index(at, column)].number(value)
+            elif kind == xlrd.XL_CELL_TEXT:
+                text = cell(formats[source.cell_xf_index(at, column)].text(value))
             elif kind == xlrd.XL_CELL_BOOLEAN:
-                row[column] = "TRUE" if value else "FALSE"
-            elif kind == xlrd.XL_CELL_ERROR:
-                row[column] = xlrd.error_text_from_code.get(value, "#ERROR!")
-        sheet.rows[at + 1] = {column: text for column, text in row.items() if text}
+                text = "TRUE" if value else "FALSE"
+            else:
+                text = xlrd.error_text_from_code.get(value, "") if kind == xlrd.XL_CELL_ERROR else ""
+            if text:
+                row[column + 1] = text
+        sheet.rows[at + 1] = row
     sheet.merged = [(top + 1, left + 1, bottom, right) for top, bottom, left, right in source.merged_cells]
     notes = sorted(source.cell_note_map.items())
     sheet.beside = [f"Comment on {reference(at + 1, column + 1)}: {cell(note.text)}" for (at, column), note in notes]
