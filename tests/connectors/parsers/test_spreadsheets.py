@@ -195,6 +195,25 @@ def test_an_open_spreadsheet_keeps_its_comments_text_boxes_charts_and_hidden_row
         assert part in shown
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "<text:p>7</text:p><text:p>8</text:p>",
+        "<text:p>7<text:s/>8</text:p>",
+        "<text:p><text:span>7</text:span> <text:a>8</text:a></text:p>",
+        "<text:p>7 8</text:p><office:annotation><text:p>Why?</text:p></office:annotation>",
+    ],
+)
+def test_no_text_of_an_open_spreadsheet_is_lost_whatever_else_a_cell_holds(
+    tmp_path: Path, read: Read, cell: str
+) -> None:
+    plain = "<table:table-cell><text:p>Tar &amp; rope</text:p></table:table-cell>"
+    last = '<table:table-cell office:value-type="float" office:value="9"/>'
+    row = f"<table:table-row>{plain}<table:table-cell>{cell}</table:table-cell>{last}</table:table-row>"
+    sheets.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
+    assert "| Tar & rope | 7 8 | 9 |" in read("a.ods", (tmp_path / "a.ods").read_bytes()).text
+
+
 def test_a_binary_workbook_is_read_with_its_days(read: Read) -> None:
     text = read("harbour.xlsb", (OFFICE / "harbour.xlsb").read_bytes()).text
     assert "| Minerva | Kaffee und Größe | 12 | 2024-03-05 |" in text
