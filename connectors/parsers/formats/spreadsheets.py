@@ -45,7 +45,7 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
             if "xl/workbook.bin" in archive.namelist():
                 return _written(_values(path), about)
             return _written(excel_xml.sheets(archive), about)
-    except xml.BROKEN as error:
+    except (*xml.BROKEN, LookupError, ArithmeticError) as error:
         raise properties.damaged(kind) from error
 
 

@@ -241,6 +241,14 @@ def test_a_sheet_that_declares_entities_is_refused(read: Read) -> None:
         read("a.xlsx", data)
 
 
+def test_a_workbook_whose_texts_are_missing_is_refused_in_words(read: Read) -> None:
+    book = openpyxl.Workbook()
+    book.active.append([7, 8])
+    data = rewritten(saved(book), lambda _, text: text.replace('t="n"><v>7', 't="s"><v>7'))
+    with pytest.raises(Skippable, match="damaged or incomplete"):
+        read("a.xlsx", data)
+
+
 def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Path, read: Read) -> None:
     cell, blank = "<table:table-cell><text:p>Ada</text:p></table:table-cell>", "<table:table-cell{}/>"
     rest = blank.format(' table:number-columns-repeated="16383"')
