@@ -281,6 +281,27 @@ def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_pac
         engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
 
 
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
+def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(save: Save) -> None:
+    missing = set(scripts.LANGUAGES).intersection(LEASES) - {
+        script
+        for script in LEASES
+        if set(scripts.LANGUAGES[script]).intersection(engines._languages(str(shutil.which("tesseract"))))
+    }
+    script = sorted(missing)[0]
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=(620, 300))
+    canvas.drawString(20, 200, "The typed page says that the ferry leaves at seven.")
+    canvas.showPage()
+    canvas.drawImage(ImageReader(scan(LEASES[script])), 0, 0, 620, 300)
+    canvas.showPage()
+    canvas.save()
+    parsed = parser().parse(save("mixed.pdf", file.getvalue()), OcrStrategy.STANDARD_OCR)
+    assert parsed.text.strip() == "The typed page says that the ferry leaves at seven."
+    assert [quality.unread for quality in parsed.qualities] == [False, True]
+    assert f"pages (1): 2. A page is written in {script} script" in str(parsed.properties["notice"])
+
+
 @pytest.mark.parametrize(
     ("script", "wanted", "installed", "chosen"),
     [

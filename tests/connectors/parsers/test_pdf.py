@@ -60,6 +60,11 @@ def test_letters_that_lead_nowhere_are_refused_with_the_reason_and_read_by_recog
     path = shared("P3d-identityH-no-tounicode.pdf")
     with pytest.raises(Skippable, match=r"fonts do not say which letters.*STANDARD_OCR"):
         read(path)
+    parsed = read(path, OcrStrategy.STANDARD_OCR)
+    assert "quarterly revenue of the harbour authority" in parsed.text
+    (quality,) = parsed.qualities
+    assert quality.recognised
+    assert quality.quality > trust.LIMIT
 
 
 @pytest.mark.parametrize("maker", ["columns", "right_to_left"])
