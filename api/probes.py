@@ -14,6 +14,7 @@ from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, StepErro
 from retrieval.namespaces.namespaces import (
     EMBEDDING_MODEL,
     FILE_STORAGE,
+    PARSER,
     RERANKER,
     VECTOR_STORAGE,
     NamespaceConfig,
@@ -80,7 +81,7 @@ async def _probe(
 
 def _is_own(namespace: NamespaceConfig, area: str) -> bool:
     config = namespace.configs().get(area) or {}
-    return config.get("provider", config.get("type")) == _OWN[area]
+    return area in _OWN and config.get("provider", config.get("type")) == _OWN[area]
 
 
 def _too_busy(area: str) -> ServiceError:
@@ -125,9 +126,14 @@ def _probes(
     def reranker() -> Callable[[], None]:
         return registry.reranker(namespace).check if namespace.reranker else lambda: None
 
+    def parser() -> Callable[[], None]:
+        external = registry.external_parser(namespace)
+        return external.check if external is not None else lambda: None
+
     return {
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check),
         RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, reranker),
+        PARSER: (ErrorCode.INVALID_NAMESPACE_CONFIG, parser),
     }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Authorizer,
         Connector,
         Embedder,
+        ExternalParser,
         FileStore,
         PageRenderer,
         Parser,
@@ -49,6 +50,9 @@ RERANKERS = {
     "LOCAL": "connectors.rerankers.local:make",
 }
 """rerankConfig.provider to `make(config, settings) -> Reranker`."""
+
+PARSERS = {"ENDPOINT": "connectors.parsers.endpoint:make"}
+"""parserConfig.provider to `make(config, settings) -> ExternalParser`."""
 
 VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone.store:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
@@ -166,6 +170,23 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 def parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").parser())
+
+
+def external_parser(config: NamespaceConfig) -> ExternalParser | None:
+    """The namespace's own parser, for what the service cannot read; None if it has none."""
+    if config.parser is None:
+        return None
+    chosen = config.parser
+    make = _load(PARSERS, chosen["provider"], "parserConfig.provider")
+    return cast("ExternalParser", _once("parser", chosen, lambda: make(chosen, settings.load())))
+
+
+def parser_of(config: NamespaceConfig) -> Parser:
+    """The parser of every kind of file, with the namespace's own behind it."""
+    external = external_parser(config)
+    if external is None:
+        return parser()
+    return cast("Parser", importlib.import_module("connectors.parsers.parser").parser().with_external(external))
 
 
 def parser_warnings() -> list[str]:

@@ -135,7 +135,8 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
         DiscoveryRequest(trial.lease.scope, source, asked.request or {}, asked.connection_id, trial.job_run_id),
         asked.ingestion,
         registry.file_store(config),
-        registry.parser(),
+        registry.parser_of(config),
+        str((config.parser or {}).get("url", "")),
         tokenizer_for(embedder.provider, embedder.model),
         embedder,
     )

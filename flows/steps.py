@@ -31,7 +31,7 @@ from retrieval.jobs.circuits import Circuits
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import Embedder, FileStore, Source, VectorStore
+from retrieval.ports import Embedder, FileStore, Parser, Source, VectorStore
 from retrieval.security.secrets import KeyRing
 
 
@@ -89,6 +89,15 @@ class Work:
             return None
         found = registry.source(self.lease.source, self._config, self.db, self._ring)
         return guarded.source(found, self._config, self._circuits)
+
+    @property
+    def parser(self) -> Parser:
+        return registry.parser_of(self._config)
+
+    @property
+    def parser_address(self) -> str:
+        """Of the namespace's own parser, which decides what is read of a file; "" if it has none."""
+        return str((self._config.parser or {}).get("url", ""))
 
     @property
     def vectors(self) -> VectorStore:
@@ -192,13 +201,14 @@ def fetch(work: Work) -> None:
     source = work.source
     embedder = work.embedder
     identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+    identity |= {"parser": work.parser_address} if work.parser_address else {}
     fetching.run(work.db, work.lease, work.window, work.files, identity, source, goes_on=work.goes_on)
 
 
 @step
 def parse(work: Work) -> None:
     """Read raw files into Markdown."""
-    parsing.run(work.db, work.lease, work.window, work.files, registry.parser(), work.goes_on)
+    parsing.run(work.db, work.lease, work.window, work.files, work.parser, work.goes_on)
 
 
 @step

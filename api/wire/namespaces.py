@@ -147,11 +147,22 @@ class LocalReranker(Struct, rename="camel", tag_field="provider", tag="LOCAL", o
     model: Text | UnsetType = UNSET
 
 
+class EndpointParser(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
+    """A server with the `/v1/convert/file` of docling-serve."""
+
+    url: Annotated[Text, Meta(description="Where the parser answers: its base, or the address of that operation.")]
+    api_key: Secret | UnsetType = UNSET
+
+
 FileStorage = S3Storage | LocalStorage
 VectorStore = PineconeStore | PgvectorStore
 EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
 WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
 RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
+ParserConfig = Annotated[
+    EndpointParser | UnsetType | None,
+    Meta(description="What reads the pages and files that the service cannot read itself; null takes it away."),
+]
 
 
 KeywordLanguage = Annotated[
@@ -176,6 +187,7 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModel
     web_scraper_config: WebScraper | None = None
     rerank_config: RerankConfig | UnsetType | None = UNSET
+    parser_config: ParserConfig = UNSET
     keyword_language: KeywordLanguage | None = None
 
 
@@ -189,6 +201,7 @@ class _Changes(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModel | UnsetType = UNSET
     web_scraper_config: WebScraper | UnsetType | None = UNSET
     rerank_config: RerankConfig | UnsetType | None = UNSET
+    parser_config: ParserConfig = UNSET
     keyword_language: KeywordLanguage | UnsetType | None = UNSET
 
 
@@ -266,6 +279,14 @@ class RerankConfigView(Struct, rename="camel", omit_defaults=True):
     api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
 
 
+class ParserConfigView(Struct, rename="camel", omit_defaults=True):
+    """The external parser with its key masked."""
+
+    provider: str
+    url: Annotated[str, Meta(description="Where the parser answers.")]
+    api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
+
+
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)
 class _Shown(Struct, rename="camel", kw_only=True):
     """What of a namespace answers show before its times."""
@@ -279,6 +300,10 @@ class _Shown(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModelView | UnsetType = UNSET
     web_scraper_config: WebScraperView | UnsetType | None = UNSET
     rerank_config: RerankConfigView | UnsetType = UNSET
+    parser_config: (
+        Annotated[ParserConfigView, Meta(description="What reads the pages and files that the service cannot read.")]
+        | UnsetType
+    ) = UNSET
     keyword_language: str | UnsetType = UNSET
 
 
@@ -296,7 +321,7 @@ class Namespace(_Shown, kw_only=True):
     @classmethod
     def of(cls, namespace: NamespaceConfig) -> Namespace:
         """The one place that says what of a namespace is echoed, and what masked."""
-        scraper, reranker = namespace.web_scraper, namespace.reranker
+        scraper, reranker, parser = namespace.web_scraper, namespace.reranker, namespace.parser
         return cls(
             id=namespace.id,
             identifier=namespace.id,
@@ -307,6 +332,7 @@ class Namespace(_Shown, kw_only=True):
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
             web_scraper_config=msgspec.convert(masked(scraper), WebScraperView) if scraper else None,
             rerank_config=msgspec.convert(masked(reranker), RerankConfigView) if reranker else UNSET,
+            parser_config=msgspec.convert(masked(parser), ParserConfigView) if parser else UNSET,
             keyword_language=namespace.keyword_language or UNSET,
             created_at=Timestamp.of(namespace.created_at),
             updated_at=Timestamp.of(namespace.updated_at),

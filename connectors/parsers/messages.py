@@ -27,12 +27,16 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Recognise(msgspec.Struct, frozen=True):
-    """Recognise the text of one page of a PDF, or of one picture of an image file, counted from 1."""
+    """Recognise the text of one page of a PDF, or of one picture of an image file, counted from 1.
+
+    `draws`: its picture is wanted instead, for another engine.
+    """
 
     page: int
     pdf: bool
     program: str
     languages: tuple[str, ...]
+    draws: bool = False
 
 
 class Draw(msgspec.Struct, frozen=True):
@@ -89,8 +93,8 @@ class Reply(msgspec.Struct, frozen=True):
     `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
     whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
     next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
-    `picture`: a page that was drawn, as PNG. `listing`: the text is no more than the list of the members.
-    `qualities`: of each page.
+    `picture`: a page that was drawn, as PNG; empty if it is blank. `listing`: the text is no more than the list of the
+    members. `qualities`: of each page.
     """
 
     refusal: str = ""

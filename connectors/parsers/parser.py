@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import shutil
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from connectors.parsers.process.pool import Limits, Pool, always
 from connectors.parsers.text import verbatim
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import Member, OcrStrategy, Parsed, RawContent
+from retrieval.ports import ExternalParser, Member, OcrStrategy, Parsed, RawContent
 
 log = structlog.get_logger(__name__)
 _HERE_BYTES = 1024 * 1024
@@ -40,12 +41,20 @@ class DocumentParser:
         seconds: float,
         recognition: Recognition | None = None,
         packed: Unpack | None = None,
+        external: ExternalParser | None = None,
     ) -> None:
         self.pool = pool
         self._expanded_bytes = memory_bytes // 4
         self._seconds = seconds
         self._recognition = recognition
         self._packed = packed
+        self.external = external
+
+    def with_external(self, external: ExternalParser) -> DocumentParser:
+        """The same parser and processes, with another behind it for the pages and files that it cannot read."""
+        made = copy.copy(self)
+        made.external = external
+        return made
 
     def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = always) -> Parsed:
         """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read.
@@ -57,6 +66,7 @@ class DocumentParser:
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
         reply = verdicts.judged(reply) if reply else self._in_child(raw, ocr, goes_on)
+        reply = self._read_elsewhere(raw, reply)
         return _parsed(verdicts.settled(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
 
     def _here(self, raw: RawContent) -> Reply | None:
@@ -84,16 +94,26 @@ class DocumentParser:
             path=str(raw.path.resolve()),
             name=raw.name,
             media_type=raw.media_type,
-            ocr=ocr is OcrStrategy.STANDARD_OCR and self._recognition is not None,
+            ocr=self._recognition is not None and (ocr is OcrStrategy.STANDARD_OCR or self.external is not None),
             cpu_seconds=self._seconds,
             expanded_bytes=self._expanded_bytes,
             page=page,
             unpack=self._unpack(raw),
         )
         reply = page_ranges.joined(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
+        if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
+            unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
+            reply = msgspec.structs.replace(reply, pictured=unread)
         if task.ocr and reply.pictured and self._recognition is not None:
-            reply = self._recognition.completed(task, reply)
+            reply = self._recognition.completed(task, reply, self.external)
         return reply
+
+    def _read_elsewhere(self, raw: RawContent, reply: Reply) -> Reply:
+        """The reply, or what the external parser reads of a file without pages that cannot be read here."""
+        if self.external is None or not any(q.unread and q.page is None for q in reply.qualities):
+            return reply
+        text = self.external.read(raw.path.read_bytes(), raw.name, raw.media_type)
+        return verdicts.judged(msgspec.structs.replace(reply, text=text, pages=(), qualities=()))
 
     def _unpack(self, raw: RawContent) -> Unpack | None:
         """Files that are packed into this one go beside it, into a folder that the caller removes."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import httpx
 
-from connectors.http import sessions
+from connectors.http import endpoints, sessions
 from connectors.http.responses import reached, unreadable
-from connectors.http.retries import Passing
 from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
@@ -65,7 +63,7 @@ class _Asker:
 
     def ask(self, query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         if not self._settled:
-            self._require_private_without_tls()
+            endpoints.require_private_without_tls(self._guard, self._url, title="reranker", field="rerankConfig.url")
         form = self._form
         status, answer = self._post(form, query, texts, seconds)
         if status.status_code in _OTHER_FORM and not self._settled:
@@ -77,21 +75,6 @@ class _Asker:
         self._form, self._settled = form, True
         entries = answer.get("results") if isinstance(answer, dict) else answer
         return pairs(TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
-
-    def _require_private_without_tls(self) -> None:
-        """Fatal where texts, and a key, would be readable on the public internet."""
-        if self._url.startswith("https://"):
-            return
-        try:
-            found = self._guard.resolve(*fetch_guard.host_and_port(self._url))
-        except Blocked as error:
-            raise Fatal(str(error), field="rerankConfig.url") from error
-        except OSError as error:
-            raise Passing("The host name of the reranker cannot be resolved.") from error
-        addresses = [ip_address(where[0]) for _, where in found]
-        if not all(any(address in network for network in self._guard.allowed) for address in addresses):
-            words = "Without https only a reranker in a range that RETRIEVAL_FETCH_ALLOW names can be used."
-            raise Fatal(words, field="rerankConfig.url")
 
     def _post(self, form: Form, query: str, texts: Sequence[str], seconds: float) -> tuple[httpx.Response, Any]:
         body: dict[str, Any] = {"query": query, form: list(texts)}

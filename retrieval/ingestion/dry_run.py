@@ -79,6 +79,8 @@ class Tools:
     ingestion: Ingestion
     files: FileStore
     parser: Parser
+    parser_address: str
+    """Of the namespace's own parser, "" if it has none."""
     tokenizer: Tokenizer
     embedder: Embedder
 
@@ -298,6 +300,7 @@ class Estimator:
             return False
         embedder = self.tools.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+        identity |= {"parser": self.tools.parser_address} if self.tools.parser_address else {}
         return bool(known["fingerprint"] == fetch.fingerprint(item, raw_hash, identity))
 
     def _item(

@@ -34,7 +34,8 @@ def run(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new.
+    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new, and the
+    address of an external parser, if there is one.
 
     `goes_on`: asked before each document that lies at a source; what is not begun stays as it is.
     """

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces.namespaces import CONNECTORS, RERANKER, WEB_SCRAPER, Config
+from retrieval.namespaces.namespaces import CONNECTORS, PARSER, RERANKER, WEB_SCRAPER, Config
 from retrieval.namespaces.secret_fields import NAMES
 from retrieval.security.secrets import HIDDEN, is_mask, mask
 
-SHOWN = frozenset({WEB_SCRAPER, RERANKER, *CONNECTORS})
+SHOWN = frozenset({WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS})
 """The configs whose secrets answers show masked; those of the others they leave out."""
 FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix"})
 """Fields beside the secrets that may change under a mask: they do not decide who is sent the secret. A new field of a

@@ -27,9 +27,10 @@ VECTOR_STORAGE = "vectorStorageConfig"
 EMBEDDING_MODEL = "embeddingModelConfig"
 WEB_SCRAPER = "webScraperConfig"
 RERANKER = "rerankConfig"
+PARSER = "parserConfig"
 REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
 CONNECTORS = tuple(APPS.values())
-CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, *CONNECTORS)
+CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS)
 _SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {
@@ -62,6 +63,8 @@ class NamespaceConfig:
     changing: bool = False
     """Whether that may be about to happen."""
     reranker: Config | None = field(default=None, repr=False)
+    parser: Config | None = field(default=None, repr=False)
+    """Of an external parser, for what the service cannot read itself."""
     keyword_language: str | None = None
     """As the client named the one that all documents are read in for their keywords; None: each in its own."""
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class NamespaceConfig:
             EMBEDDING_MODEL: self.embedding_model,
             **({WEB_SCRAPER: self.web_scraper} if self.web_scraper else {}),
             **({RERANKER: self.reranker} if self.reranker else {}),
+            **({PARSER: self.parser} if self.parser else {}),
             **self.connectors,
         }
 
@@ -307,6 +311,7 @@ def split(configs: Config) -> dict[str, Any]:
         "embedding_model": configs[EMBEDDING_MODEL],
         "web_scraper": configs.get(WEB_SCRAPER),
         "reranker": configs.get(RERANKER),
+        "parser": configs.get(PARSER),
         "connectors": {name: configs[name] for name in CONNECTORS if configs.get(name)},
     }
 

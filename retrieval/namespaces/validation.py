@@ -9,6 +9,7 @@ from retrieval.namespaces.namespaces import (
     CONNECTORS,
     EMBEDDING_MODEL,
     FILE_STORAGE,
+    PARSER,
     RERANKER,
     VECTOR_STORAGE,
     WEB_SCRAPER,
@@ -64,6 +65,7 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
 _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
+    (PARSER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     (RERANKER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require) for app in CONNECTORS),
 )

@@ -229,6 +229,18 @@ class Parser(Protocol):
         ...
 
 
+class ExternalParser(Protocol):
+    """A parser of the user's, for the files and pages that this service cannot read."""
+
+    def read(self, data: bytes, name: str, media_type: str) -> str:
+        """Return the Markdown of a file. Skippable, with the cause, for one that it does not read, or Retryable."""
+        ...
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless a file can be read now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PageMark:
     """What was read from a page, and the part of it, `text[start:end]`, to shade where it stands on the page."""

@@ -28,6 +28,7 @@ GUARDED = (
     "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",
     "connectors/vectors/pinecone*.py",
+    "connectors/parsers/endpoint.py",
     "connectors/rerankers/endpoint.py",
     "retrieval/webhooks/sending.py",
 )

@@ -36,6 +36,7 @@ TITLES = {
     "embeddingModelConfig": "Embedding model",
     "webScraperConfig": "Web scraper",
     "rerankConfig": "Reranker",
+    "parserConfig": "External parser",
 }
 LABELS = {
     "clientId": "Client ID",
@@ -93,6 +94,8 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["webScraperConfig"] = st.container()
         body |= _reranker(choice, space)
         places["rerankConfig"] = st.container()
+        body |= _parser(space)
+        places["parserConfig"] = st.container()
         body |= _language(space)
         places["keywordLanguage"] = st.container()
         known = services.known().values()
@@ -268,6 +271,20 @@ def _reranker(choice: _Choice, space: Json | None) -> Json:
     kept = {field: stored[field] for field in fields if before and field in SECRET and field in stored}
     sent = {field: value for field, value in typed.items() if value}
     return {"rerankConfig": {"provider": provider, **kept, **sent}}
+
+
+def _parser(space: Json | None) -> Json:
+    """The external parser by its area; null takes it away. A key that was not typed is sent masked, and is kept."""
+    stored = (space or {}).get("parserConfig") or {}
+    with st.expander(TITLES["parserConfig"], expanded=bool(stored)):
+        st.caption("A docling-serve that reads the pages and files whose text cannot be trusted; nothing else is sent.")
+        typed = {field: _field("parserConfig", field, space, optional=True) for field in ("url", "apiKey")}
+    if not typed["url"]:
+        return {"parserConfig": None} if stored else {}
+    if _as_stored(typed, stored):
+        return {}
+    kept = {"apiKey": stored["apiKey"]} if "apiKey" in stored else {}
+    return {"parserConfig": {"provider": "ENDPOINT", **kept, **{name: value for name, value in typed.items() if value}}}
 
 
 def _language(space: Json | None) -> Json:

@@ -22,6 +22,7 @@ AREAS = {
     "embeddingModelConfig": "Embedding model",
     "webScraperConfig": "Web scraper",
     "rerankConfig": "Reranker",
+    "parserConfig": "External parser",
 }
 
 

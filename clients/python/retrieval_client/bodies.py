@@ -14,6 +14,7 @@ class CreateNamespace(TypedDict):
     embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | LocalModel
     webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    parserConfig: NotRequired[EndpointParser | None]
     keywordLanguage: NotRequired[str | None]
     notionConfig: NotRequired[NotionApp | None]
     googleDriveConfig: NotRequired[GoogleDriveApp | None]
@@ -163,6 +164,14 @@ class LocalReranker(TypedDict):
     model: NotRequired[str]
 
 
+class EndpointParser(TypedDict):
+    """A server with the `/v1/convert/file` of docling-serve."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    apiKey: NotRequired[str]
+
+
 class NotionApp(TypedDict):
     """The Notion integration that users authorize."""
 
@@ -203,6 +212,7 @@ class UpdateNamespace(TypedDict):
     embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | LocalModel]
     webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    parserConfig: NotRequired[EndpointParser | None]
     keywordLanguage: NotRequired[str | None]
     notionConfig: NotRequired[NotionApp | None]
     googleDriveConfig: NotRequired[GoogleDriveApp | None]

@@ -121,6 +121,7 @@ class Namespace(Record):
     embedding_model_config: EmbeddingModelView | None
     web_scraper_config: WebScraperView | None
     rerank_config: RerankConfigView | None
+    parser_config: ParserConfigView | None
     keyword_language: str | None
     notion_config: ConnectorAppView | None
     google_drive_config: ConnectorAppView | None
@@ -145,6 +146,7 @@ class Namespace(Record):
             "notionConfig",
             "onedriveConfig",
             "organization",
+            "parserConfig",
             "rerankConfig",
             "sharepointConfig",
             "updatedAt",
@@ -159,6 +161,7 @@ class Namespace(Record):
         "embeddingModelConfig": "EmbeddingModelView",
         "webScraperConfig": "WebScraperView",
         "rerankConfig": "RerankConfigView",
+        "parserConfig": "ParserConfigView",
         "notionConfig": "ConnectorAppView",
         "googleDriveConfig": "ConnectorAppView",
         "dropboxConfig": "ConnectorAppView",
@@ -222,6 +225,15 @@ class RerankConfigView(Record):
     path: str | None
     api_key: str | None
     _fields = frozenset(["apiKey", "model", "path", "provider", "url"])
+
+
+class ParserConfigView(Record):
+    """The external parser with its key masked."""
+
+    provider: str
+    url: str
+    api_key: str | None
+    _fields = frozenset(["apiKey", "provider", "url"])
 
 
 class ConnectorAppView(Record):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
+from connectors.parsers.detect import plain
 from connectors.parsers.messages import Recognise, Reply, Task
 from connectors.parsers.ocr import engines
 from connectors.parsers.process.pool import Pool
 from connectors.parsers.text import trust
 from retrieval.errors import Skippable
-from retrieval.ports import PageQuality
+from retrieval.ports import ExternalParser, PageQuality
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,20 @@ class Recognition:
     seconds: float
     pages: int
 
-    def completed(self, task: Task, reply: Reply) -> Reply:
-        """The reply with the text of its pictured pages, and how far it can be trusted."""
+    def completed(self, task: Task, reply: Reply, external: ExternalParser | None = None) -> Reply:
+        """The reply with the text of its pictured pages, and how far it can be trusted.
+
+        `external`: reads the pictures of the pages instead of the engines here.
+        """
         if len(reply.pictured) > self.pages:
             raise Skippable(
                 f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
                 "Split it into smaller files and upload those."
             )
-        self._refuse_scripts()
+        if external is None:
+            self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
-            answers = list(threads.map(lambda page: self._recognised(task, reply, page), reply.pictured))
+            answers = list(threads.map(lambda page: self._page(task, reply, page, external), reply.pictured))
         return completed(reply, dict(zip(reply.pictured, answers, strict=True)))
 
     def unread(self) -> tuple[str, ...]:
@@ -54,12 +60,21 @@ class Recognition:
                 "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
             )
 
-    def _recognised(self, task: Task, reply: Reply, page: int) -> Reply:
-        wanted = Recognise(page, pdf=reply.pdf, program=self.program, languages=self.languages)
+    def _page(self, task: Task, reply: Reply, page: int, external: ExternalParser | None) -> Reply:
+        wanted = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
         answer = self.pool.run(msgspec.structs.replace(task, recognise=wanted, cpu_seconds=self.seconds))
         if answer.refusal:
             return Reply(qualities=(trust.unreadable(page, answer.refusal, recognised=True),))
-        return answer
+        if external is None or not answer.picture:
+            return answer
+        try:
+            text = plain.storable(external.read(answer.picture, f"{Path(task.name).stem}-{page}.png", "image/png"))
+        except Skippable as error:
+            return Reply(qualities=(trust.unreadable(page, str(error), recognised=True),))
+        if not text.strip():
+            return Reply(qualities=(trust.unreadable(page, trust.NOTHING_RECOGNISED, recognised=True),))
+        quality = trust.judge_recognised(page, text)
+        return Reply(text="" if quality.unread else text, qualities=(quality,))
 
 
 def completed(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,10 @@ def read(task: Task, wanted: Recognise) -> Reply:
     image = images.rendered(path, wanted.page, dots) if wanted.pdf else images.frame(path, wanted.page)
     if images.is_blank(image):
         return Reply(qualities=(PageQuality(wanted.page, 1.0, recognised=True),))
+    if wanted.draws:
+        png = io.BytesIO()
+        image.save(png, "PNG", compress_level=1)
+        return Reply(picture=png.getvalue())
     recognised = _recognised(image, wanted)
     text = plain.storable(recognised.text)
     if not text.strip():

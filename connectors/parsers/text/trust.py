@@ -35,12 +35,12 @@ def judge(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
     return _quality(page, min(1 - lost, 1.0 if plausible is None else plausible), reasons)
 
 
-def judge_recognised(page: int, text: str, confidence: float) -> PageQuality:
-    """The quality of a page that was recognised. `confidence`: of the engine, from 0 to 1."""
-    plausible = letters.plausibility(text)
-    quality = min(confidence, 1 - _lost(text), 1.0 if plausible is None else plausible)
+def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuality:
+    """The quality of a page that was recognised. `confidence`: of the engine, from 0 to 1, if it tells one."""
+    lost, plausible = _lost(text), letters.plausibility(text)
+    quality = min(confidence, 1 - lost, 1.0 if plausible is None else plausible)
     reasons = [f"The text recognition is {confidence:.0%} sure of the page."] if confidence < _SURELY else []
-    reasons += [STRANGE_LETTERS] if plausible is not None and plausible < LIMIT else []
+    reasons += [*_reasons(lost), *([STRANGE_LETTERS] if plausible is not None and plausible < LIMIT else [])]
     return _quality(page, quality, reasons, recognised=True)
 
 
@@ -72,7 +72,7 @@ def _reasons(lost: float) -> list[str]:
 
 
 def _lost(text: str) -> float:
-    return len(_WITHOUT_MEANING.findall(text)) / max(len("".join(text.split())), 1)
+    return min(len(_WITHOUT_MEANING.findall(text)) / max(len("".join(text.split())), 1), 1.0)
 
 
 def _parts(text: str) -> Iterator[str]:

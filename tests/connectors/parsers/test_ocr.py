@@ -288,7 +288,7 @@ def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(s
         for script in LEASES
         if set(scripts.LANGUAGES[script]).intersection(engines._languages(str(shutil.which("tesseract"))))
     }
-    script = sorted(missing)[0]
+    script = min(missing)
     file = io.BytesIO()
     canvas = Canvas(file, pagesize=(620, 300))
     canvas.drawString(20, 200, "The typed page says that the ferry leaves at seven.")
