@@ -34,8 +34,7 @@ def service(path: Path, *, ocr: bool = False) -> str:
 
 
 def kreuzberg(path: Path) -> str:
-    import kreuzberg as library
-
+    library = importlib.import_module("kreuzberg")  # compared by hand: no dependency of the project
     config = library.ExtractionConfig(output_format="markdown", use_cache=False)
     return str(library.extract_file_sync(path, config=config).content)
 
@@ -69,10 +68,11 @@ def pdfium(path: Path) -> str:
     return "\n\n".join(re.sub("[\ufffe\x02]\\s*", "", text.replace("\r\n", "\n")) for text in texts)
 
 
+OFFICE = ("docx", "pptx", "odt", "odp", "doc", "ppt", "rtf", "epub", "html", *SHEETS)
 ENGINES: dict[str, tuple[Engine, str, Sequence[str]]] = {
-    "service": (service, "", ("pdf", "docx", *SHEETS)),
-    "kreuzberg": (kreuzberg, "kreuzberg", ("pdf", "docx", *SHEETS)),
-    "xberg": (xberg, "xberg", ("pdf", "docx", *SHEETS)),
+    "service": (service, "", ("pdf", *OFFICE)),
+    "kreuzberg": (kreuzberg, "kreuzberg", ("pdf", *OFFICE)),
+    "xberg": (xberg, "xberg", ("pdf", *OFFICE)),
     "liteparse": (liteparse, "liteparse", ("pdf",)),
     "pypdfium2": (pdfium, "pypdfium2", ("pdf",)),
 }

@@ -20,7 +20,6 @@ HEAVY = (
     "boto3",
     "pinecone",
     "openai",
-    "kreuzberg",
     "liteparse",
     "googleapiclient",
 )
@@ -41,7 +40,6 @@ def test_flows_start_without_vendors_or_models():
         "boto3",
         "pinecone",
         "openai",
-        "kreuzberg",
         "liteparse",
         "googleapiclient",
     )

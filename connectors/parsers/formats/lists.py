@@ -27,15 +27,20 @@ def item(label: str, depth: int, words: str) -> Block:
 
 
 def joined(blocks: Iterable[Block]) -> list[str]:
-    """The blocks, those of a list in one."""
+    """The blocks, those of a list in one, which begins at the margin."""
     texts: list[str] = []
-    within = False
+    indent = -1
     for text, is_item in blocks:
-        if is_item and within:
-            texts[-1] += f"\n{text}"
-        else:
+        if not is_item:
+            indent = -1
             texts.append(text)
-        within = is_item
+            continue
+        own = len(text) - len(text.lstrip(" "))
+        if indent < 0:
+            indent = own
+            texts.append(text[own:])
+        else:
+            texts[-1] += f"\n{text[min(own, indent) :]}"
     return texts
 
 

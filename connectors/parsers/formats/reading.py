@@ -15,13 +15,14 @@ from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Reader
 from connectors.parsers.formats import (
     calendars,
+    doc,
     docx,
     epub,
     html_text,
-    kreuzberg_engine,
     mail_text,
     opendocument,
     pdf,
+    ppt,
     pptx,
     rtf,
     spreadsheets,
@@ -39,7 +40,9 @@ _LISTED = (file_types.ZIP, file_types.SIGNED)
 """Containers without a text of their own."""
 _READERS: dict[Kind, Reader] = {
     file_types.DOCX: docx.read,
+    file_types.DOC: doc.read,
     file_types.PPTX: pptx.read,
+    file_types.PPT: ppt.read,
     file_types.ODT: opendocument.read,
     file_types.ODP: opendocument.read,
     file_types.RTF: rtf.read,
@@ -53,8 +56,6 @@ _READERS: dict[Kind, Reader] = {
     file_types.ODS: spreadsheets.read,
     file_types.CSV: spreadsheets.read,
     file_types.TSV: spreadsheets.read,
-    file_types.DOC: kreuzberg_engine.read,
-    file_types.PPT: kreuzberg_engine.read,
 }
 """The reader of each kind that a library reads."""
 

@@ -11,17 +11,6 @@ _ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\$\$[^$]*\$\$|\\([\\!#$%
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 """And soft hyphens, which nobody sees and which tear words apart."""
 
-_PROMPTS = re.compile(
-    r"^(?:#+ )?(?:Click to edit (?:the|Master) [a-z ]{4,40}|(?:Second|Third|Fourth|Fifth|Sixth|Seventh)"
-    r"(?: Outline)? [Ll]evel|-----)[ \t]*$",
-    re.MULTILINE,
-)
-
-
-def without_prompts(text: str) -> str:
-    """The text of a PPT without what its master slides ask their author to do."""
-    return re.sub(r"\n{3,}", "\n\n", _PROMPTS.sub("", text)).strip("\n") + "\n"
-
 
 def visible(text: str) -> str:
     """Without characters that nobody sees."""

@@ -1,0 +1,296 @@
+"""Presentations of before 2007 (PPT, [MS-PPT]) slide by slide, their shapes in the order in which people read them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from connectors.parsers.detect import plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.document import Document
+from connectors.parsers.formats import grids, reading_order
+from connectors.parsers.formats.containers.ledger import BROKEN
+from connectors.parsers.formats.reading_order import Bounds
+from connectors.parsers.messages import Task
+from connectors.parsers.text import properties
+from connectors.parsers.text.cleanup import visible
+
+_SLIDE_ATOM, _PERSIST, _DRAWING, _LIST = 1007, 1011, 1036, 4080
+_PLACEHOLDER, _OUTLINE_REF, _HEADER, _CHARACTERS, _BYTES, _FOOTERS, _STRING, _STYLE = (
+    3011,
+    3998,
+    3999,
+    4000,
+    4008,
+    4057,
+    4026,
+    4001,
+)
+_GROUP, _SHAPE, _FRAME, _WITHIN, _OPTIONS, _MORE_OPTIONS = 0xF003, 0xF004, 0xF010, 0xF00F, 0xF00B, 0xF122
+_TABLE = 0x039F
+"""The property of a group of shapes that is a table."""
+_TITLES, _FURNITURE = frozenset({13, 15, 17}), frozenset({7, 8, 9, 10, 11})
+"""Kinds of placeholders: titles, and dates, numbers and pictures of slides."""
+_TITLE_TEXTS, _LISTED = frozenset({0, 6}), frozenset({1, 7, 8})
+"""Kinds of texts: titles, and those whose paragraphs have bullets."""
+_TABS_BEFORE, _TABS = 0x8000, 0x100000
+_STYLE_FIELDS = (
+    (0xF, 2), (0x80, 2), (0x10, 2), (0x40, 2), (0x20, 4), (0x800, 2), (0x1000, 2), (0x2000, 2), (0x4000, 2), (0x100, 2),
+    (0x400, 2), (_TABS_BEFORE, 2), (0x10000, 2), (0xE0000, 2), (0x200000, 2),
+)  # fmt: skip
+"""Fields of the style of a paragraph in their order ([MS-PPT] 2.9.20): which bits tell of each, and its size."""
+_DEEPEST = 30
+_EPOCH = 1601
+"""The year of a date that is not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record of the file: its kind, its instance and its content."""
+
+    kind: int
+    instance: int
+    data: bytes
+
+    def inner(self) -> Iterator[_Record]:
+        yield from _records(self.data)
+
+    def first(self, kind: int) -> _Record | None:
+        return next((record for record in self.inner() if record.kind == kind), None)
+
+    def all(self, *kinds: int, depth: int = 0) -> Iterator[_Record]:
+        """Records of these kinds, however deep they lie in containers."""
+        for record in self.inner():
+            if record.kind in kinds:
+                yield record
+            elif record.instance & 0x10000 and depth < _DEEPEST:
+                yield from record.all(*kinds, depth=depth + 1)
+
+
+def _records(data: bytes) -> Iterator[_Record]:
+    at = 0
+    while at + 8 <= len(data):
+        version, kind, size = struct.unpack_from("<HHI", data, at)
+        container = 0x10000 if version & 0xF == 0xF else 0
+        yield _Record(kind, version >> 4 | container, data[at + 8 : at + 8 + size])
+        at += 8 + size
+
+
+def read(kind: Kind, path: Path, _task: Task) -> Document:
+    """The slides as Markdown, a page each. Skippable if the file is damaged."""
+    import olefile
+
+    try:
+        with olefile.OleFileIO(str(path)) as file:
+            with file.openstream("Current User") as user, file.openstream("PowerPoint Document") as stream:
+                slides = list(_Deck(stream.read(), struct.unpack_from("<I", user.read(), 16)[0]).slides())
+            about = file.get_metadata()
+    except BROKEN as error:
+        raise properties.damaged(kind) from error
+    text, pages = "", []
+    for slide in slides:
+        pages.append(len(text))
+        text += f"{slide}\n\n" if slide else ""
+    document = Document(text, pages=tuple(pages), page_count=len(slides))
+    moments = (about.create_time, about.last_saved_time)
+    dates = [moment.isoformat() if moment and moment.year > _EPOCH else "" for moment in moments]
+    return replace(
+        document,
+        title=_decoded(about.title, about.codepage),
+        author=_decoded(about.author, about.codepage),
+        created_at=dates[0],
+        modified_at=dates[1],
+    )
+
+
+def _decoded(value: bytes | None, code_page: int | None) -> str:
+    codec = "utf-8" if code_page in (None, 65001) else f"cp{code_page & 0xFFFF}"
+    try:
+        return (value or b"").decode(codec, "replace").strip("\0 ")
+    except LookupError:
+        return ""
+
+
+class _Deck:
+    """The records of a presentation by their numbers; each save may have written some of them anew."""
+
+    def __init__(self, data: bytes, edit: int) -> None:
+        self._data = data
+        self._places: dict[int, int] = {}
+        self._footers: set[str] = set()
+        number, seen = 0, set[int]()
+        while edit and edit not in seen:
+            seen.add(edit)
+            before, directory, document = struct.unpack_from("<III", data, edit + 16)
+            number = number or document
+            entries = next(_records(data[directory:])).data
+            at = 0
+            while at + 4 <= len(entries):
+                (head,) = struct.unpack_from("<I", entries, at)
+                places = struct.unpack_from(f"<{head >> 20}I", entries, at + 4)
+                for offset, place in enumerate(places):
+                    self._places.setdefault((head & 0xFFFFF) + offset, place)
+                at += 4 + 4 * len(places)
+            edit = before
+        self._lists = {
+            record.instance & 0xFFFF: record for record in self._record(number).inner() if record.kind == _LIST
+        }
+
+    def _record(self, number: int) -> _Record:
+        return next(_records(self._data[self._places[number] :]))
+
+    def slides(self) -> Iterator[str]:
+        notes = {slide: number for number, slide, _ in self._listed(2)}
+        for at, (number, _, texts) in enumerate(self._listed(0), 1):
+            slide = self._record(number)
+            blocks = _blocks(slide, texts)
+            footers = (record for part in slide.inner() if part.kind == _FOOTERS for record in part.all(_STRING))
+            for words in (_utf16(record.data) for record in footers if record.instance == 2):
+                blocks += [words] if words not in self._footers else []
+                self._footers.add(words)
+            atom = slide.first(_SLIDE_ATOM)
+            (noted,) = struct.unpack_from("<I", atom.data, 16) if atom else (0,)
+            if noted in notes and (words := "\n".join(_blocks(self._record(notes[noted]), [], titled=False))):
+                blocks.append(f"Notes on slide {at}: {words}")
+            yield visible("\n\n".join(blocks))
+
+    def _listed(self, instance: int) -> Iterator[tuple[int, int, list[tuple[int, str]]]]:
+        """The number, the id and the texts of each slide, or of the notes, in their order."""
+        entry: tuple[int, int, list[tuple[int, str]]] | None = None
+        for record in self._lists[instance].inner() if instance in self._lists else ():
+            if record.kind == _PERSIST:
+                if entry:
+                    yield entry
+                entry = (*struct.unpack_from("<I8xI", record.data), [])
+            elif entry:
+                _add(entry[2], record)
+        if entry:
+            yield entry
+
+
+def _add(texts: list[tuple[int, str]], record: _Record) -> None:
+    """Add what a record tells of the texts: the kind of the next one, or its letters."""
+    if record.kind == _HEADER:
+        texts.append((struct.unpack_from("<I", record.data)[0], ""))
+    elif record.kind in (_CHARACTERS, _BYTES) and texts:
+        text = _utf16(record.data) if record.kind == _CHARACTERS else record.data.decode("latin-1")
+        texts[-1] = texts[-1][0], text
+
+
+def _utf16(data: bytes) -> str:
+    return data.decode("utf-16-le", "replace")
+
+
+def _blocks(slide: _Record, outline: list[tuple[int, str]], *, titled: bool = True) -> list[str]:
+    """The title and the other texts of a slide in reading order."""
+    drawing = slide.first(_DRAWING)
+    root = None if drawing is None else next(drawing.all(_GROUP), None)
+    titles: list[str] = []
+    items: list[reading_order.Item] = []
+    for part in () if root is None else root.inner():
+        if part.kind == _GROUP:
+            items += _group(part, outline)
+        elif part.kind == _SHAPE:
+            kind, text = _text(part, outline)
+            if kind in _TITLE_TEXTS and text and titled:
+                titles.append(f"## {plain.one_line(text)}")
+            elif text:
+                items.append((text, _bounds(part)))
+    return titles + reading_order.ordered(items)
+
+
+def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> list[reading_order.Item]:
+    """The text of a group, which is a table if it says so, and where it stands."""
+    parts = list(group.inner())
+    shapes = [part for part in parts if part.kind == _SHAPE]
+    if not shapes or depth > _DEEPEST:
+        return []
+    frame, *shapes = shapes
+    texts = [(_text(shape, outline)[1], _bounds(shape)) for shape in shapes]
+    if _is_table(frame):
+        text = _table(texts)
+    else:
+        inner = [item for part in parts if part.kind == _GROUP for item in _group(part, outline, depth + 1)]
+        text = "\n\n".join(reading_order.ordered([item for item in texts if item[0]] + inner))
+    return [(text, _bounds(frame))] if text else []
+
+
+def _is_table(frame: _Record) -> bool:
+    for options in frame.inner():
+        if options.kind in (_OPTIONS, _MORE_OPTIONS):
+            entries = struct.iter_unpack("<HI", options.data[: 6 * (options.instance & 0xFFFF)])
+            if any(entry & 0x3FFF == _TABLE for entry, _ in entries):
+                return True
+    return False
+
+
+def _table(cells: list[reading_order.Item]) -> str:
+    """Cells by the lines on which they begin."""
+    cells = [
+        (text, (left, top, right, bottom))
+        for text, (left, top, right, bottom) in cells
+        if left < right and top < bottom
+    ]
+    lefts, tops = sorted({bounds[0] for _, bounds in cells}), sorted({bounds[1] for _, bounds in cells})
+    rows: list[list[grids.Cell]] = [[] for _ in tops]
+    for text, (left, top, right, bottom) in sorted(cells, key=lambda cell: (cell[1][1], cell[1][0])):
+        height = sum(top <= line < bottom for line in tops)
+        width = sum(left <= line < right for line in lefts)
+        rows[tops.index(top)].append((" ".join(text.split()), height, width))
+    return grids.markdown(rows)
+
+
+def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:
+    """Whether each letter is in a paragraph with a bullet, None where the kind of text tells, and its level."""
+    at, read = 0, 0
+    while at + 10 <= len(style) and read <= letters:
+        count, level, mask = struct.unpack_from("<IHI", style, at)
+        at += 10
+        flags = struct.unpack_from("<H", style, at)[0] if mask & 0xF else 0
+        for bits, size in _STYLE_FIELDS:
+            at += size if mask & bits else 0
+            if bits == _TABS_BEFORE and mask & _TABS:
+                at += 2 + 4 * int(struct.unpack_from("<H", style, at)[0])
+        read += count
+        yield from [(bool(flags & 1) if mask & 1 else None, level)] * min(count, letters + 1)
+
+
+def _text(shape: _Record, outline: list[tuple[int, str]]) -> tuple[int, str]:
+    """The kind and the letters of a shape's text, which may stand in the outline of the presentation instead."""
+    placeholder = next(shape.all(_PLACEHOLDER), None)
+    kind = placeholder.data[4] if placeholder else 0
+    if kind in _FURNITURE:
+        return -1, ""
+    texts: list[tuple[int, str]] = []
+    style = b""
+    for record in shape.all(_HEADER, _CHARACTERS, _BYTES, _OUTLINE_REF, _STYLE):
+        style = style or record.data * (record.kind == _STYLE)
+        if record.kind == _OUTLINE_REF:
+            (at,) = struct.unpack_from("<I", record.data)
+            texts += outline[at : at + 1]
+        _add(texts, record)
+    what, text = texts[0] if texts else (-1, "")
+    try:
+        bullets = list(_bullets(style, len(text)))
+    except struct.error:
+        bullets = []
+    lines, place = [], 0
+    for line in () if text == "*" else text.split("\r"):  # "*" stands for the number of the slide
+        marked, level = bullets[place] if place < len(bullets) else (None, 0)
+        place += len(line) + 1
+        mark = "  " * level + "- " if marked or (marked is None and what in _LISTED) else ""
+        lines += [mark + words] if (words := " ".join(line.split())) else []
+    return 0 if kind in _TITLES else what, "\n".join(lines)
+
+
+def _bounds(shape: _Record) -> Bounds:
+    for record in shape.inner():
+        if record.kind == _WITHIN and len(record.data) >= 16:
+            left, top, right, bottom = struct.unpack_from("<4i", record.data)
+            return left, top, right, bottom
+        if record.kind == _FRAME and len(record.data) >= 8:
+            top, left, right, bottom = struct.unpack_from("<4i" if len(record.data) >= 16 else "<4h", record.data)
+            return left, top, right, bottom
+    return reading_order.NOWHERE

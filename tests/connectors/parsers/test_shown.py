@@ -1,0 +1,208 @@
+"""Slides, pages, books, mails and texts of every format are read as people see them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pptx import Presentation
+from pptx.util import Inches
+
+from connectors.parsers.parser import parser
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
+Read = Callable[[str, bytes], Parsed]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def of(name: str, data: bytes) -> Parsed:
+        path = tmp_path / "raw"
+        path.write_bytes(data)
+        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+
+    return of
+
+
+def written(read: Read, name: str, data: bytes) -> list[str]:
+    """The blocks of the text."""
+    return read(name, data).text.strip().split("\n\n")
+
+
+# Slides
+
+
+class Deck:
+    """A presentation that is drawn shape by shape."""
+
+    def __init__(self) -> None:
+        self.file = Presentation()
+
+    def slide(self, title: str = "") -> None:
+        self.shapes = self.file.slides.add_slide(self.file.slide_layouts[5]).shapes
+        self.shapes.title.text = title
+
+    def text(self, words: str, left: float, top: float, width: float = 3) -> None:
+        self.shapes.add_textbox(Inches(left), Inches(top), Inches(width), Inches(0.8)).text_frame.text = words
+
+    def data(self) -> bytes:
+        file = io.BytesIO()
+        self.file.save(file)
+        return file.getvalue()
+
+
+def test_columns_of_a_slide_are_read_one_after_another_below_what_spans_them(read: Read) -> None:
+    deck = Deck()
+    deck.slide("Berths")
+    places = {
+        "left 2": (1, 4),
+        "right 1": (6, 3),
+        "across": (1, 2),
+        "right 2": (6, 4),
+        "left 1": (1, 3),
+        "foot": (1, 5),
+    }
+    for words, (left, top) in places.items():
+        deck.text(words, left, top, 8 if words in ("across", "foot") else 3)
+    assert written(read, "a.pptx", deck.data()) == [
+        *("## Berths", "across", "left 1", "left 2", "right 1", "right 2", "foot"),
+    ]
+
+
+def test_each_slide_is_a_page_with_its_bullets_and_notes(read: Read) -> None:
+    deck = Deck()
+    listed = deck.file.slides.add_slide(deck.file.slide_layouts[1])
+    listed.shapes.title.text = "Rules"
+    frame = listed.shapes.placeholders[1].text_frame
+    for level, words in enumerate(("No wake", "At night too")):
+        paragraph = frame.paragraphs[0] if not level else frame.add_paragraph()
+        paragraph.text, paragraph.level = words, level
+    listed.notes_slide.notes_text_frame.text = "Say it slowly."
+    deck.slide("Fees")
+    parsed = read("a.pptx", deck.data())
+    first, second = parsed.text[: parsed.pages[1]], parsed.text[parsed.pages[1] :]
+    assert first == "## Rules\n\n- No wake\n  - At night too\n\nNotes on slide 1: Say it slowly.\n\n"
+    assert second == "## Fees\n\n"
+    assert parsed.properties["pageCount"] == 2
+
+
+def test_tables_of_slides_repeat_merged_cells(read: Read) -> None:
+    deck = Deck()
+    deck.slide("Fees")
+    table = deck.shapes.add_table(3, 3, Inches(1), Inches(2), Inches(6), Inches(1)).table
+    rows = [["Berth", "Summer", ""], ["North|quay", "1", ""], ["", "", "2"]]
+    for at, row in enumerate(rows):
+        for column, text in enumerate(row):
+            table.cell(at, column).text = text
+    table.cell(0, 1).merge(table.cell(0, 2))
+    table.cell(1, 0).merge(table.cell(2, 0))
+    table_lines = "| Berth | Summer | Summer |\n| --- | --- | --- |\n| North\\|quay | 1 |  |\n| North\\|quay |  | 2 |"
+    assert written(read, "a.pptx", deck.data()) == ["## Fees", table_lines]
+
+
+def test_a_table_of_an_older_presentation_keeps_its_rows(read: Read) -> None:
+    parsed = read("slides.ppt", gzip.decompress((OFFICE / "slides.ppt.gz").read_bytes()))
+    assert "|  | Class1 | Class1 | Class1 | Class2 | Class2 | Class2 |" in parsed.text
+    assert "| R4 |  | True |  | True | False | False |" in parsed.text
+    assert "introduce a list\n- With foo\n- Bar" in parsed.text
+    assert "Notes on slide 3: Final notes on the third slide.\nSecond line of notes." in parsed.text
+    assert parsed.text[parsed.pages[1] :].startswith("## Second slide title")
+
+
+def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
+    text = read("lists.doc", gzip.decompress((OFFICE / "lists.doc.gz").read_bytes())).text
+    shown = (
+        "### Test 7:\n\n1. First item with numId 2\n2. Second item",
+        "\n\n- Buy fresh bread",
+        "1.2 Greenhouse Shelves",
+        "3.1 Bench Setup",
+    )
+    assert [part for part in shown if part not in text] == []
+
+
+# Pages and books
+
+
+@pytest.mark.parametrize(
+    ("body", "blocks"),
+    [
+        (
+            "<table><tr><th>Berth<th colspan=2>Summer<tr><td rowspan=2>North|quay<td>1<td><tr><td><td>2</table>",
+            ["| Berth | Summer | Summer |\n| --- | --- | --- |\n| North\\|quay | 1 |  |\n| North\\|quay |  | 2 |"],
+        ),
+        (
+            "<table><tr><td colspan=2>Fees</td></tr><tr><td>Berth</td><td>9</td></tr></table>",
+            ["| Fees |  |\n| --- | --- |\n| Berth | 9 |"],
+        ),
+        (
+            "<table><tr><td>Dear Ann,<table><tr><td>Rope</td><td>9</td></tr></table></td><td></td></tr></table>Bye.",
+            ["Dear Ann,", "| Rope | 9 |\n| --- | --- |", "Bye."],
+        ),
+        (
+            "<table><tr><td>Key</td><td>Goods</td></tr><tr><td>a</td><td><ul><li>Tar<li>Rope</ul></td></tr></table>",
+            ["| Key | Goods |\n| --- | --- |\n| a | - Tar - Rope |"],
+        ),
+        ("<ol start=3><li>Three<ul><li>a<li>b</ul><li>Four</ol>", ["3. Three\n   - a\n   - b\n4. Four"]),
+        ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
+        ("a<br>b <a href='/in'>in</a> <a href='https://e.org/x'>out</a>", ["a\nb in [out](https://e.org/x)"]),
+    ],
+)
+def test_html_keeps_what_a_browser_shows(read: Read, body: str, blocks: list[str]) -> None:
+    assert written(read, "a.html", f"<html><body>{body}</body></html>".encode()) == blocks
+
+
+def test_an_empty_element_of_a_book_does_not_swallow_its_chapter(read: Read) -> None:
+    chapter = "<html><head><title/><script src='x'/></head><body><a id='p1'/><p>Fog <i/>at noon.</p></body></html>"
+    package = (
+        "<package xmlns='http://www.idpf.org/2007/opf'><manifest>"
+        "<item id='c' href='c.xhtml'/><item id='n' properties='nav' href='n.xhtml'/></manifest><spine>"
+        "<itemref idref='n'/><itemref idref='c'/></spine></package>"
+    )
+    root = "<rootfiles><rootfile full-path='p.opf'/></rootfiles>"
+    space = "urn:oasis:names:tc:opendocument:xmlns:container"
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        archive.writestr("META-INF/container.xml", f"<container xmlns='{space}'>{root}</container>")
+        archive.writestr("p.opf", package)
+        archive.writestr("c.xhtml", chapter)
+        archive.writestr("n.xhtml", "<html><body><nav>Contents</nav></body></html>")
+    assert read("a.epub", file.getvalue()).text == "Fog at noon."
+
+
+# Texts
+
+RTF = rb"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial;}}{\stylesheet{\s1 heading 1;}}
+{\info{\title Fees}{\author Ann}}{\header Confidential\par}{\footer 7\par}
+\pard\s1 Berths\par\pard \f1\'c3\'e0\'e2\'e0\'ed\'fc\f0  caf\'e9{\deleted  gone}{\footnote At night.}
+{\*\generator x;}\par
+{\listtext 2.1\tab}Clause\par{\listtext\'b7\tab}Rope\par
+\trowd\cellx1000\cellx3000\intbl Berth\cell Summer\cell\row
+\trowd\clvmgf\cellx1000\cellx2000\cellx3000\intbl North\cell 1\cell 2\cell\row
+\trowd\clvmrg\cellx1000\cellx2000\cellx3000\intbl\cell 3\cell 4\cell\row\pard End{\pict 0102}\bin3 {}}.\par}"""
+
+
+def test_rtf_keeps_headings_lists_merged_cells_and_letters_of_all_code_pages(read: Read) -> None:
+    parsed = read("a.rtf", RTF)
+    assert parsed.text.strip().split("\n\n") == [
+        "# Berths",
+        "Гавань café",
+        "2.1 Clause",
+        "- Rope",
+        "| Berth | Summer | Summer |\n| --- | --- | --- |\n| North | 1 | 2 |\n| North | 3 | 4 |",
+        "End.",
+        "Confidential",
+        "Footnote: At night.",
+    ]
+    assert (parsed.title, parsed.properties["author"]) == ("Fees", "Ann")
+
+
+def test_xml_names_what_its_elements_hold(read: Read) -> None:
+    goods = "<goods id='1'><name>Rope &amp; tar</name><price>9</price></goods>"
+    xml = f"<shop>{goods}<note>All <b>dry</b> goods</note></shop>".encode()
+    assert read("a.xml", xml).text == "# shop\n\nname: Rope & tar\nprice: 9\n\nAll\nb: dry\ngoods\n"
