@@ -18,7 +18,7 @@ from retrieval.jobs.batches import Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
 
-PARSER_VERSION = 7
+PARSER_VERSION = 8
 """Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
 
 THREADS = 8
