@@ -3,9 +3,9 @@
     score(query, chunk) = sum over the terms of  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf says how often one stands in the query; N, df and
-average count the partition's visible chunks that have a term at all, lengths but for stop words; of a longer query the
-64 rarest terms count.
+Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf says how often one stands in the query, and is PART for
+one that is a part of a word there, as `ab` is of `ab1234`; N, df and average count the partition's visible chunks that
+have a term at all, lengths but for stop words; of a longer query the 64 rarest terms count.
 Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
 
 How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
@@ -28,6 +28,8 @@ from retrieval.search import documents_languages, words
 from retrieval.search.documents_languages import Reading
 
 K1, B = 1.5, 0.75
+PART = 0.25
+"""What a part of a word counts: so little that a chunk with the word is above those with its parts."""
 TERMS = 64
 """Terms of a query that count, the rarest first."""
 CHARACTERS: LiteralString = words.LIMIT
@@ -147,9 +149,13 @@ _TERMS_AT_ONCE = 1000
 
 _TERMS: LiteralString = """
     with words as materialized (
-        select term, max(times)::int as times from (
-            select t.lexeme as term, coalesce(cardinality(t.positions), 1) as times
+        select term, max(times) as times from (
+            select t.lexeme as term, coalesce(cardinality(t.positions), 1)::float8 as times
             from unnest(%(languages)s::text[], %(texts)s::text[]) w(language, content)
+            cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
+            union all
+            select t.lexeme, %(part)s::float8
+            from unnest(%(languages)s::text[], %(parts)s::text[]) w(language, content)
             cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
             union all
             select * from unnest(%(terms)s::text[], %(times)s::int[])
@@ -261,7 +267,7 @@ def terms(
     It is read in every language of the partition, `used` where they are known, and in `language`.
     """
     read = documents_languages.query(connection, partition_id, query, language, used)
-    params = {"partition": partition_id, "limit": TERMS, **_columns(read)}
+    params = {"partition": partition_id, "limit": TERMS, "part": PART, **_columns(read)}
     rows = connection.execute(_TERMS, params, prepare=True).fetchall()
     if not rows:
         return Terms(partition_id)
@@ -270,7 +276,7 @@ def terms(
     return Terms(
         partition_id,
         names=tuple(row["term"] for row in rows),
-        weights=tuple(int(row["times"]) * _idf(total, int(row["chunks"])) for row in rows),
+        weights=tuple(row["times"] * _idf(total, int(row["chunks"])) for row in rows),
         slope=slope,
     )
 
@@ -303,6 +309,7 @@ def _columns(page: Sequence[Reading]) -> dict[str, Any]:
         "chunks": [one.chunk_id for one in page],
         "languages": [one.configuration for one in page],
         "texts": [one.prepared.text for one in page],
+        "parts": [one.prepared.parts for one in page],
         "term_chunks": [chunk for chunk, _, _ in ready],
         "terms": [term for _, term, _ in ready],
         "times": [times for _, _, times in ready],

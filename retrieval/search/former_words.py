@@ -22,7 +22,7 @@ def of_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prep
     plain = unaccented(without(text, dropped)[:CHARACTERS])
     plain = grouped(UNSPACED.sub(lambda run: pairs(run[0], terms), plain))
     plain = without(_JOINED.sub(lambda match: _parts(match[0], terms), plain), UNACCENTED.get(configuration, ()))
-    return Prepared(respelled(text, plain[:CHARACTERS], terms), terms)
+    return respelled(text, plain[:CHARACTERS], terms)
 
 
 def _parts(match: str, terms: Counter[str]) -> str:

@@ -109,10 +109,14 @@ _TYPED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a configuration reads, and terms that are terms already, each with how often it stands there."""
+    """What a configuration reads, and terms that are terms already, each with how often it stands there.
+
+    `parts`: of a query, what its words such as `AB1234` consist of. A configuration reads them, too; they count less.
+    """
 
     text: str
     terms: Counter[str] = field(default_factory=Counter)
+    parts: str = ""
 
 
 def of_text(text: str, configuration: str) -> Prepared:
@@ -130,10 +134,11 @@ def of_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prep
     asked = _plain(without(text, dropped), terms)
     meant = _meant(asked, STOP_WORDS.get(configuration, frozenset()))
     asked = without(asked, UNACCENTED.get(configuration, ()))[:CHARACTERS]
-    return Prepared(respelled(text, asked, terms), terms + meant)
+    respelling = respelled(text, asked, terms)
+    return Prepared(respelling.text, respelling.terms + meant, respelling.parts)
 
 
-def respelled(text: str, asked: str, terms: Counter[str]) -> str:
+def respelled(text: str, asked: str, terms: Counter[str]) -> Prepared:
     """What was read of a query, with the other ways to write it; more terms of that kind join `terms`."""
     joined = list(terms)
     plain = " ".join(asked.split())
@@ -143,8 +148,9 @@ def respelled(text: str, asked: str, terms: Counter[str]) -> str:
     for term in joined:
         parts += [" ".join(filter(None, match.groups())) for match in _MIXED.finditer(term)]
     seen = set(plain.lower().split())
-    others = [word for word in (*_spelled(text), *" ".join(parts).split()) if word.lower() not in seen]
-    return " ".join([plain, *others])
+    others = [word for word in _spelled(text) if word.lower() not in seen]
+    within = [word for word in " ".join(parts).split() if word.lower() not in seen]
+    return Prepared(" ".join([plain, *others]), terms, " ".join(within))
 
 
 def words(text: str) -> list[str]:

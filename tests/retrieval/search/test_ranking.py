@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -25,7 +26,9 @@ def oracle(bags, query):
     """BM25 by key of each bag of words that holds one of the query's."""
     average = sum(bag.total() for bag in bags.values()) / max(len(bags), 1)
     scores = Counter()
-    for word, times in Counter(query.split()).items():
+    typed = Counter(query.split())
+    parts = {part: bm25.PART for word in typed for part in re.findall(r"[a-z]+|[0-9]+", word) if part not in typed}
+    for word, times in (typed | parts).items():
         df = sum(word in bag for bag in bags.values())
         weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
         for key, bag in bags.items():
@@ -121,6 +124,18 @@ def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monk
         assert shelf.found(query) == pytest.approx(shelf.expected(query), rel=1e-9)
     shelf.pack()
     assert packed(library)["postings"] > 0
+
+
+def test_a_word_of_letters_and_digits_is_above_its_parts(library):
+    shelf = Shelf(library, random.Random(1))
+    others = [f"shelf {name} with books" for name in "abcdefghijklmnopqrst"]
+    parted = ["leftword shelf 0", "leftword leftword 0 0", "0 leftword"]
+    for text in (*others, *parted, "a leftword0 among a dozen other words"):
+        shelf.texts[library.put([text])] = [text]
+    found = shelf.found("leftword0")
+    best = max(found, key=found.get)
+    assert shelf.texts[best[0]] == ["a leftword0 among a dozen other words"]
+    assert len(found) == 4
 
 
 def many(library, count, dice):

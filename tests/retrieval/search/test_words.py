@@ -108,7 +108,7 @@ def found(db):
     def terms(prepared, configuration):
         row = db.row(
             "select tsvector_to_array(to_tsvector(%(configuration)s::regconfig, %(text)s)) as terms",
-            {"configuration": configuration, "text": prepared.text},
+            {"configuration": configuration, "text": f"{prepared.text} {prepared.parts}"},
         )
         return {*row["terms"], *prepared.terms}
 
