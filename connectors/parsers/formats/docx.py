@@ -13,7 +13,7 @@ from connectors.parsers.detect import plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import formulas, grids
-from connectors.parsers.formats.lists import Block, Numbering, item, joined, value
+from connectors.parsers.formats.lists import Block, Numbering, item, joined, value, whole
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraphs
 from connectors.parsers.messages import Task
 from connectors.parsers.text import properties, xml
@@ -42,6 +42,8 @@ _WRAPPERS = frozenset(
 _BOX = f"{_W}txbxContent"
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
+_WIDEST = 100
+"""Columns that a row may leave out at its beginning."""
 
 
 def read(kind: Kind, path: Path, _task: Task) -> Document:
@@ -140,7 +142,7 @@ class _Writer:
             level = _heading(value(outline))
         if listed is not None:
             number = value(listed.find(f"{_W}numId")) or number
-            depth = int(value(listed.find(f"{_W}ilvl")) or depth)
+            depth = whole(value(listed.find(f"{_W}ilvl")), depth)
         return level, "" if number == "0" else number, depth
 
     def _of_style(self, name: str, deep: int = 0) -> tuple[int, str, int]:
@@ -157,7 +159,7 @@ class _Writer:
             level = _heading(value(outline))
         if (listed := style.find(f"{_W}pPr/{_W}numPr")) is not None:
             number = value(listed.find(f"{_W}numId")) or number
-            depth = int(value(listed.find(f"{_W}ilvl")) or self._numbering.depth(number, name))
+            depth = whole(value(listed.find(f"{_W}ilvl")), self._numbering.depth(number, name))
         self._levels[name] = level, number, depth
         return self._levels[name]
 
@@ -209,10 +211,10 @@ class _Writer:
         above: dict[int, tuple[int, int]] = {}
         for row in _rows(node):
             cells: list[grids.Cell] = []
-            column = int(value(row.find(f"{_W}trPr/{_W}gridBefore")) or 0)
+            column = min(whole(value(row.find(f"{_W}trPr/{_W}gridBefore"))), _WIDEST)
             cells += [("", 1, 1)] * column
             for cell in _cells(row):
-                width = int(value(cell.find(f"{_W}tcPr/{_W}gridSpan")) or 1)
+                width = whole(value(cell.find(f"{_W}tcPr/{_W}gridSpan")), 1)
                 merged = cell.find(f"{_W}tcPr/{_W}vMerge")
                 if merged is not None and value(merged) != "restart" and column in above:
                     at, place = above[column]

@@ -49,6 +49,11 @@ def value(node: Element | None) -> str:
     return "" if node is None else node.get(f"{_W}val", "")
 
 
+def whole(text: str | None, usual: int = 0) -> int:
+    """A whole number of an attribute; `usual` where there is none."""
+    return int(text) if text and text.removeprefix("-").isdecimal() else usual
+
+
 def roman(number: int) -> str:
     letters = ""
     for size, sign in _ROMAN:
@@ -141,17 +146,17 @@ class Numbering:
         levels = {} if abstract is None else _by_depth(abstract)
         starts: dict[int, int] = {}
         for override in () if node is None else node.iter(f"{_W}lvlOverride"):
-            depth = int(override.get(f"{_W}ilvl", "0"))
+            depth = whole(override.get(f"{_W}ilvl"))
             levels |= _by_depth(override)
             if start := value(override.find(f"{_W}startOverride")):
-                starts[depth] = int(start)
+                starts[depth] = whole(start, 1)
         self._levels[number] = key, levels, starts
         return self._levels[number]
 
 
 def _by_depth(node: Element) -> dict[int, Element]:
-    return {int(level.get(f"{_W}ilvl", "0")): level for level in node.iter(f"{_W}lvl")}
+    return {whole(level.get(f"{_W}ilvl")): level for level in node.iter(f"{_W}lvl")}
 
 
 def _start(level: Element) -> int:
-    return int(value(level.find(f"{_W}start")) or 1)
+    return whole(value(level.find(f"{_W}start")), 1)

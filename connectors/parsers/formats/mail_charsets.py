@@ -26,7 +26,9 @@ def text(part: Message) -> str:
 
 def header(value: str) -> str:
     """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
-    words = decoding.decode(str(value).encode("ascii", "surrogateescape")) if not str(value).isascii() else str(value)
+    words = str(value)
+    if not words.isascii():
+        words = decoding.decode(words.encode("utf-8", "surrogateescape"))
     return " ".join(plain.storable(_ENCODED.sub(lambda found: decoded(found[0]), words)).split())
 
 

@@ -11,7 +11,7 @@ from connectors.parsers.detect import file_types, plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import grids, reading_order
-from connectors.parsers.formats.lists import Block, item, joined, letters, roman
+from connectors.parsers.formats.lists import Block, item, joined, letters, roman, whole
 from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
 from connectors.parsers.text import properties, xml
@@ -75,7 +75,7 @@ class _Reader:
             if style.get(f"{_STYLE}parent-style-name") == "Title"
         }
         self._lists = {
-            style.get(f"{_STYLE}name", ""): {int(level.get(f"{_TEXT}level", "1")): level for level in style}
+            style.get(f"{_STYLE}name", ""): {whole(level.get(f"{_TEXT}level"), 1): level for level in style}
             for root in roots
             for tag in (f"{_TEXT}list-style", f"{_TEXT}outline-style")
             for style in root.iter(tag)
@@ -147,7 +147,7 @@ class _Reader:
 
     def _paragraph(self, part: Element, depth: int) -> Iterator[Block]:
         words = _words(part).strip()
-        level = int(part.get(f"{_TEXT}outline-level") or 1) if part.tag == f"{_TEXT}h" else 0
+        level = whole(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
         if part.get(f"{_TEXT}style-name") in self._titles:
             level = 1
         if words and level:
@@ -175,7 +175,7 @@ class _Reader:
                 if part.tag in _PARAGRAPHS and (words := plain.one_line(_words(part))):
                     if not at and entry.tag == f"{_TEXT}list-item":
                         label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
-                    heading = int(part.get(f"{_TEXT}outline-level") or 1) if part.tag == f"{_TEXT}h" else 0
+                    heading = whole(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
                     shown = label if not at else ""
                     if heading:
                         yield f"{'#' * min(heading, 6)} {f'{shown} {words}'.removeprefix('- ').strip()}", False
@@ -195,15 +195,15 @@ class _Reader:
         while len(counts) < level:
             above = levels.get(len(counts) + 1)
             counts.append(
-                int((None if above is None else above.get(f"{_TEXT}start-value")) or 1) - (len(counts) + 1 == level)
+                whole(None if above is None else above.get(f"{_TEXT}start-value"), 1) - (len(counts) + 1 == level)
             )
-        counts[level - 1] = int(start) if start else counts[level - 1] + 1
+        counts[level - 1] = whole(start, counts[level - 1] + 1)
         form = about.get(f"{_STYLE}num-format")
         if form is None:
             return "-"
         if not form:
             return ""
-        first = level - int(about.get(f"{_TEXT}display-levels") or 1)
+        first = level - whole(about.get(f"{_TEXT}display-levels"), 1)
         shown = range(max(first, 0), level)
         forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown]
         numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown, forms, strict=True))
@@ -257,7 +257,7 @@ def _words(node: Element) -> str:
 
 
 def _number(node: Element, name: str) -> int:
-    return min(int(node.get(f"{_TABLE}{name}") or 1), _MOST)
+    return min(whole(node.get(f"{_TABLE}{name}"), 1), _MOST)
 
 
 def _box(node: Element) -> Bounds:

@@ -87,7 +87,7 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
             with file.openstream("Current User") as user, file.openstream("PowerPoint Document") as stream:
                 slides = list(_Deck(stream.read(), struct.unpack_from("<I", user.read(), 16)[0]).slides())
             about = file.get_metadata()
-    except BROKEN as error:
+    except (*BROKEN, StopIteration) as error:
         raise properties.damaged(kind) from error
     text, pages = "", []
     for slide in slides:

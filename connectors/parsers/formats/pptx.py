@@ -13,7 +13,7 @@ from connectors.parsers.detect import plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import formulas, grids, reading_order
-from connectors.parsers.formats.lists import written
+from connectors.parsers.formats.lists import whole, written
 from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraphs, words
 from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
@@ -180,7 +180,7 @@ class _Slide:
         for paragraph in body.iter(f"{A}p"):
             text = " ".join(_words(paragraph).split())
             about = paragraph.find(f"{A}pPr")
-            level = int("0" if about is None else about.get("lvl", "0"))
+            level = 0 if about is None else whole(about.get("lvl"))
             label = self._label(about, body, place, level, counts) if text else ""
             if not text:
                 continue
@@ -203,7 +203,7 @@ class _Slide:
             if (numbered := style.find(f"{A}buAutoNum")) is not None:
                 for deeper in [deep for deep in counts if deep > level]:
                     del counts[deeper]
-                counts[level] = counts.get(level, int(numbered.get("startAt", "1")) - 1) + 1
+                counts[level] = counts.get(level, whole(numbered.get("startAt"), 1) - 1) + 1
                 return _numbered(numbered.get("type", ""), counts[level])
             if style.find(f"{A}buChar") is not None or style.find(f"{A}buBlip") is not None:
                 counts.clear()
@@ -240,7 +240,7 @@ def _box(frame: Element | None) -> Bounds | None:
     if offset is None or size is None:
         return None
     x, y, width, height = (
-        int(node.get(name, "0")) for node, name in ((offset, "x"), (offset, "y"), (size, "cx"), (size, "cy"))
+        whole(node.get(name)) for node, name in ((offset, "x"), (offset, "y"), (size, "cx"), (size, "cy"))
     )
     return x, y, x + width, y + height
 
@@ -252,7 +252,7 @@ def _rows(table: Element) -> list[list[grids.Cell]]:
         texts = [" ".join(paragraphs(cell.iter(f"{A}p"))) for cell in cells]
         rows.append(
             [
-                (text, int(cell.get("rowSpan", "1")), int(cell.get("gridSpan", "1")))
+                (text, whole(cell.get("rowSpan"), 1), whole(cell.get("gridSpan"), 1))
                 for text, cell in zip(texts, cells, strict=True)
             ]
         )

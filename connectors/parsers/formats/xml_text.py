@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from xml.parsers import expat
+
+from lxml import etree
 
 from connectors.parsers.detect import plain
 from connectors.parsers.detect.file_types import Kind
@@ -13,6 +14,7 @@ from connectors.parsers.messages import Task
 from connectors.parsers.text import properties
 from connectors.parsers.text.cleanup import visible
 
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _LABELLED = 200
 """Characters up to which a text stands behind the name of its element; a longer one is prose."""
 
@@ -21,40 +23,48 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
     """The words of the elements, without those of entities, which may lie outside of the file. Skippable if damaged."""
     source = plain.text_of(path.read_bytes(), task.media_type, markup=True)
     writer = _Writer()
+    parser = etree.XMLParser(target=writer, recover=True, resolve_entities=False, no_network=True, huge_tree=True)
     try:
-        writer.parser.Parse(re.sub(r"^\s*<\?xml[^>]*\?>", "", source), True)  # noqa: FBT003 - expat's signature
-    except expat.ExpatError as error:
+        parser.feed(_DECLARATION.sub("", source).encode())
+        lines = parser.close()
+    except etree.XMLSyntaxError as error:
         raise properties.damaged(kind) from error
-    return Document(visible("\n".join(writer.lines).strip() + "\n"))
+    return Document(visible("\n".join(lines).strip() + "\n"))
 
 
 class _Writer:
     """Writes the lines of a document."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self._lines: list[str] = []
         self._words: list[str] = []
         self._leaf = False
-        self.parser = expat.ParserCreate("utf-8")
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._words.append
 
-    def _start(self, name: str, _attributes: dict[str, str]) -> None:
-        if not self.lines:
-            self.lines += [f"# {name.rpartition(':')[2]}", ""]
+    def start(self, name: str, _attributes: object) -> None:
+        if not self._lines:
+            self._lines += [f"# {_local(name)}", ""]
         self._write("")
         self._leaf = True
 
-    def _end(self, name: str) -> None:
-        self._write(name.rpartition(":")[2] if self._leaf else "")
-        if not self._leaf and self.lines[-1]:
-            self.lines.append("")
+    def end(self, name: str) -> None:
+        self._write(_local(name) if self._leaf else "")
+        if not self._leaf and self._lines[-1]:
+            self._lines.append("")
         self._leaf = False
+
+    def data(self, text: str) -> None:
+        self._words.append(text)
+
+    def close(self) -> list[str]:
+        return self._lines
 
     def _write(self, label: str) -> None:
         text = " ".join("".join(self._words).split())
         self._words.clear()
         if text:
-            self.lines.append(f"{label}: {text}" if label and len(text) <= _LABELLED else text)
+            self._lines.append(f"{label}: {text}" if label and len(text) <= _LABELLED else text)
+
+
+def _local(name: str) -> str:
+    """The name of an element without its namespace."""
+    return name.rpartition("}")[2].rpartition(":")[2]

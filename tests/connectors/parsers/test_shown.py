@@ -14,6 +14,7 @@ from pptx.util import Inches
 
 from connectors.parsers.parser import parser
 from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.standins import outlook
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 Read = Callable[[str, bytes], Parsed]
@@ -206,3 +207,14 @@ def test_xml_names_what_its_elements_hold(read: Read) -> None:
     goods = "<goods id='1'><name>Rope &amp; tar</name><price>9</price></goods>"
     xml = f"<shop>{goods}<note>All <b>dry</b> goods</note></shop>".encode()
     assert read("a.xml", xml).text == "# shop\n\nname: Rope & tar\nprice: 9\n\nAll\nb: dry\ngoods\n"
+
+
+def test_a_message_of_outlook_is_read_as_the_mail_that_it_is(read: Read) -> None:
+    parsed = read("a.msg", outlook.message("Grüße 港", "Das Boot läuft aus.", {}, sender="Jürgen Öz"))
+    assert parsed.text.startswith('**Subject**: Grüße 港\n**From**: "Jürgen Öz"\n**To**: b@example.org\n\n')
+    assert parsed.text.endswith("\n\nDas Boot läuft aus.\n")
+    assert (parsed.title, parsed.properties["author"]) == ("Grüße 港", '"Jürgen Öz"')
+
+
+def test_xml_that_is_not_to_the_letter_is_read(read: Read) -> None:
+    assert read("a.xml", b"<shop><name>Rope & tar</name><price>9</shop>").text == "# shop\n\nname: Rope tar\nprice: 9\n"
