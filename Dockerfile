@@ -72,6 +72,16 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
 ENTRYPOINT ["python", "-m", "streamlit", "run", "ui/server.py", "--server.address=0.0.0.0", "--server.port=8501"]
 
 FROM runtime AS service
+# The only Debian packages of what runs: tesseract reads scripts that the packaged recognition does not. TESSERACT_LANGS
+# names language packs as tesseract does, such as "eng osd deu rus"; empty leaves tesseract out.
+ARG TESSERACT_LANGS="eng osd"
+USER root
+RUN if [ -n "$TESSERACT_LANGS" ]; then \
+        packages="tesseract-ocr $(echo "$TESSERACT_LANGS" | tr _ - | sed 's/[^ ][^ ]*/tesseract-ocr-&/g')"; \
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends $packages >/dev/null && \
+        rm -rf /var/lib/apt/lists/*; \
+    fi
+USER 10001:10001
 ENV RETRIEVAL_API_HOST=0.0.0.0 RETRIEVAL_LOG_FORMAT=json
 COPY --from=service-packages /opt/retrieval /opt/retrieval
 EXPOSE 8000 4200

@@ -3,7 +3,7 @@
 # read-only but for /var/lib/retrieval and /tmp, no capability. As root, on a machine without Docker. `make image`.
 #
 # BASE may name another image with Python; without it, deploy/build-base.sh makes one from Debian's packages.
-# BUILDAH (buildah --storage-driver vfs), OPENVINO (no) and DEMO (yes) may be set.
+# BUILDAH (buildah --storage-driver vfs), OPENVINO (no), TESSERACT_LANGS (eng osd) and DEMO (yes) may be set.
 set -eu
 cd "$(dirname "$0")/.."
 export BUILDAH="${BUILDAH:-buildah --storage-driver vfs}"
@@ -15,7 +15,8 @@ fi
 build() { # TARGET TAG
     # The certificates that this machine trusts, for a build behind a proxy that signs with its own; the image keeps none.
     $BUILDAH bud --quiet --format docker --isolation chroot --layers=false --volume /etc/ssl/certs:/etc/ssl/certs:ro \
-        --build-arg "BASE=$BASE" --build-arg "OPENVINO=${OPENVINO:-no}" --target "$1" --tag "$2" . >/dev/null
+        --build-arg "BASE=$BASE" --build-arg "OPENVINO=${OPENVINO:-no}" \
+        --build-arg "TESSERACT_LANGS=${TESSERACT_LANGS-eng osd}" --target "$1" --tag "$2" . >/dev/null
     echo "image: $2, $($BUILDAH images --format '{{.Size}}' "$2")"
 }
 build service localhost/retrieval

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -118,4 +119,17 @@ def test_what_runs_is_neither_root_nor_writes_beside_its_two_folders():
     assert "USER 10001:10001" in last
     assert "RETRIEVAL_HOME=/var/lib/retrieval" in last
     assert 'HEALTHCHECK --interval=10s --timeout=10s --start-period=120s --retries=3 CMD ["retrieval", "ready"]' in last
-    assert not re.search(r"^RUN .*(pip|apt-get|uv )", last, re.MULTILINE)
+    assert not re.search(r"^RUN .*(pip|uv )", last, re.MULTILINE)
+
+
+def test_what_runs_has_no_debian_package_but_tesseract_with_the_languages_that_are_named():
+    """Every package of an image is one more to keep free of faults; tesseract is no Python package."""
+    last = DOCKERFILE[DOCKERFILE.index("AS runtime") :]
+    service = last[last.index("FROM runtime AS service") :]
+    assert last.count("apt-get install") == service.count("apt-get install") == 1
+    assert service.index("apt-get install") < service.index("USER 10001:10001")
+    (named,) = re.findall(r"packages=.*?;", service)
+    for languages, packages in (("eng osd", "eng osd"), ("chi_sim", "chi-sim")):
+        script = f"TESSERACT_LANGS='{languages}'; {named} echo $packages"
+        told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+        assert told.stdout.split() == ["tesseract-ocr", *(f"tesseract-ocr-{name}" for name in packages.split())]
