@@ -74,6 +74,23 @@ _LABELS = {
     "unicode-1-1-utf-8": "utf-8",
 }
 """Labels of https://encoding.spec.whatwg.org/#names-and-labels that Python does not have."""
+_CODE_PAGES = {
+    1200: "utf-16-le",
+    20127: "ascii",
+    20866: "koi8-r",
+    20932: "euc_jp",
+    21866: "koi8-u",
+    50220: "iso2022_jp",
+    50221: "iso2022_jp",
+    50222: "iso2022_jp",
+    50225: "iso2022_kr",
+    51932: "euc_jp",
+    51949: "euc_kr",
+    54936: "gb18030",
+    65001: "utf-8",
+    **{28590 + part: f"iso8859-{part}" for part in (*range(1, 12), 13, 14, 15, 16)},
+}
+"""Code pages of Windows whose numbers are no codec of Python with `cp` before."""
 _ACCEPTED = re.compile(
     r"utf-8|utf-16-[lb]e|utf-32(-[lb]e)?|ascii|cp125\d|iso8859-\d+|koi8-[rtu]|cp437|cp85[0258]|cp86[26]|cp874"
     r"|mac-(roman|cyrillic|latin2|greek|turkish)|gb18030|big5hkscs|cp932|cp949|euc_jp|euc_jis_2004|iso2022_(jp|kr)|johab"
@@ -90,6 +107,11 @@ def codec(label: str) -> str | None:
         return None
     name = _LARGER.get(name, name)
     return name if _ACCEPTED.fullmatch(name) else None
+
+
+def code_page(number: int) -> str:
+    """The label of a code page of Windows."""
+    return _CODE_PAGES.get(number, f"cp{number}")
 
 
 def charset(media_type: str) -> str:

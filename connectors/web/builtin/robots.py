@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from connectors.charsets import decoding
 from connectors.web.builtin import client as clients
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from retrieval.errors import Retryable, Skippable, StepError
@@ -84,12 +85,12 @@ class Robots:
         into = io.BytesIO()
         wish = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
         try:
-            self._client.get(f"{origin}/robots.txt", into, wish)
+            answer = self._client.get(f"{origin}/robots.txt", into, wish)
         except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either
             return Rules(self._name)
         except Retryable as error:
             return error
-        return read(into.getvalue(), self._name)
+        return read(into.getvalue(), self._name, answer.media_type)
 
     def _site(self, origin: str) -> _Site:
         with self._lock:
@@ -100,11 +101,11 @@ class Robots:
             return site
 
 
-def read(data: bytes, name: str) -> Rules:
-    """The rules for the crawler of that name."""
+def read(data: bytes, name: str, media_type: str = "") -> Rules:
+    """The rules for the crawler of that name. `media_type`: of the answer, which may name a charset."""
     from protego import Protego
 
-    parsed = Protego.parse(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    parsed = Protego.parse(decoding.decode(data, decoding.charset(media_type)))
     asked = parsed.crawl_delay(name) or 0.0
     rate = parsed.request_rate(name)
     if rate is not None and rate.requests > 0:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from struct import pack
 
 import pytest
 
 from connectors.parsers.parser import parser
 from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.standins import outlook
 
 HEAD = "From: ann@example.com\r\nTo: bo@example.com\r\nSubject: Seals\r\nMIME-Version: 1.0\r\n"
 READ = "**Subject**: Seals\n**From**: ann@example.com\n**To**: bo@example.com\n\n"
@@ -97,3 +99,36 @@ def test_a_page_saved_as_one_file_is_read(tmp_path: Path) -> None:
     )
     raw = RawContent(path, "page.mhtml", "", path.stat().st_size)
     assert "# Seals\n\ndive" in parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+
+
+LEASE = "Договор аренды заключён в Москве."
+INTERNET_CODE_PAGE, MESSAGE_CODE_PAGE = 0x3FDE0003, 0x3FFD0003
+
+
+@pytest.mark.parametrize(
+    ("codec", "pages", "meta"),
+    [
+        ("utf-8", {INTERNET_CODE_PAGE: 65001}, ""),
+        ("cp1251", {INTERNET_CODE_PAGE: 1251}, ""),
+        ("koi8-r", {INTERNET_CODE_PAGE: 20866}, ""),
+        ("cp1251", {}, "<meta charset=windows-1251>"),
+        ("cp1251", {}, ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["html", "text"])
+def test_an_outlook_message_is_read_in_its_code_page(
+    tmp_path: Path, form: str, codec: str, pages: dict[int, int], meta: str
+) -> None:
+    tree = outlook.streams("Lease", "", {})
+    if form == "html":
+        tree["__substg1.0_10130102"] = f"<html><head>{meta}</head><body><p>{LEASE}</p></body></html>".encode(codec)
+    else:
+        pages = {MESSAGE_CODE_PAGE if name == INTERNET_CODE_PAGE else name: page for name, page in pages.items()}
+        tree["__substg1.0_1000001E"] = LEASE.encode(codec)
+        del tree["__substg1.0_1000001F"]
+    entries = b"".join(pack("<IIQ", name, 0, page) for name, page in pages.items())
+    tree["__properties_version1.0"] = bytes(32) + entries
+    path = tmp_path / "raw"
+    path.write_bytes(outlook.compound(tree))
+    parsed = parser().parse(RawContent(path, "lease.msg", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
+    assert LEASE in parsed.text

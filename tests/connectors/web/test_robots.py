@@ -50,6 +50,17 @@ def test_the_rules_for_our_name_hold(make):
     assert [path for path, _ in server.requests] == ["/robots.txt"]
 
 
+@pytest.mark.parametrize(
+    ("codec", "media_type"), [("utf-8-sig", ""), ("utf-16", ""), ("cp1251", "text/plain; charset=windows-1251")]
+)
+def test_rules_are_read_in_the_charset_that_the_site_names(make, codec, media_type):
+    text = "User-agent: *\nDisallow: /архив/\n".encode(codec)
+    with serving(lambda *_: answer(text, content_type=media_type)) as server:
+        rules = make().rules(server.url)
+    assert not rules.allowed(f"{server.url}/архив/1")
+    assert rules.allowed(f"{server.url}/новости/1")
+
+
 def test_others_get_the_rules_for_all():
     rules = robots.read(RULES, "Another")
     assert not rules.allowed("https://example.org/private/x")

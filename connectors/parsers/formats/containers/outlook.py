@@ -10,6 +10,7 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.charsets import decoding
 from connectors.parsers.formats import rtf
 from connectors.parsers.formats.containers import ole_objects, tnef
 from connectors.parsers.formats.containers.ledger import Part
@@ -24,6 +25,8 @@ _WITHIN = "__substg1.0_3701000D"
 _DATA = "__substg1.0_37010102"
 _PROPERTIES = "__properties_version1.0"
 _SENT = 0x00390040
+_CHARSET, _PAGE_CHARSET = 0x3FFD0003, 0x3FDE0003
+"""The code pages of the message's narrow texts, and of its HTML."""
 _DEEPEST = 8
 _TOO_DEEP = f"It lies more than {_DEEPEST} messages deep. Save the inner message by itself and upload that."
 _REFERENCE = "The message holds only a link to it, no content. Upload the file itself."
@@ -91,9 +94,8 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
     for name, value in said.items():
         if line := " ".join(value.split()):
             mail[name] = line
-    page = _stream(file, f"{storage}/__substg1.0_10130102".lstrip("/")).decode("utf-8", "replace") or _text(
-        file, storage, "1013"
-    )
+    data = _stream(file, f"{storage}/__substg1.0_10130102".lstrip("/"))
+    page = decoding.decode(data, _charset(file, storage, _PAGE_CHARSET), markup=True) or _text(file, storage, "1013")
     text = _text(file, storage, "1000")
     if not text and not page and (packed := _stream(file, f"{storage}/__substg1.0_10090102".lstrip("/"))):
         text = rtf.markdown(tnef.uncompressed(packed))
@@ -110,12 +112,23 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
 
 
 def _sent(file: olefile.OleFileIO, storage: str) -> str:
-    """When the message was sent (2.4): entries of 16 bytes, behind a head that is longer in the outermost message."""
-    entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
-    for kind, _, ticks in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]):
-        if kind == _SENT and ticks:
-            return format_datetime(datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks // 10))
+    """When the message was sent: entries of 16 bytes, behind a head that is longer in the outermost message."""
+    if ticks := _number(file, storage, _SENT):
+        return format_datetime(datetime(1601, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks // 10))
     return ""
+
+
+def _charset(file: olefile.OleFileIO, storage: str, name: int) -> str:
+    """The charset that a code page of the message names, "" without one."""
+    number = _number(file, storage, name) & 0xFFFFFFFF
+    return decoding.code_page(number) if number else ""
+
+
+def _number(file: olefile.OleFileIO, storage: str, name: int) -> int:
+    """A property of fixed size of the message, 0 without one (2.4)."""
+    entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
+    found = (value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name)
+    return next(found, 0)
 
 
 def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:
@@ -134,7 +147,15 @@ def _name(file: olefile.OleFileIO, storage: str) -> str:
 def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
     wide = _stream(file, f"{storage}/__substg1.0_{tag}001F".lstrip("/"))
     narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E".lstrip("/"))
-    return (wide.decode("utf-16-le", "replace") or narrow.decode("cp1252", "replace")).strip("\0 ")
+    if wide or not narrow:
+        return wide.decode("utf-16-le", "replace").strip("\0 ")
+    return decoding.decode(narrow.strip(b"\0 "), _charset(file, _message_of(storage), _CHARSET)).strip()
+
+
+def _message_of(storage: str) -> str:
+    """The storage of the message that a storage of an attachment or recipient belongs to."""
+    folder, _, last = storage.rpartition("/")
+    return folder if last.startswith(("__attach", "__recip")) else storage
 
 
 def _stream(file: Any, path: str) -> bytes:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 
+from connectors.charsets import decoding
+
 MARK = b"\x78\x9f\x3e\x22"
 _ATTACHMENT, _TITLE, _DATA = 0x9002, 0x8010, 0x800F
 _MESSAGE_PROPERTIES, _ATTACHMENT_PROPERTIES = 0x9003, 0x9005
@@ -45,7 +47,7 @@ def mail(data: bytes, depth: int = 0) -> EmailMessage:
     try:
         for name, value in _attributes(data):
             if name == _CODE_PAGE:
-                charset = _codec(value, charset)
+                charset = decoding.code_page(*struct.unpack_from("<I", value))
             elif name == _ATTACHMENT:
                 attached.append(_Attached())
             elif name == _MESSAGE_PROPERTIES:
@@ -60,7 +62,7 @@ def mail(data: bytes, depth: int = 0) -> EmailMessage:
                 attached[-1].properties |= _mapi(value, charset)
     except (struct.error, ValueError):
         broken = True
-    whole, complete = _assembled(properties, attached, depth)
+    whole, complete = _assembled(properties, attached, depth, charset)
     if broken or not complete:
         raise Damaged(whole)
     return whole
@@ -104,8 +106,10 @@ def _mapi(data: bytes, charset: str) -> Values:
             at += 4 + _padded(size)
             if kind == _OBJECT:
                 value = value[16:]  # after the id of its interface
-            text = value.decode("utf-16-le", "replace") if kind == _WIDE else value.decode(charset, "replace")
-            values[name] = text.rstrip("\0") if kind in _TEXT else value
+            values[name] = value
+            if kind in _TEXT:
+                text = value.decode("utf-16-le", "replace") if kind == _WIDE else _words(value, charset)
+                values[name] = text.rstrip("\0")
     return values
 
 
@@ -113,18 +117,18 @@ def _padded(size: int) -> int:
     return -(-size // 4) * 4
 
 
-def _assembled(properties: Values, attached: list[_Attached], depth: int) -> tuple[EmailMessage, bool]:
+def _assembled(properties: Values, attached: list[_Attached], depth: int, charset: str) -> tuple[EmailMessage, bool]:
     """The e-mail; and False if a message within it is damaged."""
     whole = EmailMessage()
     if subject := " ".join(str(properties.get(_TOPIC, "")).split()):
         whole["Subject"] = subject
     text, page = properties.get(_PLAIN, ""), properties.get(_PAGE, b"")
-    page = page if isinstance(page, str) else page.decode("utf-8", "replace")
+    page = page if isinstance(page, str) else decoding.decode(page, charset, markup=True)
     rtf = properties.get(_RTF, b"")
     if page.strip():
         whole.set_content(page, subtype="html")
     else:
-        whole.set_content(text if isinstance(text, str) else text.decode("cp1252", "replace"))
+        whole.set_content(text if isinstance(text, str) else _words(text, charset))
     whole.make_mixed()
     if isinstance(rtf, bytes) and rtf and not page.strip() and not text.strip():
         whole.add_attachment(uncompressed(rtf), "application", "rtf", filename="message.rtf")
@@ -160,15 +164,5 @@ def uncompressed(rtf: bytes) -> bytes:
     return bytes(compressed_rtf.decompress(rtf))
 
 
-def _codec(value: bytes, default: str) -> str:
-    name = f"cp{struct.unpack_from('<I', value)[0]}"
-    name = {"cp65001": "utf-8", "cp20127": "ascii"}.get(name, name)
-    try:
-        b"".decode(name)
-    except LookupError:
-        return default
-    return name
-
-
 def _words(value: bytes, charset: str) -> str:
-    return value.decode(charset, "replace").rstrip("\0")
+    return decoding.decode(value.rstrip(b"\0"), charset)
