@@ -1,0 +1,33 @@
+"""Unchanged content is parsed again after the parser has changed, by a resync or an ingestion, and once only."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.filters import DocumentFilter
+from retrieval.ingestion import fetch
+from retrieval.jobs import resync
+from tests.flows.ingestion.test_unpack import house, ids_of, ingest, rows, work  # noqa: F401 - a fixture
+
+NOTE = b"The harbour seal sleeps under water and surfaces without waking."
+
+
+@pytest.mark.parametrize("way", ["resync", "ingest"])
+def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypatch, way):  # noqa: F811
+    with monkeypatch.context() as before:
+        before.setattr(fetch, "PARSER_VERSION", fetch.PARSER_VERSION - 1)
+        ingest(house, "seal.txt", NOTE)
+        house.db.rows("update documents set properties = properties - 'textQuality'")
+
+    def again():
+        if way == "ingest":
+            return ingest(house, "seal.txt", NOTE)
+        house.call(resync.start(house.db, house.scope, DocumentFilter(document_ids=(ids_of(house)["seal.txt"],))))
+        return work(house)
+
+    embedded = "select count(*) as n from embeddings"
+    vectors = house.db.row(embedded)
+    assert again() == {"seal.txt": ("SUCCESS", "upserted", None)}
+    assert rows(house)["seal.txt"]["properties"]["textQuality"] == 1.0
+    assert house.db.row(embedded) == vectors
+    assert again() == {"seal.txt": ("SUCCESS", "unchanged", None)}
