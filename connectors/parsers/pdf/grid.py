@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-_NUMBER = re.compile(r"[^\w(]*\d\S*(\s\S+){0,3}$|[-\u2013\u2014:]$")
+_NUMBER = re.compile(r"\W*\d\S*(\s\S+){0,3}$|[-\u2013\u2014:]$")
 _HYPHEN = re.compile(r"(?<=[a-zß-öø-ÿ])-\s(?=[a-zß-öø-ÿ])")
 _CONTINUATION = re.compile(r"[a-zß-öø-ÿ]|\([^\W\d]")
+_PREFIXES = frozenset("$\u2022\u2023\u25aa\u25a0\u25cf\u25cb\u25e6\uf0b7")
+_SUFFIXES = frozenset({"%", ")", "%)"})
+"""Signs that belong to the text after or before them, however far it is."""
 _WORD_SPACE, _LETTER_SPACE = 0.5, 0.1
 """Of a text's height: a wider space parts cells, a narrower one does not part words."""
 _SAME_LINE, _SAME_ROW, _TIGHT = 0.45, 0.75, 1.35
@@ -42,7 +45,7 @@ class Text:
 
     @property
     def height(self) -> float:
-        return self.bottom - self.top
+        return max(self.bottom - self.top, 1.0)
 
     @property
     def middle(self) -> float:
@@ -82,13 +85,14 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
         table = [n for n, row in enumerate(rows) if not row.is_title]
         first, end = (table[0], table[-1] + 1) if table else (len(rows), len(rows))
         body = rows[first:end]
-        several, filled = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
-        if several < max(2, len(body) / 2) or filled < len(body) * len(columns) / 3:
+        several, cells = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
+        if several < max(2, len(body) / 2) or cells < len(body) * len(columns) / 3:
             prose = "\n".join(" ".join(text.text for text in line) for line in lines)
             yield [[line] for line in _HYPHEN.sub("", prose).split("\n")]
             continue
         yield [[cell] for row in rows[:first] for cell in row.cells.values()]
-        yield [[row.cells.get(column, "") for column in range(len(columns))] for row in body]
+        filled = sorted({column for row in body for column in row.cells})
+        yield [[row.cells.get(column, "") for column in filled] for row in body]
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
 
 
@@ -153,13 +157,16 @@ def _next(lines: Sequence[Line], following: Iterable[Line]) -> set[Text]:
 
 
 def _beside(lines: Sequence[Line], others: Iterable[Text]) -> set[Text]:
-    """A column of few words, to the left or right of most of the lines."""
+    """A column of few words, or several of numbers, to the left or right of most of the lines."""
     left, right = min(line[0].left for line in lines), max(line[-1].right for line in lines)
-    outside = [line for line in lines_of(others) if not left <= (line[0].left + line[0].right) / 2 <= right]
+    outside = lines_of(text for text in others if not left <= (text.left + text.right) / 2 <= right)
     heights = [(line[0].middle, _SAME_LINE * line[0].height) for line in lines]
     column = [line for line in outside if any(abs(line[0].middle - middle) < near for middle, near in heights)]
-    few = all(len(line) == 1 and len(line[0].text.split()) <= _FEW_WORDS for line in column)
-    return {text for line in column for text in line} if few and len(column) >= _MOST * len(lines) else set()
+    texts = {text for line in column for text in line}
+    if len(column) < _MOST * len(lines) or any(len(text.text.split()) > _FEW_WORDS for text in texts):
+        return set()
+    numbers = sum(bool(_NUMBER.match(text.text)) for text in texts)
+    return texts if len(texts) == len(column) or numbers > _MOST * len(texts) else set()
 
 
 def lines_of(texts: Iterable[Text]) -> list[Line]:
@@ -178,10 +185,13 @@ def _joined(line: Line) -> Line:
     for text in line:
         last = joined[-1] if joined else None
         space = (text.left - last.right) / text.height if last else 0
-        if last and space < _WORD_SPACE:
+        near = space < _WORD_SPACE and text.text not in _PREFIXES
+        if last and (near or last.text in _PREFIXES or text.text in _SUFFIXES):
             words = f"{last.text}{' ' if space > _LETTER_SPACE else ''}{text.text}"
             top, bottom = min(last.top, text.top), max(last.bottom, text.bottom)
             joined[-1] = Text(last.left, max(last.right, text.right), top, bottom, words)
+        elif last and last.text.endswith(" $"):
+            joined[-1:] = [replace(last, text=last.text[:-2]), replace(text, text=f"$ {text.text}")]
         else:
             joined.append(text)
     return joined

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from liteparse import LiteParse
     from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage
 
-_PROSE = 120
-"""Words of a cell from which on a table of few rows is a page in columns with a picture or frame in it."""
-_FEW_ROWS = 5
 _UPRIGHT = 45
 """Degrees."""
 
@@ -131,10 +128,6 @@ def _lines(block: LayoutBlock) -> Iterator[str]:
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
-    longest = max((len(cell.split()) for row in cells for cell in row), default=0)
-    if longest > _PROSE and len(rows) <= _FEW_ROWS:
-        yield from (f"{cell}\n" for row in cells for cell in row if cell)
-        return
     width = max(map(len, cells), default=0)
     for number, row in enumerate(cells):
         yield f"| {' | '.join([*row, *[''] * (width - len(row))])} |"

@@ -150,6 +150,22 @@ TABLES = {
         ],
         "| Chronic fatigue syndrome | Count | 19 |\n|  | Percentage | 3.8% |\n| Asthma | Count | 31 |",
     ),
+    "signs of currency and percent in columns of their own": (
+        [
+            [(60, 760, "Income"), (200, 760, "2022"), (290, 760, "2021"), (380, 760, "Change")],
+            *(
+                [
+                    (60, y, name), (180, y, "$"), (200, y, now), (270, y, "$"), (290, y, then),
+                    (380, y, part), (430, y, "%"),
+                ]
+                for y, name, now, then, part in (
+                    (748, "Net sales", "688", "692", "0.6"), (736, "Gross profit", "253", "286", "11.6"),
+                    (724, "Operating income", "50", "77", "35.1"), (712, "Net income", "73", "(27)", "372.0"),
+                )
+            ),
+        ],
+        "| Income | 2022 | 2021 | Change |\n|---|---|---|---|\n| Net sales | $ 688 | $ 692 | 0.6 % |",
+    ),
     "a caption close to its table": (
         [
             [(60, 772, CAPTION)], line(760, "Answers", "Freq.", "Percent", "Cum."),
