@@ -24,6 +24,8 @@ _GAP, _NEXT = 1.0, 2.2
 """Of a text's height: between cells of a row that was left outside its table, and from it to the table's edge."""
 _OVERLAP = 0.1
 """Of the narrower one: a text stands in a column."""
+_TALL = 8
+"""Of a text's height: a row that holds more is none of a table."""
 _LONG, _COLUMN = 0.25, 5
 """Share of a region's width that texts of prose take, and the number of such texts that make a column."""
 _FEW_WORDS, _MOST = 4, 0.6
@@ -57,11 +59,15 @@ Line = Sequence[Text]
 
 @dataclass(slots=True)
 class Row:
-    """The cells of a line, or of several, by column. `wide`: the columns across which a cell lies."""
+    """The cells of a line, or of several, by column.
+
+    `wide`: the columns across which a cell lies. `line`: the last one. `lowest`: the last text of each column.
+    """
 
     cells: dict[int, str]
     wide: set[int]
     line: Line
+    lowest: dict[int, str]
 
     @property
     def is_title(self) -> bool:
@@ -79,21 +85,30 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
         for left in (True, False):
             yield from tables([text for text in texts if (text.left + text.right < 2 * gutter) == left], bands)
         return
-    for lines in _parts(lines_of(texts)):
+    for lines in _parts(lines_of(texts), bands):
         columns = _columns(lines)
         rows = _rows(lines, columns, bands)
-        table = [n for n, row in enumerate(rows) if not row.is_title]
-        first, end = (table[0], table[-1] + 1) if table else (len(rows), len(rows))
-        body = rows[first:end]
-        several, cells = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
-        if several < max(2, len(body) / 2) or cells < len(body) * len(columns) / 3:
+        first, end = _body(rows, len(columns))
+        if first == end:
             prose = "\n".join(" ".join(text.text for text in line) for line in lines)
             yield [[line] for line in _HYPHEN.sub("", prose).split("\n")]
             continue
         yield [[cell] for row in rows[:first] for cell in row.cells.values()]
-        filled = sorted({column for row in body for column in row.cells})
-        yield [[row.cells.get(column, "") for column in filled] for row in body]
+        filled = sorted({column for row in rows[first:end] for column in row.cells})
+        yield [[row.cells.get(column, "") for column in filled] for row in rows[first:end]]
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
+
+
+def _body(rows: Sequence[Row], columns: int) -> tuple[int, int]:
+    """The range of rows between captions or prose that are a table: most have several cells."""
+    titles = [row.is_title for row in rows]
+    for outside in (titles, [title or list(row.cells) == [0] for title, row in zip(titles, rows, strict=True)]):
+        inside = [number for number, text in enumerate(outside) if not text]
+        body = rows[inside[0] : inside[-1] + 1] if inside else []
+        several, cells = sum(len(row.cells) > 1 for row in body), sum(len(row.cells) for row in body)
+        if several >= max(2, len(body) / 2) and cells >= len(body) * columns / 3:
+            return inside[0], inside[-1] + 1
+    return 0, 0
 
 
 def _gutter(texts: Sequence[Text], bands: Sequence[Range] = ()) -> float:
@@ -205,12 +220,19 @@ def _usual_distance(lines: Sequence[Line]) -> float:
     return median([_distance(*pair) for pair in pairwise(lines)] or [0])
 
 
-def _parts(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """Parted where a single text that does not begin at the left stands apart, as the title of a next table does."""
+def _parts(lines: Sequence[Line], bands: Sequence[Range]) -> Iterator[Sequence[Line]]:
+    """Parted where a single text that does not begin at the left stands apart, as the title of a next table does.
+
+    Also around a band of prose, which takes half of the height.
+    """
     far, left = _APART * _usual_distance(lines), min((line[0].left for line in lines), default=0)
+    height = _distance(lines[0], lines[-1]) if lines else 0
+    tall = max(height / 2, _TALL * lines[0][0].height) if lines else 0
+    edges = [edge for band in bands if band[1] - band[0] > tall for edge in band]
     start = 0
     for number, (above, line) in enumerate(pairwise(lines), 1):
-        if _distance(above, line) > far and len(line) == 1 and line[0].left > left + line[0].height:
+        titled = _distance(above, line) > far and len(line) == 1 and line[0].left > left + line[0].height
+        if titled or any(above[0].middle < edge <= line[0].middle for edge in edges):
             yield lines[start:number]
             start = number
     yield lines[start:]
@@ -259,6 +281,7 @@ def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range
             rows.append(row)
         elif _continues(last, row, bands, usual, capital=capital):
             last.line = line
+            last.lowest |= row.cells
             for column, cell in row.cells.items():
                 last.cells[column] = _HYPHEN.sub("", f"{last.cells.get(column, '')} {cell}".strip())
         else:
@@ -269,12 +292,13 @@ def _rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range
 
 
 def _row(line: Line, columns: Sequence[Range]) -> Row:
-    row = Row({}, set(), line)
+    row = Row({}, set(), line, {})
     for text in line:
         met = [number for number, column in enumerate(columns) if _meets(text, column)]
         column = met[0] if met else min(range(len(columns)), key=lambda number: _space(text, columns[number]))
         row.cells[column] = f"{row.cells.get(column, '')} {text.text}".strip()
         row.wide |= set(met) if len(met) > 1 else set()
+    row.lowest |= row.cells
     return row
 
 
@@ -282,7 +306,7 @@ def _continues(last: Row, row: Row, bands: Sequence[Range], usual: float, *, cap
     """Whether a line belongs to the row above it. `capital`: the rows of the table do not begin with small letters."""
     distance, height = _distance(last.line, row.line), row.line[0].height
     numbers = {column for column, cell in row.cells.items() if _NUMBER.match(cell)}
-    if any(_NUMBER.match(last.cells.get(column, "")) for column in numbers):
+    if any(_NUMBER.match(last.lowest.get(column, "")) for column in numbers):
         return False
     new = row.cells.keys() - last.cells.keys()
     beside = distance < _SAME_ROW * height and (len(row.cells) == 1 or len(new) == len(row.cells))
