@@ -1,7 +1,7 @@
 """Who may see a document: users and groups by name, what a document says of them, and who looks.
 
-A document names whom it is for (`Access`); the database lists that beside it in `document_principals`, one row for each
-name, kept by a trigger. A `Viewer` is a user with all the groups that hold it. Denial wins.
+A document names whom it is for (`Access`); a trigger lists that beside it as `allowed` and `denied`.
+A `Viewer` is a user with all the groups that hold it. Denial wins.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ NAMES = 1_000
 """Names that one document may have, all four lists together."""
 EVERYONE = "*"
 """The principal of all users, whom a public document lists."""
+OPEN = "@"
+"""What a document without a list is listed with: everyone with a key sees it."""
 
 
 def user(name: str) -> str:
@@ -106,7 +108,7 @@ class Viewer:
 
     @cached_property
     def _listed(self) -> str:
-        return json.dumps(dict.fromkeys((*self.principals, EVERYONE), 1))
+        return json.dumps(dict.fromkeys((*self.principals, EVERYONE, OPEN), 1))
 
     def params(self) -> dict[str, Any]:
         """What `visible` needs."""
@@ -123,28 +125,13 @@ class Viewer:
 
 
 def visible(alias: LiteralString) -> LiteralString:
-    """The rule on the document under `alias`, true or false. Takes the parameters of `Viewer.params`.
-
-    One look at the names of the document, each of which is looked up among the viewer's.
-    """
-    return f"""({alias}.access is null or coalesce((
-        select not bool_or(a.denied) from document_principals a
-        where a.document_id = {alias}.id and jsonb_exists(%(viewer)s::jsonb, a.principal)
-    ), false))"""
+    """Return the rule on the document under `alias`, true or false. Takes the parameters of `Viewer.params`."""
+    return f"(%(viewer)s::jsonb ?| {alias}.allowed and not %(viewer)s::jsonb ?| {alias}.denied)"
 
 
 def seen(document: LiteralString) -> LiteralString:
-    """The same of a document's id, which reads the document itself only where it lists no names; false if it is gone.
-
-    For what proposes candidates, of which many are looked at. Its planning takes longer than looking at a few hundred:
-    plan it once, by the indexes (`database.sessions.BY_INDEX`).
-    """
-    return f"""(
-        select case when count(*) = 0
-            then coalesce((select d.access is null from documents d where d.id = {document}), false)
-            else coalesce(not bool_or(a.denied) filter (where jsonb_exists(%(viewer)s::jsonb, a.principal)), false) end
-        from document_principals a where a.document_id = {document}
-    )"""
+    """Return the rule on a document's id; false if it is gone. For what proposes candidates, of which many are met."""
+    return f"exists (select from documents s where s.id = {document} and {visible('s')} offset 0)"
 
 
 def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:

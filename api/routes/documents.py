@@ -176,4 +176,6 @@ def _access(change: DocumentChange) -> NewAccess | None:
     sent = change.access
     if sent is UNSET:
         return None
+    if sent == "inherit":
+        return NewAccess(None, inherited=True)
     return NewAccess(None if sent is None else sent.to_values(ErrorCode.INVALID_FILTER_CONFIG, "data.access"))

@@ -15,7 +15,6 @@ from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters, finding
-from retrieval.access import new_versions
 from retrieval.conditions.model import OPS
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
@@ -149,7 +148,10 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
 
     metadata: Metadata | None = None
     operators: MetadataOperators | None = None
-    access: Annotated[Access | UnsetType | None, Meta(description="Null: for everyone with a key.")] = UNSET
+    access: Annotated[
+        Access | Literal["inherit"] | UnsetType | None,
+        Meta(description="Null: for everyone with a key. `inherit`: the list of the document that it is packed into."),
+    ] = UNSET
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
@@ -229,6 +231,10 @@ class Document(Struct, rename="camel", kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    access_inherited: (
+        Annotated[bool, Meta(description="Its list is that of `archive`, and follows it; absent if it has its own.")]
+        | UnsetType
+    ) = UNSET
     access_status: (
         Annotated[
             Literal["UNKNOWN"],
@@ -298,14 +304,11 @@ class Surroundings:
             updated_at=Timestamp.of(row.updated_at),
             last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
             access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
-            next_access=self._coming(row),
+            next_access=Access.of(row.next_access) if row.next_access is not None and self.tells_access else UNSET,
+            access_inherited=True if row.inherits_access and self.tells_access else UNSET,
             access_status="UNKNOWN" if row.access_reason and self.tells_access else UNSET,
             access_reason=row.access_reason if row.access_reason and self.tells_access else UNSET,
         )
-
-    def _coming(self, row: DocumentRow) -> Access | UnsetType:
-        said = new_versions.coming(row.access) if self.tells_access else None
-        return UNSET if said is None else Access.of(said)
 
 
 class SourceCount(Struct, rename="camel"):

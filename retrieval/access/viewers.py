@@ -35,14 +35,15 @@ _OF_DOCUMENT: LiteralString = _GROUPS.replace("PARTITION", "select partition_id 
 _VISIBLE: LiteralString = """
     with listed as (
         select array(
-            select distinct document_id from document_principals
-            where partition_id = %(partition)s and not denied and principal = any(%(principals)s)
-            limit %(few)s + 1
+            select id from documents
+            where partition_id = %(partition)s and deleted_at is null and allowed <> '{@}'::text[]
+              and allowed && %(principals)s::text[] limit %(few)s + 1
         ) as ids
     ),
     open as (
         select case when cardinality(l.ids) <= %(few)s then array(
-            select id from documents where partition_id = %(partition)s and deleted_at is null and access is null
+            select id from documents
+            where partition_id = %(partition)s and deleted_at is null and allowed = '{@}'::text[]
             limit %(few)s + 1
         ) end as ids from listed l
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 
 from psycopg import Connection
 
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.database.database import Database
 from retrieval.errors import ServiceError, Skippable
 from retrieval.ports import Connector, Sharing, SourceAccess, TokenSource
@@ -38,31 +38,29 @@ def version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
 
 
 _SHOWN: LiteralString = "coalesce(w.version = d.properties ->> 'listedVersion', false)"
-_OF: LiteralString = "least(d.active_generation, d.latest_generation)"
-"""The generation that the content came with, or one after it."""
-_FROM: LiteralString = (
-    "case when " + _SHOWN + " then " + _OF + " when w.version is null then r.number + 1 else r.number end"
-)
-"""What this run does not list, or lists at no certain version, waits for a later one, whatever the run makes of it."""
-_SET: LiteralString = (
+_LISTED: LiteralString = (
     """
-    update documents d set access_reason = w.reason, access_at = clock_timestamp(), updated_at = clock_timestamp(),
-        access = """
-    + new_versions.narrowed("d", "w.access::jsonb", _FROM)
-    + """
-    from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
-             w (external_id, access, reason, version),
-         connection_documents h, job_runs r
-    where r.id = %(run)s and h.connection_id = %(connection)s and h.document_id = d.id and d.external_id = w.external_id
-      and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
-      and (d.access is distinct from w.access::jsonb or d.access_reason is distinct from w.reason)
-    returning d.id, """
-    + _OF
-    + """ as generation, d.access ? 'next' and """
+    select d.id, d.external_id, d.access is distinct from w.access::jsonb or d.access_limit is not null
+        or d.access_reason is distinct from w.reason as differs, """
     + _SHOWN
-    + """ as comes
+    + """ as is_shown
+    from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
+             w (external_id, access, reason, version), documents d
+    join connection_documents h on h.document_id = d.id and h.connection_id = %(connection)s
+    where d.external_id = w.external_id and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
+    order by d.id for no key update of d
 """
 )
+_COMES: LiteralString = """
+    update run_documents m set access = w.access::jsonb from unnest(%(documents)s::text[], %(accesses)s::text[])
+        w (id, access)
+    where m.job_run_id = %(run)s and m.document_id = w.id and m.status in ('QUEUED', 'PROCESSING')
+"""
+_REASONS: LiteralString = """
+    update documents d set access_reason = w.reason, updated_at = clock_timestamp()
+    from unnest(%(documents)s::text[], %(reasons)s::text[]) w (id, reason)
+    where d.id = w.id and d.access_reason is distinct from w.reason
+"""
 
 
 def note(
@@ -74,28 +72,33 @@ def note(
     accesses: Mapping[str, SourceAccess],
     versions: Mapping[str, str],
 ) -> None:
-    """Within the page's transaction: documents of the connection, by external id, are for these from now on.
+    """Within the page's transaction: give documents of the connection, by external id, the lists of their service.
 
     `versions`: what is listed of them, and was that still when these answers were there (`otherwise`). A document that
-    does not show its listed version, or is not listed, is for those who may see both, until it does. So is what is
-    packed into one and does not show what that version holds of it.
+    shows its listed version has its list at once. From another one whom the list does not name is withdrawn at once,
+    and whom it names anew comes with the version that this run brings.
     """
     ids = sorted(accesses)
-    found = [_told(accesses[one]) for one in ids]
+    lists_of = {name: _told(accesses[name]) for name in ids}
     rows = connection.execute(
-        _SET,
+        _LISTED,
         {
             "connection": connection_id,
             "source": source,
-            "run": run,
             "external_ids": ids,
-            "versions": [versions.get(one) for one in ids],
-            "accesses": [stored(access) for access, _ in found],
-            "reasons": [reason for _, reason in found],
+            "versions": [versions.get(name) for name in ids],
+            "accesses": [stored(lists_of[name][0]) for name in ids],
+            "reasons": [lists_of[name][1] for name in ids],
         },
     ).fetchall()
-    shown = [(row["id"], row["generation"]) for row in rows if row["comes"]]
-    new_versions.come(connection, shown, same=True)
+    shown = {row["id"]: lists_of[row["external_id"]] for row in rows if row["is_shown"] and row["differs"]}
+    others = {row["id"]: lists_of[row["external_id"]] for row in rows if not row["is_shown"]}
+    lists.set_lists(connection, {document: access for document, (access, _) in shown.items()})
+    lists.narrow(connection, {document: access for document, (access, _) in others.items()})
+    values: dict[str, Any] = {"documents": list(others), "run": run}
+    connection.execute(_COMES, {**values, "accesses": [stored(access) for access, _ in others.values()]})
+    told = {**shown, **others}
+    connection.execute(_REASONS, {"documents": list(told), "reasons": [reason for _, reason in told.values()]})
 
 
 _OTHERWISE: LiteralString = (
@@ -124,41 +127,39 @@ def otherwise(
     return [row["external_id"] for row in db.rows(_OTHERWISE, values)]
 
 
-_FETCHED: LiteralString = (
-    """
-    update documents d set access_reason = coalesce(%(reason)s, d.access_reason), access_at = clock_timestamp(),
-        updated_at = clock_timestamp(), access = """
-    + new_versions.narrowed("d", "w.access", "coalesce((d.access #>> '{next,from}')::bigint, r.number)")
-    + """
-    from (
-        select k.id, coalesce(k.access #> '{next,access}', k.access) as comes,
-               narrowed_access(coalesce(k.access #> '{next,access}', k.access), %(access)s::jsonb, 0, false) - 'next'
-               as access
-        from documents k join connection_documents h on h.document_id = k.id and h.connection_id = %(connection)s
-        where k.external_id = %(external_id)s and k.source = %(source)s and k.deleted_at is null
-          and k.archive_id is null
-    ) w, job_runs r
-    where r.id = %(run)s and r.source = %(source)s and d.id = w.id and w.access is distinct from w.comes
+_FETCHED: LiteralString = """
+    select d.id from documents d
+    join connection_documents h on h.document_id = d.id and h.connection_id = %(connection)s
+    join job_runs r on r.id = %(run)s and r.source = d.source
+    where d.external_id = %(external_id)s and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
 """
-)
 """Nothing for a dry run, whose own source is another."""
+_COMES_FOR_FEWER: LiteralString = """
+    update run_documents m set access = intersect_access(m.access, %(access)s::jsonb)
+    where m.job_run_id = %(run)s and m.document_id = %(document)s and m.access is not null
+"""
 
 
 def note_fetched(
     db: Database, *, connection_id: str, run: str, source: str, external_id: str, access: SourceAccess
 ) -> None:
-    """Content has been fetched, and then it was asked whom it is for: it may be newer than what was listed, or be
-    fetched without a listing. It is for those alone who could see it before, too; the next listing tells the rest."""
-    said, reason = _told(access)
+    """Leave a document, and the version that was fetched of it, to those whom its service showed it after that too.
+
+    The content may be newer than what was listed, or be fetched without a listing; the next listing tells the rest.
+    """
+    told, reason = _told(access)
     values = {"connection": connection_id, "run": run, "source": source, "external_id": external_id}
-    db.rows(_FETCHED, {**values, "access": stored(said), "reason": reason})
+    with db.transaction() as connection:
+        for row in connection.execute(_FETCHED, values).fetchall():
+            lists.narrow(connection, {row["id"]: told})
+            connection.execute(_COMES_FOR_FEWER, {"run": run, "document": row["id"], "access": stored(told)})
+            if reason is not None:
+                connection.execute(_REASONS, {"documents": [row["id"]], "reasons": [reason]})
 
 
 _LEFT: LiteralString = """
-    update documents d set access = %(nobody)s::jsonb, access_reason = %(reason)s, access_at = clock_timestamp(),
-        updated_at = clock_timestamp()
-    from departures g
-    where g.connection_id = %(connection)s and g.document_id = d.id and d.deleted_at is null
+    select d.id from documents d join departures g on g.connection_id = %(connection)s and g.document_id = d.id
+    where d.deleted_at is null
       and not exists (select from connection_documents o where o.document_id = d.id
                       and o.connection_id <> %(connection)s
                       and not exists (select from departures h where h.document_id = d.id
@@ -172,10 +173,11 @@ _LEFT: LiteralString = """
 def note_left(connection: Connection[Any], connection_id: str) -> None:
     """Within the last page's transaction: what is gone for the connection and waits for a person is nobody's.
 
-    Not what another connection still has, which says whom it is for, and not where none was to say so.
+    Not what another connection still has, which says whom it is for, and not where none was to say so (D70).
     """
     values = {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT}
-    connection.execute(_LEFT, values)
+    rows = connection.execute(_LEFT, values).fetchall()
+    lists.set_lists(connection, {row["id"]: NOBODY for row in rows}, reason=LEFT)
 
 
 def _told(said: SourceAccess) -> tuple[Access, str | None]:

@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from psycopg import AsyncConnection
 
 from retrieval import filters, finding, ids, principals, settings, write_details
+from retrieval.access import lists
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -26,7 +27,7 @@ from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import Access, Viewer, stored
+from retrieval.principals import Access, Viewer
 
 MOST = 1_000
 """Documents that one answer without paging holds."""
@@ -64,7 +65,11 @@ class DocumentRow:
     connection_ids: Sequence[str] = ()
     """All that have it; `connection_id` is one of them."""
     access: Mapping[str, Any] | None = None
-    """Whom it is for, as `principals.Access.dump` has it; None for everyone with a key."""
+    """Whom it is for now, as `principals.Access.dump` has it; None for everyone with a key."""
+    next_access: Mapping[str, Any] | None = None
+    """The list that comes with the version that is being ingested."""
+    inherits_access: bool = False
+    """The list is that of the document which it is packed into."""
     access_reason: str | None = None
     """Why its content service's access is not known."""
 
@@ -80,7 +85,8 @@ class Stats:
 _FIELDS: LiteralString = (
     """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
-    d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access, d.access_reason, """
+    d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access_reason, d.inherits_access, """
+    f"{lists.HELD} as access, {lists.COMES} as next_access, "
     + filters.AWAITS_REMOVAL
     + " as awaiting_removal, "
     + connection_documents.CONNECTIONS
@@ -157,9 +163,11 @@ async def sites(db: Database, scope: Scope, where: DocumentFilter) -> Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class NewAccess:
-    """Whom documents are for from now on; None: for everyone with a key."""
+    """Whom documents are for from now on; None: for everyone with a key. `inherited`: those whom their container is
+    for."""
 
     access: Access | None
+    inherited: bool = False
 
 
 async def patch_metadata(
@@ -180,6 +188,8 @@ async def patch_metadata(
         write_details.record_objects([row["id"] for row in rows])
         if access is not None:
             before = {row["id"]: row["access"] for row in rows}
+            if access.inherited:
+                _require_containers(rows)
             rows = await _set_access(connection, [row["id"] for row in rows], access)
             for row in rows:
                 write_details.record_change(row["id"], before[row["id"]], row["access"])
@@ -207,16 +217,15 @@ async def patch_metadata(
 
 
 async def _set_access(connection: AsyncConnection[Row], ids: Sequence[str], access: NewAccess) -> list[Row]:
-    """Give the documents this access; what is packed into them follows."""
-    values = {"ids": ids, "access": stored(access.access)}
-    return await (await connection.execute(_SET_ACCESS, values)).fetchall()
+    """Give the documents this access; what inherits from them follows."""
+    if access.inherited:
+        await lists.async_inherit(connection, ids)
+    else:
+        await lists.async_set_lists(connection, dict.fromkeys(ids, access.access))
+    return await (await connection.execute(_OF_IDS, {"ids": ids})).fetchall()
 
 
-_SET_ACCESS: LiteralString = f"""
-    update documents d set access = %(access)s::jsonb, access_reason = null,
-        access_at = clock_timestamp(), updated_at = clock_timestamp()
-    where d.id = any(%(ids)s) returning {_FIELDS}
-"""
+_OF_IDS: LiteralString = f"select {_FIELDS} from documents d where d.id = any(%(ids)s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +280,14 @@ def require_restriction(where: DocumentFilter) -> None:
         field = f"filterConfig.metadata.{key}"
         message = "An empty list of values matches no document; name a value, or leave the key out."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field=field, reason="empty_list")
+
+
+def _require_containers(rows: Sequence[Row]) -> None:
+    """Refuse to let a document inherit that is packed into no other."""
+    name = next((row["id"] for row in rows if row["archive_id"] is None), None)
+    if name is not None:
+        message = f"The document {name} is not packed into another one, whose access it could inherit: send a list."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.access", reason="not_packed")
 
 
 def _refuse_operators(merged: Mapping[str, Any]) -> None:

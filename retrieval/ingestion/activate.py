@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.database.database import Database, Row
 from retrieval.documents import metadata_patch, vector_metadata
 from retrieval.ingestion import unpack
@@ -71,7 +71,9 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
             },
         ).fetchall()
         same = frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
-        _open_up(connection, [item for item in waiting if item.key in same], before, same=True)
+        lists.show(
+            connection, [(item.key.document_id, item.generation) for item in waiting if item.key in same], same=True
+        )
         if told := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
             connection.execute(*vector_metadata.due(told))
     return same
@@ -98,20 +100,15 @@ def flip(
             namespaces.present(connection, lease.scope.namespace, epoch)
         before = _lock(connection, work)
         flipped = _point_to(connection, work, before)
-        _open_up(connection, [item for item in work if item.key in flipped], before, same=False)
+        lists.show(
+            connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped], same=False
+        )
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
         unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped])
         _end(connection, work, flipped, before)
         if labelled is not None:
             _relabel(connection, labelled)
-
-
-def _open_up(connection: Connection[Row], shown: Sequence[Item], before: Mapping[str, Row], *, same: bool) -> None:
-    """Have access count that was said with what is shown now."""
-    said = [(item.key.document_id, item.generation) for item in shown if before[item.key.document_id]["access_comes"]]
-    if said:
-        new_versions.come(connection, said, same=same)
 
 
 def _relabel(connection: Connection[Row], labelled: Mapping[str, Row]) -> None:
@@ -128,8 +125,7 @@ def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
     """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
     rows = connection.execute(
         """
-        select id, active_generation, raw_key, parsed_key, metadata_at, changes,
-               coalesce(access ? 'next', false) as access_comes, clock_timestamp() as now from documents
+        select id, active_generation, raw_key, parsed_key, metadata_at, changes, clock_timestamp() as now from documents
         where id = any(%(documents)s) and deleted_at is null order by id for update
         """,
         {"documents": [item.key.document_id for item in work]},

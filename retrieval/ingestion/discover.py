@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 from psycopg import Connection
 
 from retrieval import ids, job_config
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
@@ -122,6 +122,14 @@ def _all_known(connection: Connection[Row], job_run_id: str) -> None:
     )
 
 
+_ASKED: LiteralString = (
+    "select (select min(o.number) from job_runs o where o.job_id = j.id) as number, case when not "
+    + job_config.IS_SCHEDULED
+    + " then "
+    + job_config.ACCESS
+    + " end as access from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s"
+)
+"""The list of readers that a job was sent with, and when, as the number of its first run; a schedule's brings none."""
 _RECORD: LiteralString = (
     """
     with listed as (
@@ -133,33 +141,34 @@ _RECORD: LiteralString = (
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
-                               metadata, connection_id, access, access_at)
+                               metadata, connection_id, access)
         select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name, %(status)s,
                """
     + job_config.METADATA
     + ", %(connection)s, "
     + job_config.ACCESS
-    + ", case when "
-    + job_config.ACCESS
-    + " is not null then "
-    + job_config.ACCEPTED
-    + """ end
+    + """
         from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = excluded.status,
-                      error = null, connection_id = excluded.connection_id, archive_id = null, updated_at = now()"""
-    + new_versions.kept("%(number)s::bigint")
-    + """
+                      error = null, connection_id = excluded.connection_id, archive_id = null, inherits_access = false,
+                      updated_at = now()
         where not %(only_new)s or documents.status = %(status)s
-        returning id, external_id
+        returning id, external_id, access, access_limit, access_after
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, status, media_type, raw_key,
-                               raw_size, raw_hash, title, properties)
+                               raw_size, raw_hash, title, properties, access)
     select %(run)s, found.id, l.position + s.position, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
-           l.raw_size, l.raw_hash, l.title, l.properties
+           l.raw_size, l.raw_hash, l.title, l.properties,
+           """
+    + lists.brought("case when asked.number > coalesce(found.access_after, 0) then asked.access end", "found")
+    + """
     from found join listed l using (external_id),
-         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
+         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s,
+         ("""
+    + _ASKED
+    + """) asked
     on conflict (job_run_id, document_id) do update
         set name = excluded.name, media_type = excluded.media_type, properties = excluded.properties,
             raw_key = excluded.raw_key, raw_size = excluded.raw_size, raw_hash = excluded.raw_hash,

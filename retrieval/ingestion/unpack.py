@@ -12,7 +12,7 @@ from typing import LiteralString
 from psycopg import Connection
 
 from retrieval import ids, settings
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
@@ -69,15 +69,14 @@ def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
             yield piece
 
 
-_RECORD: LiteralString = (
-    """
+_RECORD: LiteralString = """
     with packed as (
         select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
                              %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
                       as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
     ),
     archive as (
-        select d.*, r.generation, encode(r.raw_hash, 'hex') as hash from documents d
+        select d.*, r.generation, encode(r.raw_hash, 'hex') as hash, r.access as comes from documents d
         join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
         where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
         for no key update of d
@@ -102,30 +101,29 @@ _RECORD: LiteralString = (
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id, archive_id, access, access_at)
+                               connection_id, archive_id, access, inherits_access)
         select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
                l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
-               a.connection_id, a.id, a.access, a.access_at
+               a.connection_id, a.id, coalesce(a.comes, a.access), true
         from listed l, archive a order by l.path
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, archive_id = excluded.archive_id,
                       status = case when documents.job_run_id = excluded.job_run_id then documents.status
                                     else 'QUEUED' end,
                       error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
-                      updated_at = now()"""
-    + new_versions.kept("(select generation from archive)")
-    + """
-        returning id, external_id
+                      inherits_access = case when documents.archive_id is null then true
+                                             else documents.inherits_access end, updated_at = now()
+        returning id, external_id, access, inherits_access
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
-                               raw_size, properties)
+                               raw_size, access, properties)
     select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
-           l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
+           l.raw_size, case when found.inherits_access then nullif(coalesce(a.comes, a.access), found.access) end,
+           jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
                                           %(root_name)s::text, %(root)s::text, %(hash_name)s::text, a.hash)
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
-)
 """A member that was deleted comes back only with another version of its archive: it is left out while the archive's
 content is the one that it was deleted from."""
 _UNUSED: LiteralString = """
@@ -162,7 +160,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
         "level": int(item.properties.get(LEVEL, 0)) + 1,
         "root_name": ROOT,
         "root": _root(item),
-        "hash_name": new_versions.ARCHIVE_HASH,
+        "hash_name": lists.ARCHIVE_HASH,
     }
     connection.execute(_RECORD, values)
     connection.execute(_UNUSED, values)

@@ -1,13 +1,15 @@
 """The statements that record an ingestion request, one each: durable, whole, before the answer.
 
-KEPT stands for whom a known document is for from now on: `access.documents.recorded` puts it in.
+A list of readers that comes with a document that exists goes with its new version (`access.lists`).
 """
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Any, LiteralString
 
+from retrieval.access import lists
 from retrieval.database import scopes
+from retrieval.database.database import Database, Row
 
 _JOB: LiteralString = (
     "with "
@@ -33,20 +35,24 @@ ONE: LiteralString = (
     _JOB_AND_RUN
     + """    document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               accepted_bytes, access, access_at)
+                               accepted_bytes, access)
         select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
                coalesce(%(metadata)s::jsonb, '{}'), coalesce(%(raw_size)s, octet_length(%(content)s::text)),
-               %(access)s::jsonb, case when %(access)s::jsonb is not null then clock_timestamp() end
+               %(access)s::jsonb
         from partition
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now() KEPT
-        returning id, job_run_id, active_generation > 0 as replaces
+                      archive_id = null, inherits_access = false, accepted_bytes = excluded.accepted_bytes,
+                      updated_at = now()
+        returning id, job_run_id, active_generation > 0 as replaces, access, access_limit
     ),
     member as (
         insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash)
-        select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
+        select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s,
+               """
+    + lists.brought("%(access)s::jsonb", "document")
+    + """
         from document, run
     ),
     content as (
@@ -93,19 +99,22 @@ SEVERAL: LiteralString = (
     ),
     document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               access, access_at)
+                               access)
         select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.url, %(document_type)s, listed.url,
                coalesce(%(metadata)s::jsonb, '{}'),
-               %(access)s::jsonb, case when %(access)s::jsonb is not null then clock_timestamp() end
+               %(access)s::jsonb
         from partition, listed order by listed.url
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, updated_at = now() KEPT
-        returning id, external_id, active_generation > 0 as replaces
+                      archive_id = null, inherits_access = false, updated_at = now()
+        returning id, external_id, active_generation > 0 as replaces, access, access_limit
     ),
     member as (
-        insert into run_documents (job_run_id, document_id, position, generation, name)
-        select %(run)s, document.id, listed.position - 1, run.number, listed.url
+        insert into run_documents (job_run_id, document_id, position, generation, name, access)
+        select %(run)s, document.id, listed.position - 1, run.number, listed.url,
+               """
+    + lists.brought("%(access)s::jsonb", "document")
+    + """
         from document join listed on listed.url = document.external_id, run
     )
     select document.id, document.replaces from document join listed on listed.url = document.external_id
@@ -113,3 +122,15 @@ SEVERAL: LiteralString = (
 """
 )
 """A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""
+
+
+async def record(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[Row]:
+    """Record a request by ONE or SEVERAL: a row for each document, none if the namespace is not there."""
+    for _ in range(_TRIES):
+        if rows := await db.async_rows(statement, values, plan_once=True):
+            return rows
+    return []
+
+
+_TRIES = 2
+"""Of a statement that finds a scope which another transaction has just made."""

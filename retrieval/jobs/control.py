@@ -10,7 +10,6 @@ from typing import Any, LiteralString
 
 from retrieval import ids as made_ids
 from retrieval import job_config, origin
-from retrieval.access import new_versions
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -225,7 +224,7 @@ RETRY: LiteralString = (
     """
     with failed as (
         select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
-               m.generation, """
+               m.access, """
     + archive_members.PLACE
     + """ as properties
         from run_documents m
@@ -259,15 +258,14 @@ RETRY: LiteralString = (
     ),
     queued as (
         update documents d set status = 'QUEUED', error = null, job_run_id = %(new)s, updated_at = now(),
-                             job_id = coalesce((select id from changed), d.job_id), access = """
-    + new_versions.waits_on("failed.generation", "(select number from made)")
-    + """
+                             job_id = coalesce((select id from changed), d.job_id)
         from failed where d.id = failed.document_id
     ),
     members as (
         insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
-        select made.id, f.document_id, f.position, made.number, f.name, f.media_type,
+            (job_run_id, document_id, position, generation, name, media_type, access, raw_key, raw_hash, raw_size,
+             properties)
+        select made.id, f.document_id, f.position, made.number, f.name, f.media_type, f.access,
                case when f.content is null then f.raw_key end,
                case when f.content is null then f.raw_hash end,
                case when f.content is null then f.raw_size end, f.properties

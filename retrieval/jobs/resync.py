@@ -10,7 +10,6 @@ from typing import Any, LiteralString
 from psycopg import AsyncConnection
 
 from retrieval import ids, origin
-from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, connection_documents, deletion, documents
 from retrieval.filters import DocumentFilter
@@ -162,8 +161,7 @@ async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str
     return {row["id"]: row for row in await cursor.fetchall()}
 
 
-_QUEUE: LiteralString = (
-    """
+_QUEUE: LiteralString = """
     with listed as (
         select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
                              %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
@@ -181,10 +179,12 @@ _QUEUE: LiteralString = (
     ),
     members as (
         insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties,
+             access)
         select w.run, w.document, row_number() over (partition by w.run order by w.position) - 1, made.number, w.name,
                w.media_type, case when not w.in_inbox then w.raw_key end, case when not w.in_inbox then w.raw_hash end,
-               case when not w.in_inbox then w.raw_size end, w.properties
+               case when not w.in_inbox then w.raw_size end, w.properties, (
+                   select m.access from run_documents m where m.job_run_id = w.from_run and m.document_id = w.document)
         from listed w join made on made.id = w.run
     ),
     content as (
@@ -192,13 +192,9 @@ _QUEUE: LiteralString = (
         select w.run, w.document, i.content from listed w
         join inbox i on i.job_run_id = w.from_run and i.document_id = w.document
     )
-    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now(),
-                           access = """
-    + new_versions.waits_on("w.generation", "made.number")
-    + """
+    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now()
     from listed w join made on made.id = w.run where d.id = w.document
 """
-)
 
 
 def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[Any]]:

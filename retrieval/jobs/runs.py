@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin, principals
-from retrieval.access import documents as access
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
@@ -293,7 +292,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "access": principals.stored(ingestion.access),
     }
-    rows = await access.recorded(db, acceptance.ONE, values)
+    rows = await acceptance.record(db, acceptance.ONE, values)
     if not rows:
         raise _no_namespace()
     return Accepted(run, rows[0]["id"], rows[0]["replaces"])

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrieval import ids, origin, principals
-from retrieval.access import documents as access
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.job_config import Ingestion, JobConfig
@@ -41,7 +40,7 @@ async def accept(
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    rows = await access.recorded(db, acceptance.SEVERAL, values)
+    rows = await acceptance.record(db, acceptance.SEVERAL, values)
     if not rows:
         raise namespaces.not_found()
     return Receipt(run, tuple(row["id"] for row in rows), sum(row["replaces"] for row in rows))

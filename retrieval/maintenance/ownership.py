@@ -41,7 +41,6 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "evaluation_runs": Owned(),
     "access_groups": Owned(),
     "group_members": Owned(),
-    "document_principals": Owned(_MADE),
     "namespaces": Owned("its name and configs are namespace.json", "a deleted namespace keeps its id"),
     "vectors": Owned(_MADE),
     "postings": Owned(_MADE),

@@ -1281,6 +1281,7 @@ class Document(Record):
     last_synced_at: Timestamp | None
     access: Access | None
     next_access: Access | None
+    access_inherited: bool | None
     access_status: Literal["UNKNOWN"] | None
     access_reason: str | None
     raw_file_url: str | None
@@ -1288,6 +1289,7 @@ class Document(Record):
     _fields = frozenset(
         [
             "access",
+            "accessInherited",
             "accessReason",
             "accessStatus",
             "archive",

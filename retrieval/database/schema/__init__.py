@@ -4,7 +4,7 @@ A `partition` is one (namespace, tenant) pair, the unit of isolation; its small 
 A `generation` is the number of the job run that made it, so a newer one is always greater.
 """
 
-from retrieval.database.schema.access import AccessGroup, DocumentPrincipal, GroupMember
+from retrieval.database.schema.access import AccessGroup, GroupMember
 from retrieval.database.schema.activity import SearchTime
 from retrieval.database.schema.audit import AuditEntry
 from retrieval.database.schema.breakers import Breaker
@@ -46,7 +46,6 @@ __all__ = [
     "Departure",
     "DispatcherLoop",
     "Document",
-    "DocumentPrincipal",
     "Embedding",
     "Evaluation",
     "EvaluationQuestion",

@@ -1,38 +1,18 @@
-"""Who may see what: the names that documents list, and what groups hold. A change of a group touches no document."""
+"""What groups hold. A change of a group touches no document."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKeyConstraint, Index, text
-from sqlmodel import Field, SQLModel
+from sqlalchemy import ForeignKeyConstraint, Index
+from sqlmodel import SQLModel
 
 from retrieval.database.schema.columns import (
     number_column,
     partition_column,
-    reference_column,
     text_column,
     time_column,
 )
-
-
-class DocumentPrincipal(SQLModel, table=True):
-    """A name that `documents.access` lists, kept by a trigger: `u:<user>`, `g:<group>`, or `*` for a public one."""
-
-    __tablename__ = "document_principals"
-    __table_args__ = (
-        Index(
-            "documents_of_principal",
-            "partition_id",
-            "principal",
-            "document_id",
-            postgresql_where=text("not denied"),
-        ),
-    )
-    document_id: str = reference_column("documents.id", primary_key=True)
-    denied: bool = Field(primary_key=True)
-    principal: str = text_column(primary_key=True)
-    partition_id: int = number_column()
 
 
 class AccessGroup(SQLModel, table=True):

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     SmallInteger,
+    Text,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -39,8 +40,11 @@ class Document(SQLModel, table=True):
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
-    `properties` tell it (`document_size` in the database). `access`: whom it is for (`retrieval.principals`), null for
-    everyone with a key; `access_at`: when that was said; `access_reason`: why its content service's is not known.
+    `properties` tell it (`document_size` in the database). `access`: its own list, or with `inherits_access` the
+    one that it has from its container (`retrieval.principals`), null for everyone with a key; `access_limit`: what the
+    lists of versions that are being ingested have in common, null for none; `access_after`: the newest job run at the
+    last change by a client; `allowed`, `denied`: who may read it by both lists, kept by a trigger; `access_reason`: why
+    its content service's list is not known.
     """
 
     __tablename__ = "documents"
@@ -56,7 +60,15 @@ class Document(SQLModel, table=True):
         Index(
             "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
         ),
-        Index("documents_open", "partition_id", postgresql_where=text("access is null and deleted_at is null")),
+        Index(
+            "documents_open", "partition_id", postgresql_where=text("allowed = '{@}'::text[] and deleted_at is null")
+        ),
+        Index(
+            "documents_of_reader",
+            "allowed",
+            postgresql_using="gin",
+            postgresql_where=text("allowed <> '{@}'::text[]"),
+        ),
         Index("documents_by_archive", "archive_id", postgresql_where=text("archive_id is not null")),
         Index(
             "documents_by_metadata", "metadata", postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
@@ -109,7 +121,11 @@ class Document(SQLModel, table=True):
     keyword_language: str | None = text_column(nullable=True)
     keyword_version: int | None = Field(sa_column=Column(SmallInteger, nullable=True))
     access: dict[str, Any] | None = json_column(None)
-    access_at: datetime | None = time_column(nullable=True)
+    access_limit: dict[str, Any] | None = json_column(None)
+    access_after: int | None = Field(sa_column=Column(BigInteger, nullable=True))
+    inherits_access: bool = Field(sa_column_kwargs={"server_default": "false"})
+    allowed: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{@}'")))
+    denied: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'")))
     access_reason: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()

@@ -116,7 +116,8 @@ class RunDocument(SQLModel, table=True):
     """A document within a job run: how far it has come there. `stage` names the last step that is done.
 
     `epoch`: of the namespace whose model its chunks were cut for. `made_from` and `partition_id` only where a namespace
-    is embedded again: the version that the shadow is built from, and where it lies.
+    is embedded again: the version that the shadow is built from, and where it lies. `access`: the list that its
+    document gets with this version, null for the one that it has.
     """
 
     __tablename__ = "run_documents"
@@ -141,6 +142,7 @@ class RunDocument(SQLModel, table=True):
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
     made_from: str | None = text_column(nullable=True)
     partition_id: int | None = None
+    access: dict[str, Any] | None = json_column(None)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
 
 

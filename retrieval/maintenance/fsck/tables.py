@@ -24,7 +24,6 @@ _BULK: tuple[LiteralString, ...] = (
     "posting_changes",
     "posting_packs",
     "term_counts",
-    "document_principals",
 )
 
 
@@ -267,43 +266,19 @@ _LINKS: LiteralString = """
     left join namespaces n on n.id = p.namespace_id
     where (d.id is null or c.id is null) and n.deleted_at is null
 """
-_SAID: LiteralString = """
-    select d.id as document_id, d.partition_id, said.denied, said.principal
-    from documents d cross join lateral (
-        select false as denied, 'u:' || value as principal from jsonb_array_elements_text(d.access -> 'users') value
-        union select false, 'g:' || value from jsonb_array_elements_text(d.access -> 'groups') value
-        union select true, 'u:' || value from jsonb_array_elements_text(d.access -> 'denied' -> 'users') value
-        union select true, 'g:' || value from jsonb_array_elements_text(d.access -> 'denied' -> 'groups') value
-        union select false, '*' where (d.access ->> 'public')::boolean
-    ) said where d.access is not null
-"""
-_NAMES: LiteralString = (
-    "with said as ("
-    + _SAID
-    + """)
-    select document_id, n.id as namespace_id,
-           'for whom it is, is not listed as it says: ' || count(*) || ' names' as detail
-    from said full join document_principals l using (document_id, denied, principal)
-    join documents d on d.id = document_id
+_READERS: LiteralString = """
+    select d.id as document_id, n.id as namespace_id,
+           'its readers are not those of its access and of the versions that are being ingested' as detail
+    from documents d
     join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where said.partition_id is null or l.partition_id is distinct from said.partition_id group by 1, 2
+    where d.allowed <> access_allowed(intersect_access(d.access, d.access_limit))
+       or d.denied <> access_denied(intersect_access(d.access, d.access_limit))
+       or d.access_limit is not null and d.access_limit is distinct from access_limit_of(d.id)
 """
-)
-
-
-def _list_names(instance: Instance, found: Sequence[Finding]) -> None:
-    """Names beside documents as they say them; each document is locked meanwhile."""
-    for one in found:
-        with instance.db.transaction() as connection:
-            row = dict(one.data)
-            connection.execute("select id from documents where id = %(document_id)s for update", row)
-            connection.execute("delete from document_principals where document_id = %(document_id)s", row)
-            connection.execute(
-                "insert into document_principals (document_id, partition_id, denied, principal) "
-                + _SAID
-                + " and d.id = %(document_id)s",
-                row,
-            )
+_LIST_READERS: LiteralString = """
+    with listed as (update documents set access = access where id = %(document_id)s returning id)
+    select limit_access(array[id]) from listed
+"""
 
 
 _INBOX: LiteralString = """
@@ -353,7 +328,7 @@ CHECKS: tuple[Check, ...] = (
         _INBOX,
         _sql("delete from inbox where job_run_id = %(job_run_id)s and document_id = %(document_id)s"),
     ),
-    Check("WRONG_PRINCIPALS", _NAMES, _list_names),
+    Check("WRONG_READERS", _READERS, _sql(_LIST_READERS)),
     # Differences are added, not set: what is written meanwhile counts as well.
     Check(
         "WRONG_TERM_COUNT",

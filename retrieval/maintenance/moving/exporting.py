@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.maintenance import copies
@@ -58,8 +58,11 @@ TABLES: Mapping[str, LiteralString] = {
     "jobs": "select to_jsonb(j) as row from jobs j join partitions p on p.id = j.partition_id"
     " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _CHOSEN + ") d)"
     " order by j.created_at, j.id",
-    "documents": "select to_jsonb(d) || case when d.archive_id is null then '{}' else jsonb_build_object('properties',"
-    " d.properties || jsonb_build_object('archiveHash', coalesce(" + new_versions.CAME_OUT_OF + ", ''))) end as row"
+    "documents": "select (to_jsonb(d) - array['access_limit', 'allowed', 'denied'])"
+    " || jsonb_build_object('access', "
+    + lists.HELD
+    + ") || case when d.archive_id is null then '{}' else jsonb_build_object('properties',"
+    " d.properties || jsonb_build_object('archiveHash', coalesce(" + lists.CAME_OUT_OF + ", ''))) end as row"
     " from (" + _CHOSEN + ") d order by d.created_at, d.id",
     "run_documents": _MEMBERS,
     "connection_documents": "select to_jsonb(h) as row from connection_documents h"

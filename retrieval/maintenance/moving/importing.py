@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from retrieval import ids
-from retrieval.access import new_versions
+from retrieval.access import lists
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.maintenance.moving import parts
@@ -188,8 +188,7 @@ class _Import(Carrying):
                 by_job[made_run["job_id"]].number = made_run["number"]
 
     def _read_documents(self) -> None:
-        keys = set(self._archive.files())
-        self._stored = keys
+        self._stored, former = set(self._archive.files()), False
         for page in self._pages("documents"):
             rows = []
             for row in page:
@@ -212,15 +211,15 @@ class _Import(Carrying):
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
                         "properties": self._properties(row),
-                        "access": new_versions.after(row["access"], job.number),
-                        "raw_key": None,
-                        "parsed_key": None,
-                        "deleted_at": None,
+                        "access_after": row.get("access_after") and job.number,
+                        **dict.fromkeys(("raw_key", "parsed_key", "deleted_at")),
                     }
                 )
+                former = former or "inherits_access" not in row
             self._insert("documents", rows)
             for row in page:
                 self._place_files(row)
+        lists.convert_former(self._db, self._here() if former else ())
         for page in self._pages("connection_documents"):
             pairs = [
                 {**row, "document_id": self._names[row["document_id"]], "connection_id": connection}
@@ -233,11 +232,11 @@ class _Import(Carrying):
         """With what was packed goes what it came out of. Older exports tell it by the numbers of versions alone."""
         properties: Mapping[str, Any] = row["properties"]
         content = self._shown.get(row["archive_id"])
-        if content is None or new_versions.ARCHIVE_HASH in properties:
+        if content is None or lists.ARCHIVE_HASH in properties:
             return properties
         if row["latest_generation"] >= content:
             self._held.append(self._names[row["id"]])
-        return {**properties, new_versions.ARCHIVE_HASH: ""}
+        return {**properties, lists.ARCHIVE_HASH: ""}
 
     def _place_files(self, row: Mapping[str, Any]) -> None:
         self._db.rows(
@@ -309,7 +308,7 @@ class _Import(Carrying):
                     }
                 )
             self._insert("run_documents", rows)
-        self._db.rows(parts.HELD, {"held": self._held, "hash": new_versions.ARCHIVE_HASH})
+        self._db.rows(parts.HELD, {"held": self._held, "hash": lists.ARCHIVE_HASH})
 
     def _read_chunks(self) -> int:
         """Chunks in the order of their ids, so that equal scores are in the same order as before."""

@@ -17,7 +17,7 @@ import pytest
 from api.app import HANDLERS
 from api.openapi.document import document
 from retrieval import ids
-from retrieval.access.documents import set_document_access
+from retrieval.access.lists import set_lists
 from retrieval.accounts import api_keys, organizations, tenants
 from retrieval.ports import Scope
 from retrieval.principals import Access
@@ -286,7 +286,7 @@ class Worlds:
         archive, member = library.put(), library.put([f"A {CANARY} packed"], name=f"{CANARY} packed")
         self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
         with self.db.transaction() as changing:
-            set_document_access(changing, dict.fromkeys((found, archive), Access(users=("owner",))))
+            set_lists(changing, dict.fromkeys((found, archive), Access(users=("owner",))))
         headers = {} if tenant is None else {"X-Tenant-ID": tenant}
         asked = {"namespaceId": space, "name": CANARY}
         asked |= {"questions": [{"query": CANARY, "relevant": [{"documentId": found}]}]}

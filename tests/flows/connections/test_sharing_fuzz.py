@@ -98,8 +98,7 @@ class Drive:
 
 def indexed(space):
     rows = space.db.rows(
-        "select d.external_id, d.access, d.access_reason, d.active_generation,"
-        " array(select a.principal from document_principals a where a.document_id = d.id) as names from documents d"
+        "select d.external_id, d.access, d.access_reason, d.active_generation, d.allowed as names from documents d"
         " where d.connection_id = %(id)s and d.deleted_at is null",
         {"id": space.connection},
     )

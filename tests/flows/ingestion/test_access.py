@@ -1,10 +1,10 @@
 """Access of what is found out on the way: members of archives, items of a listing."""
 
 import asyncio
-import json
 
 import pytest
 
+from retrieval.access import lists
 from retrieval.documents import documents
 from retrieval.documents.documents import NewAccess
 from retrieval.filters import DocumentFilter
@@ -28,14 +28,13 @@ def _nothing_else_waits(db):
 def accesses(db, scope):
     """By external id, the users whom each document is for; None for an open one."""
     found = db.rows(
-        "select d.external_id, d.access, array(select a.principal from document_principals a"
-        " where a.document_id = d.id) as names from documents d join partitions p on p.id = d.partition_id"
+        "select d.external_id, d.access, d.allowed as names from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and d.deleted_at is null",
         {"namespace": scope.namespace},
     )
     for row in found:
         said = None if row["access"] is None else Access.load(row["access"])
-        assert row["names"] == ([] if said is None else [f"u:{name}" for name in said.users])
+        assert row["names"] == (["@"] if said is None else [f"u:{name}" for name in said.users])
     return {row["external_id"]: row["access"] and row["access"]["users"] for row in found}
 
 
@@ -55,6 +54,11 @@ def test_members_of_an_archive_inherit_and_follow_it(house):  # noqa: F811
 
 def listed(db, scope, *pages, **said):
     """A website's job whose run lists these pages, and nothing more."""
+    return found(db, *accepted(db, scope, **said), *pages)
+
+
+def accepted(db, scope, **said):
+    """A website's job whose run has begun."""
 
     async def post():
         made = await runs.accept_discovery(
@@ -66,6 +70,11 @@ def listed(db, scope, *pages, **said):
     asyncio.run(post())
     lease = claimed(db)
     (wanted,) = discover.waiting(db, lease)
+    return lease, wanted
+
+
+def found(db, lease, wanted, *pages):
+    """What this run lists."""
     discover.run(db, lease, wanted, Listing(*pages))
     with db.transaction() as connection:
         connection.execute("update job_runs set finished_at = now() where batch_id = %(b)s", {"b": lease.batch_id})
@@ -86,10 +95,19 @@ def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, 
     assert accesses(db, scope) == {f"{SITE}/a": ["ada"], f"{SITE}/b": ["ada"]}
     listed(db, scope, "a", "c")
     assert accesses(db, scope) == {f"{SITE}/a": ["ada"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}
-    db.rows(
-        "update documents set access = %(open)s::jsonb, access_at = now() + interval '30 seconds'"
-        " where external_id = %(a)s",
-        {"open": json.dumps(BOB.dump()), "a": f"{SITE}/a"},
+    lease, wanted = accepted(db, scope, access=Access(users=("cyd", "ada")))
+    (row,) = db.rows(
+        "select d.id from documents d join partitions p on p.id = d.partition_id where d.external_id = %(a)s"
+        " and p.namespace_id = %(namespace)s",
+        {"a": f"{SITE}/a", "namespace": scope.namespace},
     )
-    listed(db, scope, "a", "b", access=Access(users=("cyd", "ada")))
+    with db.transaction() as connection:
+        lists.set_lists(connection, {row["id"]: BOB})
+    found(db, lease, wanted, "a", "b")
+    pending = db.rows(
+        "select d.external_id, m.access is not null as comes from run_documents m join documents d"
+        " on d.id = m.document_id where m.job_run_id = %(run)s order by 1",
+        {"run": wanted.job_run_id},
+    )
+    assert [row["comes"] for row in pending] == [False, True]
     assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}

@@ -322,35 +322,22 @@ def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
 
-def test_names_that_are_not_as_documents_say_them_are_found_and_mended(quiet):
+def test_readers_that_are_not_those_of_the_list_are_found_and_mended(quiet):
     space = Configured(quiet)
     access = Access(users=("ada",), groups=("staff",), denied_users=("bob",))
     made = [space.text(f"Owl {n} hunts.", f"owl {n}", access=access).document_id for n in range(4)]
     space.work()
-    kept, lacking, more, turned = made
-    only(space, "delete from document_principals where document_id = %(id)s and principal = 'u:ada'", id=lacking)
-    only(
-        space,
-        "insert into document_principals (document_id, denied, principal, partition_id)"
-        " values (%(id)s, false, '*', %(p)s)",
-        id=more,
-        p=partition(space),
-    )
-    only(space, "update document_principals set denied = false where document_id = %(id)s and denied", id=turned)
+    _kept, lacking, more, limited = made
+    only(space, "update documents set allowed = '{g:staff}' where id = %(id)s", id=lacking)
+    only(space, "update documents set allowed = allowed || '{*}', denied = '{}' where id = %(id)s", id=more)
+    only(space, "update documents set access_limit = access where id = %(id)s", id=limited)
     found = check.run(instance(space)).found
-    assert {(one.kind, one.document) for one in found} == {("WRONG_PRINCIPALS", one) for one in (lacking, more, turned)}
+    assert {(one.kind, one.document) for one in found} == {("WRONG_READERS", one) for one in (lacking, more, limited)}
     assert check.run(instance(space), repair=True).left == []
     assert check.run(instance(space)).found == []
-    names = {
-        one: {
-            (row["denied"], row["principal"])
-            for row in only(space, "select * from document_principals where document_id = %(id)s", id=one)
-        }
-        for one in made
-    }
-    assert set(map(frozenset, names.values())) == {
-        frozenset({(False, "u:ada"), (False, "g:staff"), (True, "u:bob")}),
-    }, kept
+    rows = [row for one in made for row in only(space, "select * from documents where id = %(id)s", id=one)]
+    assert {(*row["allowed"], *row["denied"]) for row in rows} == {("u:ada", "g:staff", "u:bob")}
+    assert {row["access_limit"] for row in rows} == {None}
 
 
 def stored_at(tmp_path, key):

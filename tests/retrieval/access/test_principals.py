@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval import principals
-from retrieval.access.documents import set_document_access
+from retrieval.access.lists import set_lists
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
 
@@ -87,31 +87,19 @@ def test_what_is_written_is_read_back():
 
 
 def listed(db, document):
-    rows = db.rows("select denied, principal from document_principals where document_id = %(id)s", {"id": document})
-    return {("-" if row["denied"] else "+") + row["principal"] for row in rows}
+    (row,) = db.rows("select allowed, denied from documents where id = %(id)s", {"id": document})
+    return set(row["allowed"]), set(row["denied"])
 
 
-def test_the_names_of_a_document_stand_beside_it_whatever_sets_them(db, library):
+def test_the_readers_of_a_document_stand_beside_its_list(db, library):
     document, other = library.put(["one"]), library.put(["two"])
     with db.transaction() as connection:
-        changed = set_document_access(
-            connection, {document: Access(("ada",), ("staff",), ("bob",), ("guests",), public=True), other: None}
-        )
-    assert changed == 1
-    assert listed(db, document) == {"+u:ada", "+g:staff", "-u:bob", "-g:guests", "+*"}
-    assert listed(db, other) == set()
+        set_lists(connection, {document: Access(("ada",), ("staff",), ("bob",), ("guests",), public=True), other: None})
+    assert listed(db, document) == ({"u:ada", "g:staff", "*"}, {"u:bob", "g:guests"})
+    assert listed(db, other) == ({"@"}, set())
     with db.transaction() as connection:
-        set_document_access(connection, {document: Access()})
-    assert listed(db, document) == set()
+        set_lists(connection, {document: Access()})
+    assert listed(db, document) == (set(), set())
     with db.transaction() as connection:
-        assert set_document_access(connection, {document: None}) == 1
-    db.rows("delete from documents where id = %(id)s", {"id": document})
-
-
-def test_what_was_packed_into_a_document_follows_it(db, library):
-    archive, member, within = library.put(), library.put(["one"]), library.put(["two"])
-    for child, parent in ((member, archive), (within, member)):
-        db.rows("update documents set archive_id = %(p)s where id = %(c)s", {"p": parent, "c": child})
-    with db.transaction() as connection:
-        set_document_access(connection, {archive: Access(("ada",))})
-    assert listed(db, within) == listed(db, member) == listed(db, archive) == {"+u:ada"}
+        set_lists(connection, {document: None})
+    assert listed(db, document) == ({"@"}, set())

@@ -15,7 +15,7 @@ import pytest
 
 from retrieval import ids
 from retrieval.access import viewers
-from retrieval.access.documents import set_document_access
+from retrieval.access.lists import set_lists
 from retrieval.conditions.model import Field
 from retrieval.documents import chunks, documents, facets, page_images, stored_files
 from retrieval.errors import ErrorCode, ServiceError
@@ -143,7 +143,7 @@ async def write(db, place: Place, world: World, rng: random.Random) -> None:
         },
     )
     with db.transaction() as connection:
-        set_document_access(
+        set_lists(
             connection,
             {
                 name: None

@@ -1,13 +1,11 @@
 """PostgreSQL's clock goes back by hours: what waited for a moment of before does not wait until it comes again."""
 
-import json
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from retrieval import ids, readiness
-from retrieval.access import new_versions
 from retrieval.accounts import quotas
 from retrieval.documents import metadata_patch
 from retrieval.evaluations import runs
@@ -270,27 +268,3 @@ def test_metadata_of_a_later_request_counts_although_the_clock_went_back_between
     change = {"at": before.isoformat(), "set": {"b": 2}}
     row = {"metadata_at": None, "changes": [change], "now": NOW + timedelta(seconds=1)}
     assert metadata_patch.settled({"a": 1}, accepted, row) == ({"a": 1, "b": 2} if stays else {"a": 1})
-
-
-@pytest.mark.parametrize(
-    ("said", "before", "stays"), [(0, 5, False), (0, -5, False), (-5, 0, True), (5, 0, True), (5, 10, True)]
-)
-def test_what_was_said_last_of_a_documents_access_counts(db, library, said, before, stays):
-    """`said` in hours from now, by a request; `before`, of the document that is there."""
-    document = library.put(["a text"])
-    values = {"id": document, "at": timedelta(hours=before), "bob": json.dumps({"users": ["bob"]})}
-    db.rows(
-        "update documents set access = %(bob)s::jsonb, access_at = now() - interval '1 second' + %(at)s"
-        " where id = %(id)s",
-        values,
-    )
-    db.rows(
-        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, access,"
-        " access_at) select %(new)s, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
-        " %(ada)s::jsonb, now() - interval '1 second' + %(said)s from documents where id = %(id)s"
-        " on conflict (partition_id, source, external_id) where deleted_at is null do update set updated_at = now()"
-        + new_versions.kept("2"),
-        {**values, "new": ids.document_id(), "ada": json.dumps({"users": ["ada"]}), "said": timedelta(hours=said)},
-    )
-    found = db.row("select access from documents where id = %(id)s", {"id": document})
-    assert (new_versions.coming(found["access"]) or found["access"])["users"] == (["bob"] if stays else ["ada"])

@@ -11,8 +11,7 @@ import pytest
 from connectors.vectors import pgvector
 from retrieval import principals
 from retrieval.access import groups, viewers
-from retrieval.access.documents import set_document_access
-from retrieval.database.sessions import BY_INDEX
+from retrieval.access.lists import set_lists
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer, seen, visible
@@ -55,7 +54,7 @@ def hint_of(library, user):
 
 def say(library, document, access):
     with library.db.transaction() as connection:
-        set_document_access(connection, {document: access})
+        set_lists(connection, {document: access})
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -169,16 +168,6 @@ def test_candidates_are_chosen_by_the_rule_itself(library):
         )
         assert {row["id"] for row in rows if row["rule"]} == world.seen_by(user)
         assert [row["chosen"] for row in rows] == [row["rule"] for row in rows]
-
-
-def test_names_are_looked_up_by_their_index_while_there_are_few(library):
-    for n in range(3):
-        say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
-    with library.db.tuned(BY_INDEX) as connection:
-        asked = "explain select " + seen("v.document_id") + " from vectors v where v.partition_id = 1"
-        plan = "\n".join(row["QUERY PLAN"] for row in connection.execute(asked, Viewer("ada", ("u:ada",)).params()))
-    assert "document_principals_pkey" in plan, plan
-    assert "Seq Scan" not in plan, plan
 
 
 @pytest.mark.parametrize("way", WAYS)

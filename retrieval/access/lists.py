@@ -1,0 +1,183 @@
+"""Lists of who may read documents: set by clients and by content services, and brought by versions.
+
+A document has its own list, or inherits its container's: then it holds a copy (`documents.inherits_access`). A list
+that comes with a version stands in `run_documents.access` until that version is shown. The database limits what is
+shown before to those whom both lists allow (`documents.access_limit`, by `intersect_access`), until the version ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection, Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.principals import Access, stored
+
+HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
+"""The list that holds for document `d` now."""
+COMES: LiteralString = """(
+    select nullif(m.access, intersect_access(d.access, d.access_limit)) from run_documents m
+    where m.document_id = d.id and m.access is not null and m.status in ('QUEUED', 'PROCESSING')
+    order by m.generation desc limit 1
+)"""
+"""The list that comes to document `d` with a version that is being ingested, null for none or the same."""
+
+ARCHIVE_HASH = "archiveHash"
+"""Property of a document that was packed into another: the digest of the file that its content came out of, in hex. It
+goes with the content, whatever run ingests that again."""
+CAME_OUT_OF: LiteralString = """coalesce(d.properties ->> 'archiveHash', (
+    select encode(a.raw_hash, 'hex') from run_documents m join run_documents a using (job_run_id)
+    where m.document_id = d.id and m.generation = d.latest_generation and a.document_id = d.archive_id limit 1
+))"""
+"""The same of document `d`. What an older release has unpacked lacks it: then it is that of its archive in its own run,
+and null if it was ingested again without its archive."""
+
+
+def brought(sent: LiteralString, document: LiteralString) -> LiteralString:
+    """SQL: the list of a new version of a document that exists, where `sent` came with it, null for nothing.
+
+    A version that brings no list brings that of the newest one on its way, which it may overtake.
+    """
+    return f"""case when {document}.access_limit is null then nullif({sent}, {document}.access)
+        else coalesce({sent}, (
+            select m.access from run_documents m
+            where m.document_id = {document}.id and m.access is not null and m.status in ('QUEUED', 'PROCESSING')
+            order by m.generation desc limit 1
+        )) end"""
+
+
+_HEIRS: LiteralString = """
+    with recursive heirs as (
+        select w.id, w.access::jsonb as access, true as is_named
+        from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
+        union all
+        select d.id, h.access, false from heirs h
+        join documents d on d.archive_id = h.id and d.inherits_access and d.deleted_at is null
+        where not d.id = any(%(documents)s)
+    ),
+    held as (
+        select d.id, h.access, h.is_named from documents d join heirs h using (id)
+        where d.deleted_at is null order by d.id for no key update of d
+    )
+"""
+_SET: LiteralString = (
+    _HEIRS
+    + """,
+    forgotten as (
+        update run_documents m set access = null from held h where m.document_id = h.id and m.access is not null
+    )
+    update documents d set access = h.access, inherits_access = d.inherits_access and not h.is_named,
+        access_after = (select max(number) from job_runs where partition_id = d.partition_id),
+        access_reason = case when h.is_named then %(reason)s else d.access_reason end, updated_at = clock_timestamp()
+    from held h where d.id = h.id
+"""
+)
+_FOLLOW: LiteralString = (
+    _HEIRS
+    + """,
+    forgotten as (
+        update run_documents m set access = null from held h where m.document_id = h.id and m.access is not null
+    )
+    update documents d set access = h.access, updated_at = clock_timestamp() from held h where d.id = h.id
+"""
+)
+_NARROW: LiteralString = (
+    _HEIRS
+    + """
+    update documents d set access = intersect_access(d.access, h.access), updated_at = clock_timestamp()
+    from held h where d.id = h.id and d.access is distinct from intersect_access(d.access, h.access)
+"""
+)
+_BROUGHT: LiteralString = """
+    select m.document_id, m.access from run_documents m
+    join unnest(%(documents)s::text[], %(generations)s::bigint[]) w (id, generation)
+        on m.document_id = w.id and m.generation = w.generation
+    where m.access is not null
+"""
+_SHOWN: LiteralString = (
+    _HEIRS
+    + """,
+    shown as (
+        update run_documents m set access = null
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) w (id, generation)
+        where m.document_id = w.id and m.generation = w.generation
+    )
+    update documents d set updated_at = clock_timestamp(),
+        access = case when h.is_named or %(same)s and """
+    + CAME_OUT_OF
+    + """ = (
+            select encode(a.raw_hash, 'hex') from run_documents a join documents c on c.id = a.document_id
+            where c.id = d.archive_id and a.generation = c.active_generation limit 1
+        ) then h.access else intersect_access(d.access, h.access) end
+    from held h where d.id = h.id
+"""
+)
+_INHERIT: LiteralString = """
+    update documents d set inherits_access = true, access_reason = null, updated_at = clock_timestamp()
+    from documents c where d.id = any(%(documents)s) and c.id = d.archive_id
+    returning d.id, c.access::text as access
+"""
+
+
+def set_lists(connection: Connection[Row], accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
+    """Give documents, by id, lists of their own at once; None opens one. What inherits from them follows.
+
+    In the caller's transaction. Lists that were to come with a version come no more. `reason`: why a content service's
+    is not known.
+    """
+    if accesses:
+        connection.execute(_SET, {**_values(accesses), "reason": reason})
+
+
+async def async_set_lists(connection: AsyncConnection[Row], accesses: Mapping[str, Access | None]) -> None:
+    """Give documents lists of their own, on the event loop."""
+    await connection.execute(_SET, {**_values(accesses), "reason": None})
+
+
+async def async_inherit(connection: AsyncConnection[Row], documents: Sequence[str]) -> None:
+    """Remove the own lists of packed documents: they have their containers' from now on."""
+    for document in documents:
+        row = await (await connection.execute(_INHERIT, {"documents": [document]})).fetchone()
+        if row is not None:
+            await connection.execute(_FOLLOW, {"documents": [document], "accesses": [row["access"]]})
+
+
+def narrow(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
+    """Leave the documents, and what inherits from them, to those who may see them and whom these lists allow."""
+    if accesses:
+        connection.execute(_NARROW, _values(accesses))
+
+
+def show(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, same: bool) -> None:
+    """Apply the lists of versions (document, generation) that are shown from now on, in the caller's transaction.
+
+    What inherits from such a document gets the list with its own version; until then, and without one, it is for those
+    whom both allow. `same`: nothing of the documents has changed, so that what came out of them gets the list, too.
+    """
+    generations = dict(versions)
+    values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}
+    rows = connection.execute(_BROUGHT, values).fetchall()
+    if not rows:
+        return
+    lists = {row["document_id"]: row["access"] for row in rows}
+    values = {
+        "documents": list(lists),
+        "accesses": [json.dumps(access) for access in lists.values()],
+        "generations": [generations[document] for document in lists],
+        "same": same,
+    }
+    connection.execute(_SHOWN, values)
+
+
+def _values(accesses: Mapping[str, Access | None]) -> dict[str, Any]:
+    ids = sorted(accesses)
+    return {"documents": ids, "accesses": [stored(accesses[name]) for name in ids]}
+
+
+def convert_former(db: Database, partitions: Sequence[int]) -> None:
+    """Convert lists of the first design, which held what is to come with a version in the list itself, and told by
+    comparison which packed documents have lists of their own."""
+    db.rows("select convert_former_access(id) from unnest(%(partitions)s::int[]) id", {"partitions": list(partitions)})

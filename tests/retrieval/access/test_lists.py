@@ -1,0 +1,159 @@
+"""Lists of readers: what two of them have in common, who inherits, and what becomes of lists of the first design."""
+
+import json
+import random
+
+import pytest
+
+from retrieval import ids
+from retrieval.access import lists
+from retrieval.principals import Access, Viewer, group, user
+
+USERS, GROUPS = ["ada", "bob@x.org", "cyd@y.org"], ["staff", "guests", "domain:x.org"]
+VIEWERS = [
+    Viewer(name, (user(name), *map(group, [*held, *domain])))
+    for name, domain in zip(USERS, ([], ["domain:x.org"], ["domain:y.org"]), strict=True)
+    for held in ([], ["staff"], ["guests"], ["staff", "guests"])
+]
+
+
+def some(rng, of):
+    return tuple(rng.sample(of, rng.randint(0, len(of))))
+
+
+def made(rng):
+    denied = some(rng, USERS) if rng.random() < 0.3 else (), some(rng, GROUPS) if rng.random() < 0.2 else ()
+    return Access(some(rng, USERS), some(rng, GROUPS), *denied, rng.random() < 0.2)
+
+
+def stored(access):
+    return None if access is None else json.dumps(access.dump())
+
+
+def intersected(db, pairs):
+    old, new = ([stored(one) for one in side] for side in zip(*pairs, strict=True))
+    rows = db.rows(
+        "select intersect_access(old, new) as both from unnest(%(old)s::jsonb[], %(new)s::jsonb[]) w (old, new)",
+        {"old": old, "new": new},
+    )
+    return [None if row["both"] is None else Access.load(row["both"]) for row in rows]
+
+
+def test_two_lists_together_show_nobody_more_than_either_and_nobody_less_than_names_say(db):
+    rng = random.Random(462)
+    pairs = [(made(rng), made(rng)) for _ in range(3000)]
+    for (old, new), both in zip(pairs, intersected(db, pairs), strict=True):
+        for viewer in VIEWERS:
+            by_both = viewer.sees(old) and viewer.sees(new)
+            assert not viewer.sees(both) or by_both
+            alike = {*old.users, *map(group, old.groups)} & {*new.users, *map(group, new.groups)}
+            of_domain = viewer.user == "bob@x.org" and all(
+                {"bob@x.org", "domain:x.org"} & {*one.users, *one.groups} for one in (old, new)
+            )
+            if by_both and ({viewer.user, *viewer.principals} & alike or old.public or new.public or of_domain):
+                assert viewer.sees(both)
+
+
+def test_an_open_document_is_limited_to_the_list_that_comes(db):
+    wide = Access(("ada", "bob"), ("staff",), ("cyd",), ("guests",), public=True)
+    assert intersected(db, [(wide, wide), (None, wide), (wide, None), (None, None)]) == [wide, wide, wide, None]
+
+
+@pytest.fixture
+def packed(db, library):
+    """An archive, an archive within it, a text within that."""
+    archive, inner, text = library.put(), library.put(), library.put(["a text"])
+    for child, parent in ((inner, archive), (text, inner)):
+        values = {"parent": parent, "child": child}
+        db.rows("update documents set archive_id = %(parent)s, inherits_access = true where id = %(child)s", values)
+    return archive, inner, text
+
+
+def give(db, **accesses):
+    with db.transaction() as connection:
+        lists.set_lists(connection, accesses)
+
+
+def readers(db, *documents):
+    rows = db.rows("select id, allowed from documents where id = any(%(ids)s)", {"ids": list(documents)})
+    found = {row["id"]: row["allowed"] for row in rows}
+    return [found[one] for one in documents]
+
+
+def test_packed_documents_follow_their_container_but_for_those_with_lists_of_their_own(db, packed):
+    archive, inner, _text = packed
+    give(db, **{archive: Access(("ada",))})
+    assert readers(db, *packed) == [["u:ada"]] * 3
+    give(db, **{inner: Access(("bob",))})
+    assert readers(db, *packed) == [["u:ada"], ["u:bob"], ["u:bob"]]
+    give(db, **{archive: Access(("cyd",))})
+    assert readers(db, *packed) == [["u:cyd"], ["u:bob"], ["u:bob"]]
+    give(db, **{archive: None})
+    assert readers(db, *packed) == [["@"], ["u:bob"], ["u:bob"]]
+
+
+def version(db, document, access):
+    """Accept a version that brings this list; a function that gives it another status."""
+    values = {"document": document, "access": stored(access), "job": ids.job_id(), "run": ids.job_run_id()}
+    db.rows(
+        "with job as (insert into jobs (id, organization_id, partition_id, source, config) select %(job)s,"
+        " n.organization_id, d.partition_id, d.source, '{}' from documents d join partitions p on p.id = d.partition_id"
+        " join namespaces n on n.id = p.namespace_id where d.id = %(document)s returning id, partition_id, source),"
+        " run as (insert into job_runs (id, job_id, partition_id, source) select %(run)s, id, partition_id, source"
+        " from job returning id)"
+        " insert into run_documents (job_run_id, document_id, position, generation, name, access)"
+        " select id, %(document)s, 0, 2, 'a version', %(access)s::jsonb from run",
+        values,
+    )
+    statement = "update run_documents set status = %(status)s where job_run_id = %(run)s"
+    return lambda status: db.rows(statement, {**values, "status": status})
+
+
+@pytest.mark.parametrize("end", ["FAILED", "CANCELLED", "SUCCESS"])
+def test_a_version_on_its_way_limits_a_container_with_all_that_inherits_until_it_ends(db, packed, end):
+    archive, inner, _text = packed
+    give(db, **{archive: Access(("ada", "bob"))})
+    becomes = version(db, archive, Access(("bob", "cyd")))
+    assert readers(db, *packed) == [["u:bob"]] * 3
+    becomes("PROCESSING")
+    give(db, **{inner: Access(("ada", "eve"))})
+    assert readers(db, *packed) == [["u:bob"], ["u:ada", "u:eve"], ["u:ada", "u:eve"]]
+    becomes(end)
+    assert readers(db, *packed) == [["u:ada", "u:bob"], ["u:ada", "u:eve"], ["u:ada", "u:eve"]]
+
+
+def test_a_list_applies_with_its_version_and_what_inherits_waits_for_its_own(db, packed):
+    archive, _inner, text = packed
+    give(db, **{archive: Access(("ada", "bob"))})
+    for document in (archive, text):
+        version(db, document, Access(("bob", "cyd")))
+    with db.transaction() as connection:
+        lists.show(connection, [(archive, 2)], same=False)
+    assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob"]]
+    with db.transaction() as connection:
+        lists.show(connection, [(text, 2)], same=False)
+    assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob", "u:cyd"]]
+
+
+def test_a_list_that_a_client_sets_takes_the_place_of_those_that_were_to_come(db, packed):
+    archive, _inner, text = packed
+    version(db, archive, Access(("bob",)))
+    version(db, text, Access(("cyd",)))
+    give(db, **{archive: Access(("ada",))})
+    assert readers(db, *packed) == [["u:ada"]] * 3
+    with db.transaction() as connection:
+        lists.show(connection, [(archive, 2), (text, 2)], same=False)
+    assert readers(db, *packed) == [["u:ada"]] * 3
+
+
+def test_lists_of_the_first_design_keep_what_they_showed_and_own_lists_stay(db, packed):
+    archive, inner, text = packed
+    pending = {**Access(("bob",)).dump(), "next": {"access": Access(("bob", "cyd")).dump(), "from": 7}}
+    for document, access in ((archive, pending), (inner, pending), (text, Access(("eve",)).dump())):
+        values = {"id": document, "access": json.dumps(access)}
+        db.rows("update documents set access = %(access)s::jsonb, inherits_access = false where id = %(id)s", values)
+    (row,) = db.rows("select partition_id as id from documents where id = %(id)s", {"id": archive})
+    lists.convert_former(db, [row["id"]])
+    assert readers(db, *packed) == [["u:bob"], ["u:bob"], ["u:eve"]]
+    give(db, **{archive: Access(("dan",))})
+    assert readers(db, *packed) == [["u:dan"], ["u:dan"], ["u:eve"]]
