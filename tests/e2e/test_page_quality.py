@@ -56,6 +56,9 @@ def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(servi
     assert (page["page"], page["unread"], page["quality"]) == (2, True, properties["textQuality"])
     assert page["reasons"][0].startswith(CIPHER)
     assert "pages (1): 2" in properties["notice"]
+    body = {"namespaceId": service.namespace, "filterConfig": {}, "facets": ["document.textQuality"]}
+    (facet,) = service.ok(service.client.post("/v1/documents", json=body))["facets"]["document.textQuality"]
+    assert facet == {"value": properties["textQuality"], "count": 1}
     found = service.search("quarterly revenue", filter={"where": below(0.8, "scrambled.pdf")})
     assert {hit["document"]["id"] for hit in found} == {listed["id"]}
     sound = {"field": "document.textQuality", "op": "gte", "value": 0.8}

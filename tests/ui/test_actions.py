@@ -15,6 +15,7 @@ from retrieval.accounts import api_keys, tenants
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from tests.library import Library
+from tests.standins import docling_serve
 from tests.ui.conftest import shown
 from ui.client import Api, ApiError
 from ui.parts import namespace_form
@@ -239,6 +240,26 @@ def test_a_changed_namespace_is_what_was_typed(app, org, held):
     assert kept["sharepointConfig"]["tenantId"] == "contoso.com"
     assert "tenantId" not in kept["onedriveConfig"]
     assert namespaces.load(org.db, org.ring, held.namespace).connectors["googleDriveConfig"]["clientSecret"] == "s"
+
+
+def test_an_external_parser_is_set_kept_with_its_key_and_taken_away(app, org, held):
+    def stored():
+        return org.client.get(f"/v1/namespaces/{held.namespace}").json()["data"]["namespace"].get("parserConfig")
+
+    with docling_serve.running() as docling:
+        seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
+        field(seen, "parserConfig.url").set_value(docling.url)
+        field(seen, "parserConfig.apiKey").set_value(docling_serve.KEY)
+        click(seen, "Test and save")
+        assert not seen.error, shown(seen)
+        assert stored() == {"provider": "ENDPOINT", "url": docling.url, "apiKey": stored()["apiKey"]}
+        seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
+        click(seen, "Test and save")
+        assert not seen.error, shown(seen)
+        assert namespaces.load(org.db, org.ring, held.namespace).parser["apiKey"] == docling_serve.KEY
+        field(seen, "parserConfig.url").set_value("")
+        click(seen, "Test and save")
+        assert stored() is None
 
 
 def test_another_model_is_refused_in_words_until_everything_is_to_be_embedded_again(app, org, held):

@@ -7,8 +7,9 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
-from importlib.resources import files
+from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 
 FEWEST = 80
 """Letters, in words of three or more, that a judgement takes."""
@@ -86,8 +87,10 @@ def _is_random(letters: Counter[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _lists() -> dict[str, list[str]]:
-    listed = sorted(files("justext").joinpath("stoplists").iterdir(), key=lambda file: file.name)
-    return {file.name.removesuffix(".txt"): file.read_text(encoding="utf-8").split()[:_LISTED] for file in listed}
+    spec = find_spec("justext")  # importing it would load an HTML parser
+    folders = (spec.submodule_search_locations or []) if spec else []
+    listed = sorted(file for folder in folders for file in Path(folder, "stoplists").iterdir())
+    return {file.stem: file.read_text(encoding="utf-8").split()[:_LISTED] for file in listed}
 
 
 @lru_cache(maxsize=1)
