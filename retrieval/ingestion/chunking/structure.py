@@ -157,10 +157,14 @@ def _table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
         return
     names, body = cells(text[slice(*lines[0])]), lines[2:]
     title = ""
-    if len(names) > 1 and sum(map(bool, names)) <= 1 and len(body) > 1:
-        candidate = cells(text[slice(*body[0])])
-        if all(candidate) and not any(map(row_values.is_number, candidate)):
-            title, names, body = next(filter(None, names), ""), candidate, body[1:]
+    if len(names) > 1 and len(body) > 1:
+        second, third = (cells(text[slice(*line)]) for line in body[:2])
+        named = len(second) == len(names) and not any(map(row_values.is_number, second))
+        if named and sum(map(bool, names)) <= 1 and all(second):
+            title, names, body = next(filter(None, names), ""), second, body[1:]
+        elif named and sum(map(bool, names)) < sum(map(bool, second)) and any(map(row_values.is_number, third)):
+            title = " | ".join(filter(None, names))
+            names, body = [below or name for name, below in zip(names, second, strict=True)], body[1:]
     if any(names):
         header = " | ".join(names)[:_HEADER_CHARACTERS]
         yield Table(tuple(names), f"{title}\n{header}" if title else header, body, text)

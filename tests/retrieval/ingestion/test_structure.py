@@ -70,6 +70,14 @@ def test_a_row_longer_than_a_chunk_is_cut_and_found_in_each_of_its_parts() -> No
     assert all(any(row["id"] == 1 for row in chunk.rows) for chunk in chunks[1:-1])
 
 
+def test_groups_above_the_column_names_are_shown_before_them_and_are_no_column_names() -> None:
+    names, second = ("Country", "2007", "", "2006", ""), ("", "n", "share", "n", "share")
+    made = cut(table(names, [second, *((f"Land {n}", str(n), f"{n}%", str(n + 1), f"{n}%") for n in range(200))]))
+    headers = {chunk.header for chunk in made.chunks if chunk.rows}
+    assert headers == {"Country | 2007 | 2006\nCountry | n | share | n | share"}
+    assert sum(len(chunk.rows) for chunk in made.chunks) == 200
+
+
 def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
     (found,) = structure.find("| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |").tables
     assert found.header == "Cups\nTeam | Wins"
