@@ -77,6 +77,7 @@ def test_settings_are_compared_over_questions(space):
     assert run["questions"][3]["ranks"]["meaning"] == [rank]
 
 
+@pytest.mark.slow
 def test_a_run_without_its_reranker_fails_with_the_reason(space):
     evaluation = made(space, [{"query": "owl", "relevant": [{"externalId": "x"}]}], name="reranked")
     run = finished(space, evaluation, [{"name": "a", "semanticWeight": 0, "keywordWeight": 1, "rerank": True}])
@@ -84,6 +85,7 @@ def test_a_run_without_its_reranker_fails_with_the_reason(space):
     assert "rerankConfig" in run["error"]
 
 
+@pytest.mark.slow
 def test_questions_are_added_and_removed(space):
     evaluation = made(space, [{"query": "first", "relevant": [{"externalId": "x"}]}], name="changing")
     path = f"/v1/evaluations/{evaluation['id']}"
@@ -100,6 +102,7 @@ def test_questions_are_added_and_removed(space):
     assert space.client.get(path, params=where).status_code == 404
 
 
+@pytest.mark.slow
 def test_questions_in_files_are_measured_from_the_command_line(space):
     """As BEIR has them, by a path that counts from where the command is typed."""
     folder = space.home / "beir"
@@ -121,6 +124,7 @@ def test_questions_in_files_are_measured_from_the_command_line(space):
     assert (worse.returncode, worse.stderr.count("recallAt10 is 0.9000, below 0.9500")) == (1, 1), worse.stderr
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     questions = [{"query": f"where does the {animal} live", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
     questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
@@ -151,6 +155,7 @@ def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] == static["model"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_reports_through_the_real_processes(space):
     text = "\n\n".join(f"The walrus {number} rests on the ice." for number in range(40))
     config = {"source": "TEXT", "config": {"text": text, "name": "walrus"}}

@@ -125,6 +125,15 @@ def test_ingest_delete_ingest_leaves_the_document(ways, tmp_path):
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
+of_one_way = pytest.mark.parametrize(
+    "ways",
+    [way if way == "Python client" else pytest.param(way, marks=pytest.mark.slow) for way in WAYS],
+    indirect=True,
+)
+"""In CI by the client, which the command line uses too; each night by all."""
+
+
+@of_one_way
 def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path):
     ingest, _, service = ways
     for content in (FIRST, SECOND, FIRST):
@@ -132,6 +141,7 @@ def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
+@of_one_way
 def test_what_failed_and_was_fixed_is_ingested_by_the_same_request(ways, tmp_path, site):
     _, ingest_page, service = ways
     url = f"{site}/keeper.html"
