@@ -23,6 +23,8 @@ from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
 from retrieval.settings import PROJECT
 
+pytestmark = pytest.mark.service
+
 MB = 2**20
 LINES = {720: "The owl hunts mice at night.", 600: "The harbour seal dives for thirty minutes.", 480: "Clover grows."}
 SENTENCE = "The tide turns twice a day in the harbour, and the pilots wait for slack water before they bring ships in. "

@@ -103,7 +103,7 @@ def test_notion_is_asked_three_times_a_second_and_no_more():
     while not (wait := bucket.take()):
         begun += 1
     assert begun == transport.POLICY.burst
-    assert 0.3 < wait < 0.34
+    assert 0.2 < wait < 0.34
 
 
 def test_more_rows_than_a_query_gives_are_all_listed(account, listed):
