@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 from connectors.parsers.parser import parser
@@ -218,3 +220,45 @@ def test_a_message_of_outlook_is_read_as_the_mail_that_it_is(read: Read) -> None
 
 def test_xml_that_is_not_to_the_letter_is_read(read: Read) -> None:
     assert read("a.xml", b"<shop><name>Rope & tar</name><price>9</shop>").text == "# shop\n\nname: Rope tar\nprice: 9\n"
+
+
+# Charts
+
+
+def test_charts_of_slides_and_open_texts_are_tables_and_no_notice(read: Read) -> None:
+    values = CategoryChartData()
+    values.categories = ["East", "West"]
+    values.add_series("Spring", (19.25, 21))
+    deck = Deck()
+    deck.slide("Goods")
+    deck.shapes.add_chart(XL_CHART_TYPE.PIE, Inches(1), Inches(2), Inches(4), Inches(3), values)
+    names = {name: f"urn:oasis:names:tc:opendocument:xmlns:{name}:1.0" for name in ("office", "text", "table", "chart")}
+    names |= {"draw": "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0", "xlink": "http://www.w3.org/1999/xlink"}
+    spaces = " ".join(f'xmlns:{name}="{space}"' for name, space in names.items())
+    lines = (("", "Spring"), ("East", "19.25"), ("West", "21"))
+    cells = (
+        "".join(f"<table:table-cell><text:p>{text}</text:p></table:table-cell>" for text in line) for line in lines
+    )
+    table = "".join(f"<table:table-row>{line}</table:table-row>" for line in cells)
+    title = "<chart:title><text:p>Goods</text:p></chart:title>"
+    chart = f"<chart:chart>{title}<table:table>{table}</table:table></chart:chart>"
+    frame = "<text:p>See:<draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+    listed = "manifest:full-path='Object 1/' manifest:media-type='application/vnd.oasis.opendocument.chart'"
+    space = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+        archive.writestr(
+            "content.xml",
+            f"<office:document {spaces}><office:text>{frame}</office:text></office:document>",
+        )
+        archive.writestr("Object 1/content.xml", f"<office:document {spaces}>{chart}</office:document>")
+        archive.writestr(
+            "META-INF/manifest.xml",
+            f"<manifest:manifest xmlns:manifest='{space}'><manifest:file-entry {listed}/></manifest:manifest>",
+        )
+    for name, data in (("a.pptx", deck.data()), ("a.odt", file.getvalue())):
+        parsed = read(name, data)
+        assert "Chart" in parsed.text
+        assert "| Spring |\n| --- | --- |\n| East | 19.25 |\n| West | 21 |" in parsed.text
+        assert "notice" not in parsed.properties

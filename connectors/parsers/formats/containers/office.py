@@ -26,12 +26,11 @@ _MEDIA = re.compile(
 )
 _SOUND = re.compile(r"\.(?:mp[34]|m4[av]|wav|ogg|avi|mov|wmv|webm)$", re.IGNORECASE)
 _PICTURES, _RECORDINGS = "pictures", "recordings"
-_BEHIND_CHARTS = "tables behind charts"
 _EMBEDDED = re.compile(r"/(?:oleObject|package|aFChunk|subDocument)$")
 _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _ODF = "application/vnd.oasis.opendocument."
 _ODF_FILES = {f"{_ODF}text": "odt", f"{_ODF}spreadsheet": "ods", f"{_ODF}presentation": "odp"}
-_ODF_NOTED = {f"{_ODF}chart": "charts", f"{_ODF}formula": ole_objects.FORMULAS}
+_ODF_FORMULA = f"{_ODF}formula"
 _OLE = "application/vnd.sun.star.oleobject"
 _UNLISTED = (
     "The list of what the document holds is damaged. Save it again from the program that made it and upload that."
@@ -84,11 +83,9 @@ def _ooxml(archive: zipfile.ZipFile) -> Iterator[Part]:
             targets = set(_targets(archive, name)) & entries.keys()
             embedded |= targets
             behind_charts |= targets if "/charts/" in name else set()
-    for name in sorted(embedded):
+    for name in sorted(embedded - behind_charts):  # what charts show is read with the document
         called = posixpath.basename(name)
-        if name in behind_charts:
-            yield Part(called, notice=_BEHIND_CHARTS)
-        elif name.endswith(".bin"):
+        if name.endswith(".bin"):
             yield from _object(archive, entries[name])
         else:
             yield Part(called, content=zips.content(archive, entries[name]))
@@ -128,8 +125,8 @@ def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
         called = name.rstrip("/")
         if name in ("", "/") or called.startswith("ObjectReplacements"):
             continue
-        if kind in _ODF_NOTED:
-            yield Part(called, notice=_ODF_NOTED[kind])
+        if kind == _ODF_FORMULA:
+            yield Part(called, notice=ole_objects.FORMULAS)
         elif name.endswith("/") and kind in _ODF_FILES:
             yield Part(f"{called}.{_ODF_FILES[kind]}", kind, content=partial(_apart, archive, name, kind))
         elif kind == _OLE and name in entries:
