@@ -45,7 +45,7 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            reader = _Reader(archive)
+            reader = _Reader(archive, styled=kind is file_types.ODT)
             parts = reader.slides() if kind is file_types.ODP else [reader.text()]
             about = xml.about(archive, "meta.xml")
     except xml.BROKEN as error:
@@ -61,12 +61,15 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
 
 
 class _Reader:
-    """Reads the content of one document; the numbers of lists are counted as it goes."""
+    """Reads the content of one document; the numbers of lists are counted as it goes.
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    `styled`: with its common styles, which texts number by; those of slides are large and stand in the slides, too.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, *, styled: bool) -> None:
         self._archive = archive
         self._content = xml.root(archive, "content.xml")
-        self._styles = xml.root(archive, "styles.xml") if "styles.xml" in archive.namelist() else None
+        self._styles = xml.root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
         roots = [root for root in (self._styles, self._content) if root is not None]
         self._titles = {"Title"} | {
             style.get(f"{_STYLE}name", "")
