@@ -48,7 +48,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                 join run_documents m on m.job_run_id = w.run and m.document_id = w.document
                 where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
                   and d.deleted_at is null and d.latest_generation < w.generation
-                returning w.run, w.document, d.raw_key
+                returning w.run, w.document, d.raw_key, d.properties
             ),
             unused as (
                 insert into sweeps (partition_id, kind, file_key)
@@ -59,7 +59,11 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
             read as (
                 delete from inbox i using same where i.job_run_id = same.run and i.document_id = same.document
             )
-            update run_documents r set status = 'SUCCESS', stage = %(unchanged)s from same
+            update run_documents r set status = 'SUCCESS', stage = %(unchanged)s,
+                properties = r.properties || jsonb_strip_nulls(jsonb_build_object(
+                    'textHash', same.properties -> 'textHash',
+                    'applicationShell', same.properties -> 'applicationShell'))
+            from same
             where r.job_run_id = same.run and r.document_id = same.document
             returning r.job_run_id, r.document_id
             """,

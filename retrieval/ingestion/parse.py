@@ -17,9 +17,10 @@ from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, quality, unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.unpack import Stored
-from retrieval.jobs import batches
+from retrieval.jobs import batches, web_pages
 from retrieval.jobs.batches import Lease
 from retrieval.ports import FileStore, Parsed, Parser, RawContent
+from retrieval.sources import WEB
 from retrieval.statuses import Stage
 
 ENCODING = "utf-8"
@@ -127,6 +128,7 @@ def _parse(
         | quality.properties(parsed.qualities)
         | ({"title": title} if title else {})
         | ({PAGE_MAP: 1} if parsed.pages else {})
+        | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if lease.source in WEB else {})
         | told,
     }
     return found, stored

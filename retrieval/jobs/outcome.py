@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 from retrieval import sources
 from retrieval.database.database import Database
 from retrieval.jobs import progress as run_progress
+from retrieval.jobs import web_pages
 from retrieval.jobs.levers import Lever
 from retrieval.statuses import Outcome
 
@@ -38,11 +39,6 @@ AWAITING = (
     "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
     " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
-SAME_CONTENT = (
-    "Pages have the same content as another page of this run: the site may answer what is missing with one page, or"
-    " build its pages by scripts, which are not run."
-)
-_LISTS = frozenset({"URLS_LIST", "SITEMAP"})
 _NOTHING: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
@@ -69,8 +65,7 @@ def notices(
     told += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
-    if source in _LISTS and (copies := progress.get("sameContent", 0)):
-        told.append(Notice(SAME_CONTENT, copies))
+    told += [Notice(reason, pages) for reason, pages in web_pages.notices(progress)]
     if progress.get("report"):
         return told
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):

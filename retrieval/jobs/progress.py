@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
+from retrieval.jobs import web_pages
 from retrieval.statuses import Stage, since, sql
 
 COUNTED: LiteralString = (
@@ -37,8 +38,9 @@ COUNTED: LiteralString = (
     + sql(Stage.UPSERTED)
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
-                   'sameContent', count(raw_hash) filter (where r.source in ('URLS_LIST', 'SITEMAP'))
-                                  - count(distinct raw_hash) filter (where r.source in ('URLS_LIST', 'SITEMAP')),
+                   'webPages', ("""
+    + web_pages.COUNTED
+    + """),
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),

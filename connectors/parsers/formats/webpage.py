@@ -13,6 +13,7 @@ from connectors.parsers.formats import html_text
 from connectors.parsers.messages import Page, Reply, Task
 from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Skippable
+from retrieval.jobs.web_pages import SHELL
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -31,6 +32,15 @@ _PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote"
 _MENU_LINKS = 4
 _MENU_SHARE = 0.6
 """Share of link text from which a block with some links is a menu."""
+_SCRIPTS = 'script[src], script[type="module"], body script:not([type])'
+_UNSEEN = "script, style, noscript, template"
+_SHELL_LETTERS = 60
+"""Letters that an application shell shows at most, such as `Loading …`, before its scripts have run."""
+_EMPTY = "The page holds no text."
+_SCRIPTED = (
+    "The page holds no text but scripts that fill it in a browser (an application shell). BUILTIN does not run"
+    " scripts: ingest it with a webScraperConfig whose provider does, such as FIRECRAWL."
+)
 _ARTICLE_SHARE = 1 / 3
 """Share of a page's text without menus from which its articles, or what trafilatura finds, are its main text."""
 
@@ -40,17 +50,30 @@ def read(task: Task, page: Page) -> Reply:
     data = Path(task.path).read_bytes()
     parsed = html.tree(data, task.media_type)
     about = html.about(parsed, page.url)
+    shell = _drop_scripts(parsed)
     try:
-        text = decoding.require_readable(_text(parsed, page))
+        text = decoding.require_readable(_text(parsed, page, shell=shell))
     except ValueError as error:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     known: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
     said = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
     known.update({key: plain.storable(value) for key, value in said.items() if value})
+    if shell:
+        known[SHELL] = 1
     return Reply(text=text, title=plain.one_line(about.title) or plain.first_heading(text), properties=known)
 
 
-def _text(parsed: LexborHTMLParser, page: Page) -> str:
+def _drop_scripts(parsed: LexborHTMLParser) -> bool:
+    """Drop scripts and what stands in for them. Return whether next to nothing is left: an application shell."""
+    scripted = bool(html.select(parsed, [_SCRIPTS]))
+    _drop(parsed, _UNSEEN)
+    body = parsed.body
+    return scripted and (
+        body is None or (_letters(body) <= _SHELL_LETTERS and not any(map(_letters, body.css("a[href]"))))
+    )
+
+
+def _text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
     for node in html.select(parsed, page.exclude):
         node.decompose()
     if page.include:
@@ -62,7 +85,7 @@ def _text(parsed: LexborHTMLParser, page: Page) -> str:
     else:
         text = _main_text(parsed)
     if not text.strip():
-        raise Skippable("The page holds no text; it may be made by scripts, which are not run.")
+        raise Skippable(_SCRIPTED if shell else _EMPTY)
     return text
 
 
@@ -136,7 +159,7 @@ def _body(source: str) -> LexborNode:
 
     body = LexborHTMLParser(source).body
     if body is None:
-        raise Skippable("The page holds no text; it may be made by scripts, which are not run.")
+        raise Skippable(_EMPTY)
     return body
 
 

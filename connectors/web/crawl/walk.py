@@ -13,6 +13,7 @@ from connectors.http import html
 from connectors.web.crawl import markdown_links, page
 from connectors.web.crawl.rules import NOT_INCLUDED, Rules
 from retrieval.ingestion.crawl_frontier import Change, Seen
+from retrieval.jobs import web_pages
 from retrieval.ports import RawContent, SourceItem
 
 DUPLICATE = "It is the same page as another one."
@@ -83,7 +84,7 @@ class Walk:
         name = canonical if canonical and self._is_ours(canonical) else final
         mark = f"sha256 {hashlib.sha256(data).hexdigest()}"
         forbidden = "noindex" in raw.robots or (found is not None and not found.about.index)
-        if reason := self._refusal({name, final, url, mark}, name, forbidden=forbidden):
+        if reason := self._refusal({name, final, url}, mark, name, forbidden=forbidden):
             piece.skip(reason)
         else:
             self.kept += 1
@@ -94,11 +95,13 @@ class Walk:
         self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
         self._follow(found.links if found and "nofollow" not in raw.robots else (), self._depths[url], piece)
 
-    def _refusal(self, marks: set[str], name: str, *, forbidden: bool) -> str:
+    def _refusal(self, marks: set[str], mark: str, name: str, *, forbidden: bool) -> str:
         if forbidden:
             return NOT_INDEXED
         if marks & self._done:
             return DUPLICATE
+        if mark in self._done:
+            return web_pages.COPY
         return "" if self._rules.included(name) else NOT_INCLUDED
 
     def skip(self, url: str, reason: str, piece: Piece) -> None:

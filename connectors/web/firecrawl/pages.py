@@ -16,6 +16,7 @@ from connectors.web.firecrawl.client import reason
 from connectors.web.scraping_api import require_allowed, site_said
 from retrieval.errors import Skippable
 from retrieval.ingestion.crawl_frontier import Seen
+from retrieval.jobs import web_pages
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, SourceItem
 
@@ -111,8 +112,10 @@ class Pages:
         mark = f"sha256 {hashlib.sha256(raw.path.read_bytes()).hexdigest()}"
         if set((said.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
             piece.skip(NOT_INDEXED)
-        elif {final, mark} & self._done:
+        elif final in self._done:
             piece.skip(DUPLICATE)
+        elif mark in self._done:
+            piece.skip(web_pages.COPY)
         elif not self.rules.included(final):
             piece.skip(NOT_INCLUDED)
         else:

@@ -1,0 +1,63 @@
+"""Web pages of a job run that share one text, and application shells: pages that only scripts fill."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
+
+from retrieval.sources import WEB
+
+TEXT: Final = "textHash"
+"""Property of a web page: the hash of its parsed text."""
+SHELL: Final = "applicationShell"
+"""Property of a web page that holds next to no text but scripts."""
+COPY: Final = "It has the same content as another page."
+"""Reason for which a crawl leaves a page out."""
+ADVICE: Final = (
+    "BUILTIN does not run scripts: ingest them with a webScraperConfig whose provider does, such as FIRECRAWL."
+)
+
+COUNTED: LiteralString = f"""
+    select jsonb_build_object(
+        'copies', coalesce(sum(pages) filter (where pages > 1), 0),
+        'copy', (array_agg(name order by pages desc, name) filter (where pages > 1))[1],
+        'shells', coalesce(sum(shells), 0), 'shell', min(shell))
+    from (
+        select count(*) as pages, min(name) as name, count(*) filter (where properties ? '{SHELL}') as shells,
+               min(name) filter (where properties ? '{SHELL}') as shell
+        from run_documents where job_run_id = r.id and raw_hash is not null
+        group by coalesce(properties ->> '{TEXT}', encode(raw_hash, 'hex'))
+    ) alike
+    where r.source in ({", ".join(f"'{source}'" for source in sorted(WEB))})
+"""
+"""Of job run `r`: pages that share their text with another, shells, and an example of each."""
+
+
+def text_hash(text: str) -> str:
+    """Return the value of `TEXT` for a parsed text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return a sentence and a number of pages for shells and for copies, among them those that a crawl left out."""
+    pages = progress.get("webPages") or {}
+    shells = pages.get("shells", 0)
+    copies = pages.get("copies", 0) + (progress.get("skippedReasons") or {}).get(COPY, 0)
+    told = []
+    if shells:
+        reason = f"{_count(shells)} an application shell, which scripts fill in a browser{_such_as(pages['shell'])}. "
+        told.append((reason + ADVICE, shells))
+    if copies:
+        reason = f"{copies:,} pages have the same content as another page of this run{_such_as(pages.get('copy'))}: "
+        cause = "the site may answer for missing pages with one page, or build its pages by scripts."
+        told.append((reason + cause, copies))
+    return told
+
+
+def _count(pages: int) -> str:
+    return "1 page is" if pages == 1 else f"{pages:,} pages are"
+
+
+def _such_as(example: str | None) -> str:
+    return f", such as {example}" if example else ""
