@@ -34,12 +34,11 @@ def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  
         for name, value in parameters.items():
             found.query_params[name] = value
         found.run()
-        sign_in(found, api_key)
         if page != "overview":
             found.switch_page(f"views/{page}.py")
             for name, value in parameters.items():
                 found.query_params[name] = value
-            found.run()
+        sign_in(found, api_key)
         return found
 
     return open_page
