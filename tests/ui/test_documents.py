@@ -165,7 +165,7 @@ def test_pages_to_check_are_found_with_their_reasons_and_open_from_the_row(app, 
     seen = app(org.api_key, "documents", namespace=pages, document=row["id"], tab="Pages to check")
     assert not seen.exception
     assert "Page 7 · quality 0.20 · not read" in shown(seen)
-    assert "retry it with text recognition" in shown(seen)
+    assert "ingest the file again with text recognition" in shown(seen)
 
 
 def test_who_may_see_a_document_is_said_and_changed(app, org, pages):

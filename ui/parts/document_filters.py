@@ -80,7 +80,7 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
     """What people look for most: a piece of the name, a site, a status, pages to check."""
     linked = session.parameter("site")
     known = [*sites, *([linked] if linked and linked not in sites else [])]
-    columns = iter(st.columns([3, 2, 2, 1] if known else [3, 2, 1], vertical_alignment="bottom"))
+    columns = iter(st.columns([5, 3, 4, 3] if known else [5, 4, 2], vertical_alignment="bottom"))
     text = next(columns).text_input(
         "Find documents",
         max_chars=200,

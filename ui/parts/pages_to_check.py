@@ -30,7 +30,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         for reason in page["reasons"]:
             st.write(plain(reason))
         st.caption(
-            "Its text is left out of the document: retry it with text recognition (Edit)."
+            "Its text is left out of the document: ingest the file again with text recognition."
             if page["unread"]
             else "Its text is indexed as it was read: compare it with the page."
         )
