@@ -173,7 +173,7 @@ _LEFT: LiteralString = """
 def note_left(connection: Connection[Any], connection_id: str) -> None:
     """Within the last page's transaction: what is gone for the connection and waits for a person is nobody's.
 
-    Not what another connection still has, which says whom it is for, and not where none was to say so (D70).
+    Not what another connection still has, which says whom it is for, and not where none was to say so.
     """
     values = {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT}
     rows = connection.execute(_LEFT, values).fetchall()
