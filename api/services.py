@@ -17,6 +17,7 @@ from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
 from api.run_waits import RunWaits
 from api.server_secret import ServerSecret
+from api.storage_probe import StorageProbe
 from retrieval.accounts.audit import Writer
 from retrieval.database.database import Database
 from retrieval.jobs.activity import SearchTimes
@@ -73,6 +74,7 @@ class Services:
     counting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "figures"))
     """Reads figures: a slow count keeps no search from its thread."""
     waits: RunWaits = field(init=False)
+    storage: StorageProbe = field(init=False)
     _places: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
     """By namespace, for its searches that ask a vendor."""
     ready_at: dict[bool, float] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Services:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "waits", RunWaits(self.db, self.ending))
+        object.__setattr__(self, "storage", StorageProbe(self.db, self.settings))
 
     async def count(self, organization: str) -> Reading:
         """The organization's figures; one is read at a time."""

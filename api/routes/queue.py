@@ -21,7 +21,8 @@ from retrieval.readiness import work
 async def read_queue(call: Call[None, None]) -> QueueAnswer:
     """What of the organization waits, what it waits for, and what workers have in hand; all tenants together."""
     found = await work.read(call.services.db, call.caller.organization)
-    return QueueAnswer(message="Queue fetched successfully", data=QueueData.of(found, registry.parser_warnings()))
+    data = QueueData.of(found, registry.parser_warnings(), await call.services.storage.reasons())
+    return QueueAnswer(message="Queue fetched successfully", data=data)
 
 
 HANDLERS = (read_queue,)

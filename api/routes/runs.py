@@ -14,6 +14,7 @@ from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, 
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs
+from retrieval.jobs.outcome import Notice
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.settings import Settings
@@ -166,6 +167,8 @@ async def _read(
     services = call.services
     run = await _found(call, scope, run_id or call.path["ingest_job_run_id"], most=most)
     waiting = await queueing.place(services.db, run.id) if run.waits else None
+    if run.outcome is None:
+        run.notices.extend(Notice(reason, 0) for reason in await services.storage.reasons())
     url = prefect_url(services.settings, run.flow_run_id)
     return JobRunAnswer(message=message, data=JobRunData.of(run, url, waiting))
 

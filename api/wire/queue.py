@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "QueueData.held": "Job runs that wait for a vendor or site that does not answer: more workers do not help them.",
     "workers": "Workers that are connected, of the whole installation.",
     "stalled": "Whether accepted work of the installation does not move.",
-    "reasons": "Why it does not move, in words: levers of Prefect, such as a paused pool, and what comes late.",
+    "reasons": "Why it does not move, in words: a full disk, levers of Prefect, such as a paused pool, and what comes late.",
     "QueueData.warnings": "What protects less than it should on the API's machine, such as a kernel without Landlock.",
     "breakers": "Vendors and sites that are not asked for now, because they do not answer.",
     "Breaker.name": "The vendor or site.",
@@ -122,16 +122,18 @@ class QueueData(Struct, rename="camel", kw_only=True):
     loops: list[DispatcherLoop]
 
     @classmethod
-    def of(cls, found: work.Queue, warnings: list[str]) -> QueueData:
+    def of(cls, found: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+        """`unstored`: why nothing can be stored."""
         return cls(
             queued=found.queued,
             oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
             held=found.held,
             workers=found.workers,
-            stalled=found.dispatch.stalled or found.dispatch.is_held,
+            stalled=bool(unstored) or found.dispatch.stalled or found.dispatch.is_held,
             reasons=list(
                 dict.fromkeys(
                     [
+                        *unstored,
                         *(lever.effect for lever in found.dispatch.levers if lever.batch is None),
                         *found.dispatch.reasons,
                         *map(str, found.dispatch.late),

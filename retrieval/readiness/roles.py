@@ -37,11 +37,20 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
-    reasons = await asyncio.to_thread(_files, settings, await db.async_row(_FOLDER))
-    unwritable = await writing.async_problem(db)
     if requests_only:
-        return reasons  # a database that takes no writes still answers searches; one that does not answer raises
-    return (*((unwritable,) if unwritable else ()), *reasons, *(await dispatch.async_look(db)).reasons)
+        await writing.async_problem(db)  # one that takes no writes still answers searches; one that is away raises
+        return await _async_files(db, settings)
+    return (*await storage(db, settings), *(await dispatch.async_look(db)).reasons)
+
+
+async def storage(db: Database, settings: Settings) -> tuple[str, ...]:
+    """Why nothing can be stored: PostgreSQL takes no writes, or the folder of files is full or wrong."""
+    unwritable = await writing.async_problem(db)
+    return (*((unwritable,) if unwritable else ()), *await _async_files(db, settings))
+
+
+async def _async_files(db: Database, settings: Settings) -> tuple[str, ...]:
+    return await asyncio.to_thread(_files, settings, await db.async_row(_FOLDER))
 
 
 def worker(db: Database, settings: Settings) -> tuple[str, ...]:

@@ -87,8 +87,9 @@ def reads_only():
     return set_to
 
 
-def test_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, ring, reads_only):
-    """As a standby does until it is promoted. Requests are counted in the process meanwhile, up to the limit."""
+def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, ring, reads_only):
+    """As a standby does until it is promoted. Requests are counted in the process meanwhile, up to the limit. Job runs
+    that wait and the queue say what they wait for."""
     url = postgres.start(cluster)
     database.migrate(url)
     db = Database(url)
@@ -96,11 +97,22 @@ def test_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, r
     api_key = api_keys.create(db, ring, owner.id, "reader").api_key
     with serve(api_settings, url, ring) as base, client_of(base, api_key) as client:
         space = client.post("/v1/namespaces", json={"name": "space", **EMBEDDED}).json()["data"]["namespace"]["id"]
-        words = {"namespaceId": space, "query": "anything", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+        words = {"namespaceId": space, "query": "anything"}
+        text = {"source": "TEXT", "config": {"text": "Seals dive."}}
+        receipt = client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": text}).json()["data"]
+        run = f"/v1/ingest-job-runs/{receipt['ingestJobRunId']}?namespaceId={space}"
+        assert client.get(run).json()["data"]["notices"] == []
         reads_only(url, on=True)
         until(lambda: client.get("/v1/namespaces").status_code == 200)
         assert client.get(f"/v1/namespaces/{space}").status_code == 200
-        assert client.post("/v1/search/hybrid", json=words).status_code == 200
+        for weights in ({"semanticWeight": 0, "keywordWeight": 1}, {"semanticWeight": 0.5, "keywordWeight": 0.5}):
+            assert client.post("/v1/search/hybrid", json={**words, "hybridConfig": weights}).status_code == 200
+        assert client.post("/v1/search", json=words).status_code == 200
+        waiting = {"reason": disk_full.READS_ONLY, "count": 0}
+        until(lambda: client.get(run).json()["data"]["notices"] == [waiting])
+        queue = client.get("/v1/queue").json()["data"]
+        assert queue["stalled"]
+        assert disk_full.READS_ONLY in queue["reasons"]
         refused = assert_error(
             client.patch(f"/v1/namespaces/{space}", json={"name": "new"}), 503, "SERVICE_UNAVAILABLE"
         )
@@ -115,6 +127,7 @@ def test_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, r
         db.rows("update organizations set requests_per_minute = 6000")
         until(lambda: client.patch(f"/v1/namespaces/{space}", json={"name": "new"}).status_code == 200)
         until(lambda: client.get("/ready").status_code == 200)
+        until(lambda: client.get(run).json()["data"]["notices"] == [])
     db.close()
 
 
