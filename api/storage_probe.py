@@ -16,7 +16,7 @@ _SECONDS: Final = 2.0
 
 
 class StorageProbe:
-    """Probes the database's writes and the folder of files at most every few seconds, however many ask. One per loop."""
+    """A probe of the database's writes and the folder of files, shared by all requests of an event loop for seconds."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db

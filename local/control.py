@@ -88,10 +88,11 @@ def status(settings: Settings, *, as_json: bool) -> int:
     roles = [_seen(role, alive=alive) for role in record.roles] if record else []
     ready = alive and record is not None and record.phase == "ready"
     asked = ready and any(map(_dispatches, roles))
-    dispatch = dispatch_status.seen(settings) if asked else None
+    storage = disk.look(settings, ready=ready) if alive else None
+    answers = storage is None or storage.problem != disk.SILENT
+    dispatch = dispatch_status.seen(settings) if asked and answers else None
     if dispatch and dispatch.stalled:
         roles = [{**role, "state": "stalled"} if _dispatches(role) else role for role in roles]
-    storage = disk.look(settings) if alive else None
     full = storage.problem if storage else None
     healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
     healthy = healthy and full is None and not (dispatch and dispatch.is_held)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from local import environment
+from local import deadline, disk, environment
 from local.errors import LocalError
 from retrieval import readiness
 from retrieval.database.database import AWAY, Database
@@ -17,11 +17,15 @@ from retrieval.settings import Settings
 
 
 def seen(settings: Settings) -> Dispatch | None:
-    """None if the database does not tell."""
-    try:
+    """None if the database does not tell within `disk.SECONDS`."""
+
+    def look() -> Dispatch:
         with closing(Database(environment.resolve(settings).database_url, size=1)) as db:
             return readiness.look(db)
-    except (LocalError, *AWAY, psycopg.Error):
+
+    try:
+        return deadline.call(look, disk.SECONDS)
+    except (TimeoutError, LocalError, *AWAY, psycopg.Error):
         return None
 
 

@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "QueueData.held": "Job runs that wait for a vendor or site that does not answer: more workers do not help them.",
     "workers": "Workers that are connected, of the whole installation.",
     "stalled": "Whether accepted work of the installation does not move.",
-    "reasons": "Why it does not move, in words: a full disk, levers of Prefect, such as a paused pool, and what comes late.",
+    "reasons": "Why it does not move, in words: a full disk, levers of Prefect such as a paused pool, what comes late.",
     "QueueData.warnings": "What protects less than it should on the API's machine, such as a kernel without Landlock.",
     "breakers": "Vendors and sites that are not asked for now, because they do not answer.",
     "Breaker.name": "The vendor or site.",

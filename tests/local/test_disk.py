@@ -3,15 +3,19 @@
 import json
 import os
 import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from local import control, disk, instance, postgres
-from local.instance import Record
+from local import control, disk, instance, postgres, processes
+from local.instance import Record, RoleRecord
 from local.processes import Process
-from retrieval.database import disk_full
+from retrieval.database import database, disk_full
 from retrieval.settings import Settings
 
 
@@ -32,6 +36,30 @@ def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fre
     assert control.status(settings, as_json=True) == 3
     whole = json.loads(capsys.readouterr().out)
     assert (whole["phase"], whole["healthy"], whole["disk"]["problem"]) == ("not writing", False, disk_full.READS_ONLY)
+
+
+def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_path, capsys):
+    """Its processes are stopped: connections are taken, and nothing is ever answered."""
+    with tempfile.TemporaryDirectory(prefix="ra-") as folder:
+        home = Path(folder)
+        url = postgres.start(home)
+        database.migrate(url)
+        settings = Settings(home=home, database_url=url, secret_key="1:" + "A" * 43 + "=")
+        myself = Process.of(os.getpid())
+        dispatcher = RoleRecord("dispatcher", state="up", pid=myself.pid, started=myself.started)
+        instance.save(home, Record(myself.pid, myself.started, "token", phase="ready", roles=[dispatcher]))
+        stopped = processes.working_in((home / "postgres").resolve(), "postgres")
+        for process in stopped:
+            process.signal(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            assert control.status(settings, as_json=False) == 3
+            assert time.monotonic() - begun < 8
+            assert "The database does not answer." in capsys.readouterr().out.splitlines()[0]
+        finally:
+            for process in stopped:
+                process.signal(signal.SIGCONT)
+            postgres.stop(home)
 
 
 def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
