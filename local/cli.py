@@ -18,7 +18,7 @@ from retrieval.settings import Settings, WrongSetting
 _ORGANIZATION = "organization id; may be left out if there is only one"
 _ROLES = ("api", "worker", "dispatcher", "prefect", "ui", "metrics", "migrate", "register")
 _SERVERS = ("up", *_ROLES)
-"""What runs with settings for long: what looks like one and is none is told there."""
+"""Commands that warn of variables that look like settings and are none."""
 _CLIENT = frozenset({"ingest", "search", "runs", "retry", "documents", "namespaces"})
 _CONTENT = _CLIENT | {"mcp", "eval", "fsck", "export", "import", "backup", "restore"}
 
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
     options.cwd = Path.cwd()
-    for name in ("file", "directory", "secrets", "qrels"):  # as they were meant where the command was given
+    for name in ("file", "directory", "secrets", "qrels"):  # relative to where the command was given
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
@@ -135,7 +135,8 @@ def _control(options: argparse.Namespace, settings: Settings) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="retrieval", description="Runs and administers the retrieval service. State lies under RETRIEVAL_HOME."
+        prog="retrieval",
+        description="Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: .retrieval).",
     )
     parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -161,23 +162,23 @@ def _parser() -> argparse.ArgumentParser:
     migrate.add_argument(
         "--check", action="store_true", help="change nothing; exit code 1 and a list if migrations are pending"
     )
-    commands.add_parser("register", help="make the work pool and the deployments in Prefect; may be repeated")
+    commands.add_parser("register", help="create the work pool and the deployments in Prefect; may be repeated")
     fsck = commands.add_parser(
         "fsck", help="check tables, files and vector stores against each other; exit code 1 with findings"
     )
-    fsck.add_argument("--repair", action="store_true", help="mend what is found; exit code 1 if something is left")
+    fsck.add_argument("--repair", action="store_true", help="repair the findings; exit code 1 if some remain")
     fsck.add_argument("--json", action="store_true", help="print JSON")
     fsck.set_defaults(verb="")
     backup = commands.add_parser("backup", help="copy the running instance into a directory: database, files, key")
-    backup.add_argument("directory", help="an empty or new one")
-    restore = commands.add_parser("restore", help="put such a copy into a home in which nothing runs")
-    restore.add_argument("directory", help="what `backup` has written")
+    backup.add_argument("directory", help="an empty or new directory")
+    restore = commands.add_parser("restore", help="restore a backup into a home in which nothing runs")
+    restore.add_argument("directory", help="a directory that `backup` has written")
     export = commands.add_parser("export", help="write a namespace to a file: documents, vectors, files, no secrets")
-    export.add_argument("namespace", help="its id, or its name where no other has it")
-    export.add_argument("file", help="the tar to write")
-    importing = commands.add_parser("import", help="make a namespace of such a file; prints its id")
-    importing.add_argument("file", help="what `export` has written")
-    importing.add_argument("--name", help="what it is called; its former name without it")
+    export.add_argument("namespace", help="id of the namespace, or its name if it is the only one of that name")
+    export.add_argument("file", help="the tar file to write")
+    importing = commands.add_parser("import", help="create a namespace from an exported file; prints its id")
+    importing.add_argument("file", help="a file that `export` has written")
+    importing.add_argument("--name", help="name of the new namespace (default: the name at export)")
     importing.add_argument("--org", help=_ORGANIZATION)
     importing.add_argument(
         "--secrets",
@@ -210,28 +211,30 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--setting",
         action="append",
         metavar="NAME=WEIGHT",
-        help="a setting by the weight of the meaning, or by its JSON; may be repeated; semantic, keyword and hybrid"
-        " without it",
+        help="a search setting to measure, by its semantic weight or its JSON; may be repeated (default: semantic,"
+        " keyword and hybrid)",
     )
     measure.add_argument(
-        "--minimum", metavar="METRIC=VALUE", help="exit code 1 unless a setting reaches it, such as ndcgAt10=0.40"
+        "--minimum",
+        metavar="METRIC=VALUE",
+        help="exit code 1 unless a setting reaches this value, such as ndcgAt10=0.40",
     )
     measure.add_argument("--keep", action="store_true", help="leave the evaluation in the namespace")
-    measure.add_argument("--url", help="of the API; RETRIEVAL_API_URL or this machine's instance without it")
-    measure.add_argument("--key", help="RETRIEVAL_API_KEY or that of this machine's instance without it")
-    measure.add_argument("--namespace", help="its id or its name; may be left out if there is only one")
-    measure.add_argument("--tenant", help="of this tenant of the namespace")
+    measure.add_argument("--url", help=_URL)
+    measure.add_argument("--key", help=_KEY)
+    measure.add_argument("--namespace", help=_NAMESPACE)
+    measure.add_argument("--tenant", help=_TENANT)
     measure.add_argument("--json", action="store_true", help="print the run as JSON")
 
 
 def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     key = _verbs(commands, "key", "API keys")
     create = key.add_parser("create", help="create a key; it is shown once")
-    create.add_argument("--name", required=True, help="what the key is called in listings")
+    create.add_argument("--name", required=True, help="name of the key in listings")
     create.add_argument("--org", help=_ORGANIZATION)
     create.add_argument(
         "--scopes",
-        help="comma-separated, such as search,documents:read; without it, all that its bounds allow except admin",
+        help="comma-separated, such as search,documents:read (default: all that its bounds allow, except admin)",
     )
     create.add_argument("--namespace", help="bind the key to this namespace")
     create.add_argument("--tenant", help="bind the key to this tenant")
@@ -247,7 +250,7 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _org_options(update)
     quotas = org.add_parser("set", help="set quotas of an organization or a tenant; `none` removes one")
     quotas.add_argument("--org", help=_ORGANIZATION)
-    quotas.add_argument("--tenant", help="of this tenant instead of the whole organization")
+    quotas.add_argument("--tenant", help="set the quotas of this tenant instead of the organization's")
     for option, name, does in (
         ("--documents", "documents", "most documents"),
         ("--stored-bytes", "storedBytes", "most bytes of documents as they were sent"),
@@ -256,7 +259,7 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     ):
         quotas.add_argument(option, dest=name, metavar="N", help=does)
     tenant = _verbs(commands, "tenant", "tenants of an organization")
-    for verb, does in (("create", "make a tenant known"), ("delete", "refuse a tenant's requests; its data is kept")):
+    for verb, does in (("create", "register a tenant"), ("delete", "refuse a tenant's requests; its data is kept")):
         sub = tenant.add_parser(verb, help=does)
         sub.add_argument("tenant")
         sub.add_argument("--org", help=_ORGANIZATION)
@@ -268,37 +271,45 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     ingest = commands.add_parser("ingest", help="ingest files, folders and URLs, and wait until they can be searched")
     ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="a folder means all files below it")
-    ingest.add_argument("--as", dest="kind", choices=("sitemap", "website"), help="what the URLs are; pages without it")
+    ingest.add_argument(
+        "--as", dest="kind", choices=("sitemap", "website"), help="kind of the URLs (default: single pages)"
+    )
     ingest.add_argument("--metadata", type=_object, help="JSON object attached to the documents")
     ingest.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures among the files")
     ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
     ingest.add_argument("--dry-run", action="store_true", help="report what would be ingested, and store nothing")
     search = commands.add_parser("search", help="search a namespace")
     search.add_argument("query")
-    search.add_argument("--top-k", type=int, default=5, help="results at most (5)")
-    search.add_argument("--semantic", action="store_true", help="by meaning alone; by meaning and words without it")
+    search.add_argument("--top-k", type=int, default=5, help="number of results (default: 5)")
+    search.add_argument(
+        "--semantic", action="store_true", help="search by meaning alone (default: by meaning and words)"
+    )
     search.add_argument("--where", type=_object, help="a condition, as JSON")
     runs = commands.add_parser("runs", help="list job runs, or show one and what failed in it")
     runs.add_argument("id", nargs="?", help="a job run's id")
-    runs.add_argument("--wait", action="store_true", help="until that job run is COMPLETED")
-    retry = commands.add_parser("retry", help="run the failed documents of a job run again, and wait until they ended")
+    runs.add_argument("--wait", action="store_true", help="wait until the job run is COMPLETED")
+    retry = commands.add_parser(
+        "retry", help="run the failed documents of a job run again, and wait until they have ended"
+    )
     retry.add_argument("id", metavar="RUN", help="a job run's id, as `runs` lists it")
     retry.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures this time")
     retry.add_argument("--no-wait", action="store_true", help="return when they are queued")
     retry.set_defaults(dry_run=False)
-    documents = commands.add_parser("documents", help="list documents")
-    documents.add_argument("--status", help="such as FAILED or SUCCESS")
+    documents = commands.add_parser("documents", help="list documents; `documents delete` deletes some")
+    documents.add_argument("--status", help="list documents of this status, such as FAILED or SUCCESS")
     documents.add_argument("--where", type=_object, help="a condition, as JSON")
     verbs = documents.add_subparsers(dest="verb", metavar="VERB")
     delete_documents = verbs.add_parser("delete", help="delete documents from the namespace")
-    delete_documents.add_argument("what", nargs="+", metavar="DOCUMENT", help="its id, its external id or its name")
-    namespaces = commands.add_parser("namespaces", help="list namespaces")
+    delete_documents.add_argument("what", nargs="+", metavar="DOCUMENT", help="id, external id or name of a document")
+    namespaces = commands.add_parser(
+        "namespaces", help="list namespaces; `namespaces create` and `namespaces delete` change them"
+    )
     verbs = namespaces.add_subparsers(dest="verb", metavar="VERB")
     create = verbs.add_parser("create", help="create a namespace; by default it needs no account anywhere")
-    create.add_argument("name", help="what it is called")
+    create.add_argument("name", help="name of the namespace")
     create.add_argument("--config", type=_object, help="JSON object of the API's fields, such as embeddingModelConfig")
     delete_namespace = verbs.add_parser("delete", help="delete a namespace and everything in it")
-    delete_namespace.add_argument("name", metavar="NAMESPACE", help="its id or its name")
+    delete_namespace.add_argument("name", metavar="NAMESPACE", help="id or name of the namespace")
     for command in (delete_documents, delete_namespace):
         command.add_argument("--yes", action="store_true", help="delete without asking")
     mcp = commands.add_parser("mcp", help="speak the Model Context Protocol over stdin and stdout, for language models")
@@ -315,16 +326,17 @@ def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         _add_server(command, default=argparse.SUPPRESS)
 
 
-_NAMESPACE = "its id or its name; may be left out if there is only one"
-_JSON = "print JSON, a line each"
+_NAMESPACE = "id or name of the namespace; may be left out if there is only one"
+_JSON = "print JSON, one object a line"
+_URL = "URL of the API (default: RETRIEVAL_API_URL, else the instance of RETRIEVAL_HOME)"
+_KEY = "API key (default: RETRIEVAL_API_KEY, else the key of that instance)"
+_TENANT = "act for this tenant"
 
 
 def _add_server(command: argparse.ArgumentParser, default: str | None = None) -> None:
-    url = "the API; RETRIEVAL_API_URL, else the instance of this home without it"
-    key = "an API key; RETRIEVAL_API_KEY, else that of this home's instance without it"
-    command.add_argument("--url", default=default, help=url)
-    command.add_argument("--key", default=default, help=key)
-    command.add_argument("--tenant", default=default, help="act for this tenant")
+    command.add_argument("--url", default=default, help=_URL)
+    command.add_argument("--key", default=default, help=_KEY)
+    command.add_argument("--tenant", default=default, help=_TENANT)
 
 
 def _verbs(

@@ -102,7 +102,7 @@ def values(field):
     kind = next((one for one in get_args(said.annotation) if type(None) in get_args(said.annotation)), said.annotation)
     if get_origin(kind) is Literal:
         return " or ".join(f"`{one}`" for one in get_args(kind))
-    bounds = [f"{BOUNDS[name]} {bound:g}" for one in said.metadata for name, bound in vars_of(one) if name in BOUNDS]
+    bounds = [f"{BOUNDS[name]} {bound}" for one in said.metadata for name, bound in vars_of(one) if name in BOUNDS]
     return ", ".join([KINDS[get_origin(kind) or kind], *bounds])
 
 
@@ -116,7 +116,7 @@ def example():
         lines += ["", f"# --- {heading} ---"]
         for field, said in fields:
             choice = get_origin(Settings.model_fields[field].annotation) is Literal
-            taken = f" {values(field).replace('`', '').capitalize()}." if choice else ""
+            taken = f" Values: {values(field).replace('`', '')}." if choice else ""
             lines += textwrap.wrap(said + taken, 118, initial_indent="# ", subsequent_indent="# ",
                                    break_long_words=False, break_on_hyphens=False)  # fmt: skip
             lines.append(f"#RETRIEVAL_{field.upper()}={default(field)}")
