@@ -97,7 +97,8 @@ def paths_of(kind: Any, prefix: str = "") -> list[str]:
 def variants() -> list[Variant]:
     found = []
     for field in inspect.type_info(CreateNamespace).fields:
-        kinds = field.type.types if isinstance(field.type, inspect.UnionType) else [field.type]
+        bare = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
+        kinds = bare.types if isinstance(bare, inspect.UnionType) else [bare]
         for kind in kinds:
             if isinstance(kind, inspect.StructType):
                 tag = (kind.tag_field, str(kind.tag)) if kind.tag_field else None
