@@ -62,7 +62,7 @@ def up_detached(settings: Settings) -> int:
 
 
 def down(settings: Settings) -> int:
-    """Stop the instance of this home and whatever a dead one left; fine if nothing runs."""
+    """Stop the instance of this home, or a database that runs there alone."""
     home = settings.home.resolve()
     record = instance.load(home)
     if record is None and not home.exists():
@@ -75,8 +75,11 @@ def down(settings: Settings) -> int:
     if held is None:
         raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
     instance.clear(home)
-    postgres.stop(home)
-    say(f"Stopped the instance in {home}." if was_running else f"Nothing runs in {home}.")
+    had_database = postgres.stop(home)
+    if was_running:
+        say(f"Stopped the instance in {home}.")
+    else:
+        say(f"Stopped the database in {home}." if had_database else f"Nothing runs in {home}.")
     return 0
 
 

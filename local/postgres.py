@@ -166,15 +166,16 @@ def start(home: Path) -> str:
     return cluster.url
 
 
-def stop(home: Path) -> None:
-    """End what runs on the data of this home, in order if it can; no error if nothing does."""
+def stop(home: Path) -> bool:
+    """Stop the server of this home and return whether it ran."""
     home = home.resolve()
-    _end(home / "postgres")
+    was_running = _end(home / "postgres")
     _reap(home)
     with contextlib.suppress(LocalError):
         socket = Path(_recorded(home, "postgres.socket"))
         if socket.parent != home:
             shutil.rmtree(socket, ignore_errors=True)
+    return was_running
 
 
 def base_backup(home: Path, target: Path) -> None:
@@ -308,13 +309,14 @@ def _clear_leftovers(cluster: Cluster) -> None:
         (cluster.socket / name).unlink(missing_ok=True)
 
 
-def _end(data: Path) -> None:
-    """Fast shutdown of the postmaster; then what is left of it, such as the backends of one that was killed."""
+def _end(data: Path) -> bool:
+    """Stop the postmaster, then backends of one that was killed; return whether any ran."""
     running = processes.working_in(data.resolve(), "postgres")
     recorded = data / "postmaster.pid"
     leader = recorded.read_text().split("\n", 1)[0] if recorded.exists() else ""
     processes.end([p for p in running if str(p.pid) == leader], first=signal.SIGINT, grace=15)
     processes.end(running, first=signal.SIGQUIT)
+    return bool(running)
 
 
 def _socket_folder(home: Path) -> Path:

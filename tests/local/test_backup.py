@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from connectors import registry
-from local import backup, instance, postgres
+from local import backup, control, instance, postgres
 from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
@@ -80,7 +80,9 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
         assert (home / "files" / "ns_1" / "raw").read_text() == "a file"
         assert not list((home / "files").rglob("*.part"))
         assert (home / "secret.key").read_text() == (copy / "secret.key").read_text()
-        postgres.stop(home)
+        capsys.readouterr()
+        assert control.down(Settings(_env_file=None, home=home)) == 0
+        assert capsys.readouterr().out == f"Stopped the database in {home}.\n"
     (aside,) = old.glob("before-restore-*")
     assert (aside / "postgres" / "PG_VERSION").exists()
 
