@@ -135,8 +135,6 @@ def checkout(instance, tmp_path_factory):
     for path in (".venv", ".uv", "README.md", "clients", "docs", "examples", "local"):
         (folder / path).symlink_to(PROJECT / path)
     (folder / ".retrieval").symlink_to(instance.home)
-    (folder / "manuals").mkdir()
-    (folder / "manuals" / "cover.md").write_text("# Cover\n\nTurn the key to the left to open the cover.\n")
     shutil.copy(PROJECT / "local" / "corpus" / "evaluation-handbook.pdf", folder / "manual.pdf")
     yield folder
     shutil.rmtree(folder)
