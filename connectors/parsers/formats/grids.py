@@ -15,7 +15,7 @@ def markdown(rows: Iterable[Iterable[Cell]]) -> str:
     """
     grid: list[list[str]] = []
     covered: dict[tuple[int, int], str] = {}
-    titles: list[tuple[int, str]] = []
+    titles: list[tuple[int, str, int]] = []
     for at, row in enumerate(rows):
         texts: list[str] = []
         for text, height, width in row:
@@ -30,13 +30,13 @@ def markdown(rows: Iterable[Iterable[Cell]]) -> str:
                     for column in range(start, len(texts))
                 }
             if width > 1 and len(texts) == width:
-                titles.append((at, text))
+                titles.append((at, text, width))
         while (at, len(texts)) in covered:
             texts.append(covered.pop((at, len(texts))))
         grid.append(texts)
     width = max(map(len, grid), default=0)
-    for at, text in titles:
-        if len(grid[at]) == width:
+    for at, text, covers in titles:
+        if covers == width:
             grid[at] = [text]
     kept = [row + [""] * (width - len(row)) for row in grid if any(row)]
     if not kept:

@@ -143,6 +143,10 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             ["| Fees |  |\n| --- | --- |\n| Berth | 9 |"],
         ),
         (
+            "<table><tr><th colspan=2>Berth<th>Fee<tr><td>North<td>quay<td>9</table>",
+            ["| Berth | Berth | Fee |\n| --- | --- | --- |\n| North | quay | 9 |"],
+        ),
+        (
             "<table><tr><td>Dear Ann,<table><tr><td>Rope</td><td>9</td></tr></table></td><td></td></tr></table>Bye.",
             ["Dear Ann,", "| Rope | 9 |\n| --- | --- |", "Bye."],
         ),
