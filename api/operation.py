@@ -32,7 +32,6 @@ from retrieval.database import sync_async
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
@@ -129,11 +128,6 @@ class Call(Generic[B, Q]):
         if self.principal is None:
             return None
         return await viewers.viewer(self.services.db, scope, self.principal, self.groups)
-
-    async def seen(self, where: DocumentFilter, scope: Scope) -> DocumentFilter:
-        """The filter, of what may be seen."""
-        viewer = await self.viewer(scope)
-        return where if viewer is None else replace(where, viewer=viewer)
 
     def asked_with(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
         """The same for a body that the handler has read itself, by all that it says."""

@@ -18,7 +18,6 @@ from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, Sear
 from api.wire.search_why import WhyData, WhyRequest
 from connectors import registry
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
-from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
@@ -62,13 +61,7 @@ class Space:
 
     scope: Scope
     config: NamespaceConfig
-    viewer: Viewer | None = None
-
-    def seen(self, query: Query) -> Query:
-        """The query for what may be seen here."""
-        if self.viewer is None:
-            return query
-        return replace(query, where=replace(query.where or DocumentFilter(), viewer=self.viewer))
+    viewer: Viewer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +159,7 @@ async def _in_thread(
 async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
     """Search one namespace, again if another model took over meanwhile. `values`: the query's vector, where known."""
     clock = Clock(step=TURN)
-    return await in_time(services, space.config, clock, _find(services, space, space.seen(query), values, clock))
+    return await in_time(services, space.config, clock, _find(services, space, query, values, clock))
 
 
 async def _find(
@@ -181,6 +174,7 @@ async def _find(
                 services.db,
                 space.scope,
                 query,
+                viewer=space.viewer,
                 embedder=registry.embedder(config) if by_meaning else None,
                 vectors=registry.vector_store(config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,

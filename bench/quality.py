@@ -195,7 +195,9 @@ class Shelf:
 
     def find(self, text: str, weights: tuple[float, float], top_k: int = 50) -> list[Any]:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
-        return list(search.run(self.db, self.scope, query, embedder=self.embedder, vectors=self.store).hits)
+        return list(
+            search.run(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store).hits
+        )
 
 
 def main() -> None:

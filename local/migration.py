@@ -27,6 +27,12 @@ def run(url: str) -> None:
             case errors.InsufficientPrivilege() if "extension" in str(error.orig):
                 advice = f"let a superuser run `CREATE EXTENSION vector` in the database {what} once, then start again"
                 raise LocalError(f"The user {who} may not create the extension vector: {advice}.") from error
+            case errors.InsufficientPrivilege() if "role" in str(error.orig):
+                advice = f"`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO {who}`"
+                raise LocalError(
+                    f"The user {who} may not create the role retrieval_viewer, by which documents are read for users:"
+                    f" let a superuser run {advice} once, then start again."
+                ) from error
             case errors.InsufficientPrivilege():
                 reason = str(error.orig).splitlines()[0]
                 advice = f"let its owner run `GRANT CREATE ON SCHEMA public TO {who}`, or make {who} the owner"

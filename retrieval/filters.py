@@ -14,7 +14,7 @@ from retrieval.conditions import sql as statements
 from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, is_beyond, same, storable
 from retrieval.conditions.parse import parse as parse_condition
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.principals import Access, Viewer, visible
+from retrieval.principals import Access
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
 from retrieval.statuses import DocumentStatus
 
@@ -66,7 +66,6 @@ class DocumentFilter:
     `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition.
     `words`: each stands in the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is
     named, those of whom it is not known who may see them.
-    `viewer`: who looks; set by the service, never by what a client sends as a filter.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -83,7 +82,6 @@ class DocumentFilter:
     words: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
     access_statuses: tuple[str, ...] = ()
-    viewer: Viewer | None = None
 
     def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
@@ -104,16 +102,12 @@ class DocumentFilter:
 
     def narrows(self) -> bool:
         """Whether it can leave a document out."""
-        return self.viewer is not None or self.narrows_for_all()
-
-    def narrows_for_all(self) -> bool:
-        """The same, whoever looks."""
         return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
     @property
-    def by_viewer_alone(self) -> bool:
-        """Whether it leaves out what its viewer may not see, and nothing else."""
-        return self.viewer is not None and not self.narrows_for_all()
+    def reads_fields(self) -> bool:
+        """Whether it looks at what GIN indexes hold: metadata, conditions, words and sites."""
+        return bool(self.wanted() or self.where is not None or self.words or self.sites)
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
         """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
@@ -158,10 +152,8 @@ class DocumentFilter:
             params["filter_sites"] = list(self.sites)
         if self.access_statuses:
             clauses.append(f"{alias}.access_reason is not null")
-        if self.viewer is not None:
-            clauses.append(visible(alias))
-            clauses.extend([_in_what_is_seen(alias)] if self.archive_ids else [])
-            params |= self.viewer.params()
+        if self.archive_ids:
+            clauses.append(f"exists (select from documents holder where holder.id = {alias}.archive_id)")
         return " and ".join(clauses) or "true", params
 
     @property
@@ -182,7 +174,7 @@ class DocumentFilter:
         return statements.has_row(chunk, self.row_sql(document)) if self.reads_rows else "true"
 
     def matches(self, document: Filterable) -> bool:
-        """The same rule on a document in memory, as its viewer is shown it: without the id of a hidden archive."""
+        """The same rule on a document in memory."""
         return (
             all(
                 not (values := getattr(self, name)) or getattr(document, attribute) in values
@@ -195,7 +187,6 @@ class DocumentFilter:
             and (not self.words or finding.has(document, self.words))
             and (not self.sites or finding.site(document) in self.sites)
             and (not self.access_statuses or document.access_reason is not None)
-            and (self.viewer is None or self.viewer.sees(document.access))
         )
 
 
@@ -207,11 +198,6 @@ AWAITS_REMOVAL: LiteralString = """
         )))
 """
 """Whether document `d` is gone at its content service, for all that have it, and waits for confirmation."""
-
-
-def _in_what_is_seen(alias: LiteralString) -> LiteralString:
-    """Whether a document's archive may be seen: for a viewer, what lies in a hidden one lies in none."""
-    return f"exists (select from documents holder where holder.id = {alias}.archive_id and {visible('holder')})"
 
 
 ROOT: LiteralString = """

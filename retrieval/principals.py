@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, LiteralString
+from typing import Any
 
 from retrieval import principal_names
 from retrieval.errors import ErrorCode, ServiceError
@@ -101,18 +101,24 @@ def stored(access: Access | None) -> str | None:
 
 @dataclass(frozen=True)
 class Viewer:
-    """A user of one scope with all groups that hold it there, directly or by others, as principals."""
+    """A user of one scope with all groups that hold it there, directly or by others, as principals.
+
+    `partition`: the number of the scope; None for one that has no documents.
+    """
 
     user: str
     principals: tuple[str, ...]
+    partition: int | None = None
 
     @cached_property
-    def _listed(self) -> str:
+    def names(self) -> str:
+        """What documents list that the user may see, as a JSON object by name."""
         return json.dumps(dict.fromkeys((*self.principals, EVERYONE, OPEN), 1))
 
-    def params(self) -> dict[str, Any]:
-        """What `visible` needs."""
-        return {"viewer": self._listed}
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """Settings that the policies of the database read; without a partition they show nothing."""
+        return {"app.partition": "" if self.partition is None else str(self.partition), "app.names": self.names}
 
     def sees(self, access: Access | None) -> bool:
         """The rule on a document in memory; None is an open one."""
@@ -122,18 +128,3 @@ class Viewer:
         denied = {*map(user, access.denied_users), *map(group, access.denied_groups)}
         allowed = {*map(user, access.users), *map(group, access.groups)}
         return not mine & denied and (access.public or bool(mine & allowed))
-
-
-def visible(alias: LiteralString) -> LiteralString:
-    """Return the rule on the document under `alias`, true or false. Takes the parameters of `Viewer.params`."""
-    return f"(%(viewer)s::jsonb ?| {alias}.allowed and not %(viewer)s::jsonb ?| {alias}.denied)"
-
-
-def seen(document: LiteralString) -> LiteralString:
-    """Return the rule on a document's id; false if it is gone. For what proposes candidates, of which many are met."""
-    return f"exists (select from documents s where s.id = {document} and {visible('s')} offset 0)"
-
-
-def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
-    """What a viewer may see of the document under `alias`, and its parameters; true for the application itself."""
-    return ("true", {}) if viewer is None else (visible(alias), viewer.params())

@@ -9,6 +9,7 @@ from api.mcp.inner import Inner
 from api.mcp.text_results import Fence, single_line, single_line_json
 from api.wire.search import with_header
 from connectors import registry
+from retrieval.access import viewers
 from retrieval.documents import stored_files
 from retrieval.errors import StepError
 from retrieval.namespaces import namespaces
@@ -139,8 +140,10 @@ async def _ingest(inner: Inner, given: dict[str, Any], path: str, config: dict[s
 
 
 async def _parsed(inner: Inner, document_id: str) -> str | None:
-    services = inner.services
-    found = await stored_files.find(services.db, document_id)
+    services, asked = inner.services, inner.context
+    user, groups = asked.principal, asked.groups
+    viewer = None if user is None else await viewers.viewer_of(services.db, document_id, user, groups)
+    found = await stored_files.find(services.db, document_id, viewer)
     if found is None or found.parsed_key is None or found.organization_id != inner.caller.organization:
         return None
     key = found.parsed_key

@@ -49,13 +49,14 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     """Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
-    where = await call.seen(call.body.filter_config.to_values(), scope)
+    where, viewer = call.body.filter_config.to_values(), await call.viewer(scope)
     counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
     place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
     async with costs.listing(call.services, where, facets=len(counted)):
-        found = await documents.list_page(call.services.db, scope, where, page.page_size or documents.MOST, place)
+        size = page.page_size or documents.MOST
+        found = await documents.list_page(call.services.db, scope, where, size, place, viewer=viewer)
         data = DocumentsData(
             items_returned=len(found.items),
             has_next_page=found.cursor is not None,
@@ -69,12 +70,12 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
                 for document, row in zip(data.documents, found.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
-            data.count(await documents.stats(call.services.db, scope, where), include)
+            data.count(await documents.stats(call.services.db, scope, where, viewer=viewer), include)
         if include.stats_by_site:
-            counts = await documents.sites(call.services.db, scope, where)
+            counts = await documents.sites(call.services.db, scope, where, viewer=viewer)
             data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
         if call.body.facets is not None:
-            found_counts = await facets.count(call.services.db, scope, where, counted)
+            found_counts = await facets.count(call.services.db, scope, where, counted, viewer=viewer)
             data.facets = {
                 name: [FacetCount(one.value, one.documents) for one in counts] for name, counts in found_counts.items()
             }

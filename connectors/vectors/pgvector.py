@@ -16,13 +16,14 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection
 
+from retrieval.access.reading import reading, visible
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.database.halves import HalfVector
 from retrieval.database.sessions import BY_INDEX
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.principals import seen
+from retrieval.principals import Viewer
 
 INDEX_FROM = 20_000
 """Rows of a partition from which an index is worth its upkeep; below it an exact scan is quick enough."""
@@ -108,7 +109,12 @@ class PgVectorStore:
                 copy.write(_COPY_HEAD + rows + _COPY_END)
 
     def query(
-        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
+        self,
+        scope: Scope,
+        values: Sequence[float],
+        top_k: int,
+        where: DocumentFilter | None = None,
+        viewer: Viewer | None = None,
     ) -> list[Match]:
         """The nearest, best first; exact unless the partition has an index."""
         with _errors():
@@ -116,20 +122,21 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
-            if rows := self._of_named(partition, params, where):
+            if rows := self._of_named(partition, params, where, viewer):
                 return [Match(row["id"], row["score"]) for row in rows]
             same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
-                seen_alone = where is not None and where.by_viewer_alone
+                seen_alone = viewer is not None and same_plan
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
                 if seen_alone:
                     settings |= BY_INDEX
-                with self._db.tuned(settings, plan_once=same_plan or seen_alone) as connection:
-                    rows = self._nearest(connection, partition, params, where, exact=False)
+                db = reading(self._db, viewer) if seen_alone else self._db
+                with db.tuned(settings, plan_once=same_plan) as connection:
+                    rows = self._nearest(connection, partition, params, where, viewer, exact=False)
                 if len(rows) == top_k:
                     return [Match(row["id"], row["score"]) for row in rows]
-            with self._db.tuned(plan_once=same_plan) as connection:
-                rows = self._nearest(connection, partition, params, where, exact=True)
+            with self._db.tuned(plan_once=same_plan and viewer is None) as connection:
+                rows = self._nearest(connection, partition, params, where, viewer, exact=True)
             return [Match(row["id"], row["score"]) for row in rows]
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -240,7 +247,9 @@ class PgVectorStore:
     def _index(self, partition: int) -> str:
         return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
 
-    def _of_named(self, partition: int, params: Mapping[str, Any], where: DocumentFilter | None) -> list[Row]:
+    def _of_named(
+        self, partition: int, params: Mapping[str, Any], where: DocumentFilter | None, viewer: Viewer | None
+    ) -> list[Row]:
         """The nearest of the documents that are named, each vector compared; none if there are too many, or none."""
         if where is None or not 0 < len(where.document_ids) <= _NAMED_MOST:
             return []
@@ -250,7 +259,8 @@ class PgVectorStore:
         statement = _OF_NAMED.format(distance=distance, partition=int(partition), size=size, condition=condition)
         more = {"named": list(where.document_ids), "most": min(_VALUES_MOST // size, _EACH_MOST * params["top_k"])}
         with self._db.tuned(plan_once=False) as connection:
-            return connection.execute(statement, {**params, **filtering, **more}).fetchall()
+            scoped = visible(statement, {**params, **filtering, **more}, viewer)
+            return connection.execute(scoped.text, scoped.params).fetchall()
 
     def _nearest(
         self,
@@ -258,18 +268,23 @@ class PgVectorStore:
         partition: int,
         params: dict[str, Any],
         where: DocumentFilter | None,
+        viewer: Viewer | None,
         *,
         exact: bool,
     ) -> list[Row]:
-        """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids."""
+        """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids.
+
+        The connection is the viewer's where nothing but the viewer narrows, and the index is asked.
+        """
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
         once = False
-        if where is not None and where.viewer is not None and where.by_viewer_alone and not exact:
-            condition, filtering = f"and {seen('v.document_id')}", where.viewer.params()
+        narrows = where is not None and where.narrows()
+        if viewer is not None and not narrows and not exact:
             limit, once = str(int(params["top_k"])), True  # the planner chooses the index by the number asked for
-        elif where is not None and where.narrows():
+        elif viewer is not None or narrows:
+            where = where or DocumentFilter()
             fragment, filtering = replace(where, document_ids=()).sql("d")
             of_documents = _AMONG_DOCUMENTS if exact else _OF_DOCUMENTS
             condition = f"{of_documents.format(partition=partition)}{fragment} offset 0)"
@@ -286,7 +301,10 @@ class PgVectorStore:
                 order by {order} limit {limit}
             ) nearest order by 2 desc, 1
         """
-        return connection.execute(statement, {**params, **filtering}, prepare=once or None).fetchall()
+        if once:
+            return connection.execute(statement, params, prepare=True).fetchall()
+        scoped = visible(statement, {**params, **filtering}, viewer)
+        return connection.execute(scoped.text, scoped.params).fetchall()
 
     def _binary(self, partition: int, vector: Vector) -> bytes:
         """A row in the binary format of COPY; a halfvec is its size, two empty bytes and IEEE half floats."""

@@ -97,23 +97,53 @@ _BROUGHT: LiteralString = """
         on m.document_id = w.id and m.generation = w.generation
     where m.access is not null
 """
+_HEIRS_BY_CONTENT: LiteralString = (
+    """
+    with recursive heirs as (
+        select w.id, w.access::jsonb as access, true as is_named, %(same)s as is_shown
+        from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
+        union all
+        select d.id, h.access, false, h.is_shown and coalesce("""
+    + CAME_OUT_OF
+    + """ = (
+            select encode(a.raw_hash, 'hex') from run_documents a join documents c on c.id = a.document_id
+            where c.id = h.id and a.generation = c.active_generation limit 1
+        ), false) from heirs h
+        join documents d on d.archive_id = h.id and d.inherits_access and d.deleted_at is null
+        where not d.id = any(%(documents)s)
+    ),
+    held as (
+        select d.id, h.access, h.is_named or h.is_shown as is_whole from documents d join heirs h using (id)
+        where d.deleted_at is null order by d.id for no key update of d
+    )
+"""
+)
+"""The same; `is_whole` of what holds nothing but what came out of the content that its container shows."""
+_GIVEN: LiteralString = """
+    update documents d set updated_at = clock_timestamp(),
+        access = case when h.is_whole then h.access else intersect_access(d.access, h.access) end
+    from held h where d.id = h.id
+"""
 _SHOWN: LiteralString = (
-    _HEIRS
+    _HEIRS_BY_CONTENT
     + """,
     shown as (
         update run_documents m set access = null
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) w (id, generation)
         where m.document_id = w.id and m.generation = w.generation
     )
-    update documents d set updated_at = clock_timestamp(),
-        access = case when h.is_named or %(same)s and """
-    + CAME_OUT_OF
-    + """ = (
-            select encode(a.raw_hash, 'hex') from run_documents a join documents c on c.id = a.document_id
-            where c.id = d.archive_id and a.generation = c.active_generation limit 1
-        ) then h.access else intersect_access(d.access, h.access) end
-    from held h where d.id = h.id
 """
+    + _GIVEN
+)
+_TOLD: LiteralString = (
+    _HEIRS_BY_CONTENT
+    + """,
+    forgotten as (
+        update run_documents m set access = null from held h
+        where m.document_id = h.id and h.is_whole and m.access is not null
+    )
+"""
+    + _GIVEN
 )
 _INHERIT: LiteralString = """
     update documents d set inherits_access = true, access_reason = null, updated_at = clock_timestamp()
@@ -143,6 +173,13 @@ async def async_inherit(connection: AsyncConnection[Row], documents: Sequence[st
         row = await (await connection.execute(_INHERIT, {"documents": [document]})).fetchone()
         if row is not None:
             await connection.execute(_FOLLOW, {"documents": [document], "accesses": [row["access"]]})
+
+
+def give(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
+    """Give documents the lists of the content that they show. What inherits from them and came out of it follows; what
+    shows older content is for those whom both allow."""
+    if accesses:
+        connection.execute(_TOLD, {**_values(accesses), "same": True})
 
 
 def narrow(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:

@@ -23,7 +23,7 @@ _GROUPS: LiteralString = """
         select 'g:' || m.group_id, m.partition_id
         from mine join group_members m on m.partition_id = mine.partition_id and m.member = mine.principal
     )
-    select array_agg(principal) as principals from mine
+    select array_agg(principal) as principals, min(partition_id) as partition from mine
 """
 _OF_SCOPE: LiteralString = _GROUPS.replace(
     "PARTITION",
@@ -75,15 +75,18 @@ async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[
     return _viewer(name, names, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": names}))
 
 
-def narrowed(db: Database, partition: int, where: DocumentFilter) -> DocumentFilter | None:
-    """The filter by ids besides, if its viewer may see so few documents; None if there are more."""
-    if where.viewer is None or where.document_ids:
+def narrowed(db: Database, where: DocumentFilter | None, viewer: Viewer) -> DocumentFilter | None:
+    """The filter by ids besides, if its viewer may see so few documents; None if there are more.
+
+    Documents that deny the viewer may be among them: what is read of them is read under the policies.
+    """
+    if where is not None and where.document_ids:
         return None
-    values: dict[str, Any] = {"partition": partition, "few": FEW}
-    row = db.row(_VISIBLE, {**values, "principals": [*where.viewer.principals, EVERYONE]})
+    values: dict[str, Any] = {"partition": viewer.partition, "few": FEW}
+    row = db.row(_VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
     if row is None or row["ids"] is None:
         return None
-    return replace(where, document_ids=tuple(row["ids"]) or (NOBODYS,))
+    return replace(where or DocumentFilter(), document_ids=tuple(row["ids"]) or (NOBODYS,))
 
 
 NOBODYS = "-"
@@ -98,4 +101,6 @@ def _names(name: str, groups: Sequence[str]) -> list[str]:
 
 
 def _viewer(name: str, names: Sequence[str], row: Row | None) -> Viewer:
-    return Viewer(name, tuple(row["principals"]) if row is not None else tuple(names))
+    if row is None:
+        return Viewer(name, tuple(names))
+    return Viewer(name, tuple(row["principals"]), row["partition"])

@@ -76,7 +76,7 @@ def note(
 
     `versions`: what is listed of them, and was that still when these answers were there (`otherwise`). A document that
     shows its listed version has its list at once. From another one whom the list does not name is withdrawn at once,
-    and whom it names anew comes with the version that this run brings.
+    and whom it names anew comes with the version that this run brings, if that is certain.
     """
     ids = sorted(accesses)
     lists_of = {name: _told(accesses[name]) for name in ids}
@@ -93,10 +93,11 @@ def note(
     ).fetchall()
     shown = {row["id"]: lists_of[row["external_id"]] for row in rows if row["is_shown"] and row["differs"]}
     others = {row["id"]: lists_of[row["external_id"]] for row in rows if not row["is_shown"]}
-    lists.set_lists(connection, {document: access for document, (access, _) in shown.items()})
+    listed = {row["id"] for row in rows if row["external_id"] in versions}
+    lists.give(connection, {document: access for document, (access, _) in shown.items()})
     lists.narrow(connection, {document: access for document, (access, _) in others.items()})
-    values: dict[str, Any] = {"documents": list(others), "run": run}
-    connection.execute(_COMES, {**values, "accesses": [stored(access) for access, _ in others.values()]})
+    coming = {document: stored(access) for document, (access, _) in others.items() if document in listed}
+    connection.execute(_COMES, {"run": run, "documents": list(coming), "accesses": list(coming.values())})
     told = {**shown, **others}
     connection.execute(_REASONS, {"documents": list(told), "reasons": [reason for _, reason in told.values()]})
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -18,6 +16,8 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from retrieval.database import bounds, halves, json_numbers, lost_hosts
+from retrieval.database.limits import LIMITS, milliseconds
+from retrieval.database.pools import Pools, View
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
@@ -55,28 +55,6 @@ LOCKED = 300.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds after which PostgreSQL ends what a connection does. Whatever is ended so is tried again later.
-
-    `lock`: waiting for one lock. `statement`: one statement, its waiting included. `idle`: doing nothing within a
-    transaction, as a process does that was stopped.
-    """
-
-    lock: float
-    statement: float
-    idle: float
-
-
-LIMITS: Mapping[str, Limits] = {
-    "api": Limits(lock=10, statement=60, idle=60),
-    "dispatcher": Limits(lock=1, statement=20, idle=20),
-    "sweep": Limits(lock=5, statement=60, idle=60),
-    "heartbeat": Limits(lock=5, statement=10, idle=10),
-    "worker": Limits(lock=60, statement=600, idle=300),
-    "metrics": Limits(lock=2, statement=20, idle=20),
-}
-"""By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
 UNLIMITED: LiteralString = (
     "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)"
 )
@@ -89,23 +67,29 @@ _SETTINGS: LiteralString = """
 """A plan that was made while a table was small must not outlive its growth."""
 
 
+_AS_VIEWER: LiteralString = "set role retrieval_viewer"
+"""The role by which documents are read for a user: it owns nothing, so that the policies of the tables hold for it."""
+
+
 class Database:
     """Connections to one PostgreSQL. Both pools open on first use, so a process pays for what it uses.
 
     role: whose `LIMITS` its connections have; none if absent.
     """
 
-    def __init__(self, url: str, *, size: int = 8, role: str | None = None) -> None:
+    def __init__(self, url: str, *, size: int = 8, role: str | None = None, view: View | None = None) -> None:
         self._url = url
         self._size = size
+        self._role = role
         self._limits = LIMITS[role] if role else None
         self._name = f"retrieval {role}" if role else "retrieval"
         self._usual: PlanMode = "force_custom_plan" if role else "auto"
-        self._pool: ConnectionPool[ThreadConnection] | None = None
-        self._async_pool: StatementPool | None = None
-        self._opening = Lock()
-        self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
-        self._joined_here: ContextVar[ThreadConnection | None] = ContextVar("joined_here", default=None)
+        self._view = view
+        self._viewing = view.settings if view is not None else _NONE
+        self._pools = view.pools if view is not None else Pools()
+        self._of_viewers = view.pools if view is not None else Pools()
+        self._joined, self._joined_here = self._pools.joined, self._pools.joined_here
+        self._opening = self._pools.opening
 
     def __repr__(self) -> str:
         return "Database(…)"
@@ -113,6 +97,16 @@ class Database:
     def sibling(self, *, size: int, role: str) -> Database:
         """The same database with a separate pool, so that its users wait for nobody else's connections."""
         return Database(self._url, size=size, role=role)
+
+    def viewed(self, settings: Mapping[str, str]) -> Database:
+        """The same database as a user sees it: by a role whose rows are those that the policies of the tables show for
+        these settings. Its connections are others than those of this one."""
+        return Database(self._url, size=self._size, role=self._role, view=View(settings, self._of_viewers))
+
+    @property
+    def is_viewed(self) -> bool:
+        """Whether its rows are those that a user sees."""
+        return self._view is not None
 
     @property
     def url(self) -> str:
@@ -183,7 +177,7 @@ class Database:
                 yield joined
             return
         pool = await self._async_connections()
-        async with pool.connection() as connection, connection.transaction():
+        async with pool.connection(self._viewing) as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
@@ -208,8 +202,8 @@ class Database:
             return await _fetch(joined, statement, params)
         pool = await self._async_connections()
         if params is not None:
-            return await pool.rows(statement, params, plan_once=plan_once)
-        async with pool.connection() as connection:
+            return await pool.rows(statement, params, plan_once=plan_once, viewing=self._viewing)
+        async with pool.connection(self._viewing) as connection:
             return await _fetch(connection, statement, params)
 
     async def async_row(
@@ -231,13 +225,14 @@ class Database:
         usual = str(round(self._limits.statement * 1000)) if self._limits else "0"
         with self._connections().connection() as connection:
             connection.end_after(bound.milliseconds if bound else usual, usual)
+            connection.view(self._viewing)
             with bound() if bound else nullcontext():
                 yield connection
 
     def _connections(self) -> ConnectionPool[ThreadConnection]:
         with self._opening:
-            if self._pool is None:
-                self._pool = ConnectionPool(
+            if self._pools.threads is None:
+                self._pools.threads = ConnectionPool(
                     self._url,
                     connection_class=ThreadConnection,
                     kwargs=self._options(),
@@ -249,12 +244,12 @@ class Database:
                     configure=self._configure,
                     open=True,
                 )
-            return self._pool
+            return self._pools.threads
 
     async def _async_connections(self) -> StatementPool:
         """Opening twice does nothing, so whoever comes while it opens may just as well open it."""
-        if self._async_pool is None:
-            self._async_pool = StatementPool(
+        if self._pools.loop is None:
+            self._pools.loop = StatementPool(
                 AsyncConnectionPool(
                     self._url,
                     connection_class=LoopConnection,
@@ -269,9 +264,9 @@ class Database:
                 ),
                 usual=self._usual,
             )
-        if self._async_pool.pool.closed:
-            await self._async_pool.pool.open(wait=False)
-        return self._async_pool
+        if self._pools.loop.pool.closed:
+            await self._pools.loop.pool.open(wait=False)
+        return self._pools.loop
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -282,32 +277,41 @@ class Database:
         }
 
     def _configure(self, connection: ThreadConnection) -> None:
+        if self._view is not None:
+            connection.execute(_AS_VIEWER)
         if self._limits:
             connection.seconds = self._limits.statement + LATE_SECONDS
-            connection.execute(_SETTINGS, _milliseconds(self._limits))
+            connection.execute(_SETTINGS, milliseconds(self._limits))
 
     async def _async_configure(self, connection: LoopConnection) -> None:
+        if self._view is not None:
+            await connection.execute(_AS_VIEWER)
         if self._limits:
             connection.seconds = self._limits.statement + LATE_SECONDS
-            await connection.execute(_SETTINGS, _milliseconds(self._limits))
+            await connection.execute(_SETTINGS, milliseconds(self._limits))
 
     def pool_waits(self) -> int:
         """How many requests found no free connection since this was asked last."""
-        ours = self._pool.pop_stats() if self._pool is not None else {}
-        loops = self._async_pool.pool.pop_stats() if self._async_pool is not None else {}
-        return ours.get("requests_queued", 0) + loops.get("requests_queued", 0)
+        waits = 0
+        for pools in (self._pools, self._of_viewers):
+            threads = pools.threads.pop_stats() if pools.threads is not None else {}
+            loops = pools.loop.pool.pop_stats() if pools.loop is not None else {}
+            waits += threads.get("requests_queued", 0) + loops.get("requests_queued", 0)
+        return waits
 
     def close(self) -> None:
         """Close what is open; the next use opens it again."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        for pools in (self._pools, self._of_viewers):
+            if pools.threads is not None:
+                pools.threads.close()
+                pools.threads = None
 
     async def async_close(self) -> None:
         """The same on the event loop that has used it."""
-        if self._async_pool is not None:
-            await self._async_pool.close()
-            self._async_pool = None
+        for pools in (self._pools, self._of_viewers):
+            if pools.loop is not None:
+                await pools.loop.close()
+                pools.loop = None
 
 
 @contextmanager
@@ -317,10 +321,6 @@ def passing_over(event: str, **what: object) -> Iterator[None]:
         yield
     except HELD as error:
         log.warning(event, reason=type(error).__name__, **what)
-
-
-def _milliseconds(limits: Limits) -> Params:
-    return {name: str(round(seconds * 1000)) for name, seconds in asdict(limits).items()}
 
 
 async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:

@@ -58,6 +58,13 @@ class ThreadConnection(Connection[DictRow]):
             self._replanned = 0.0
         self._replanned = self._replanned or now
 
+    def view(self, settings: Mapping[str, str]) -> None:
+        """Show from now on what the policies of the tables show for these settings."""
+        missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
+        if missing:
+            self.execute(_set("session", tuple(missing.items())), prepare=False)
+            self.chosen = {**self.chosen, **missing}
+
     def usual(self, plans: str) -> None:
         """Plan as the pool made it."""
         if self.chosen.get(PLANS, plans) != plans or self.chosen.get(SCANS, "on") != "on":

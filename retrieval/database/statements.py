@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Final, Literal, LiteralString, TypeVar
 
 from psycopg import AsyncConnection, errors
@@ -55,6 +56,8 @@ class LoopConnection(AsyncConnection[DictRow]):
     seconds: float | None = None
     plans: PlanMode | None = None
     """How it plans, once that was set by `plan`."""
+    viewing: Mapping[str, str] = MappingProxyType({})
+    """What the policies of the tables show rows for, once that was set by `view`."""
     _replanned = 0.0
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -75,6 +78,13 @@ class LoopConnection(AsyncConnection[DictRow]):
             if self._replanned:
                 await self.execute("discard plans", prepare=False)
             self._replanned = now
+
+    async def view(self, settings: Mapping[str, str]) -> None:
+        """Show from now on what the policies of the tables show for these settings."""
+        if self.viewing != settings:
+            names = ", ".join(f"set_config('{name}', %({name})s, false)" for name in settings)
+            await self.execute(f"select {names}".encode(), settings)
+            self.viewing = settings
 
     async def rows(self, statement: LiteralString, params: Params) -> list[DictRow]:
         """Execute one statement and fetch what it answers."""
@@ -107,14 +117,21 @@ class StatementPool:
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[LoopConnection]:
+    async def connection(self, viewing: Mapping[str, str]) -> AsyncIterator[LoopConnection]:
         """Lend a connection for work in several statements, until the end of the block."""
         async with self._lent(self._usual) as connection:
+            await connection.view(viewing)
             yield connection
 
-    async def rows(self, statement: LiteralString, params: Params, *, plan_once: bool) -> list[DictRow]:
-        """Execute one statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`."""
+    async def rows(
+        self, statement: LiteralString, params: Params, *, plan_once: bool, viewing: Mapping[str, str]
+    ) -> list[DictRow]:
+        """Execute one statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`.
+
+        `viewing`: settings that the policies of the tables read.
+        """
         async with self._lent(ONCE if plan_once else self._usual) as connection:
+            await connection.view(viewing)
             return await connection.rows(statement, params)
 
     async def close(self) -> None:

@@ -49,7 +49,7 @@ async def list_page(
     cursor: str | None = None,
     first: int = 0,
     size: int = PAGE,
-    viewer: Viewer | None = None,
+    viewer: Viewer | None,
 ) -> Page[ChunkRow]:
     """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
     return await listing.read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)

@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import filters, finding, ids, principals, settings, write_details
-from retrieval.access import lists
+from retrieval import filters, finding, ids, settings, write_details
+from retrieval.access import lists, reading
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -110,15 +110,24 @@ def of_scope(where: DocumentFilter) -> tuple[LiteralString, dict[str, Any]]:
 
 
 async def list_page(
-    db: Database, scope: Scope, where: DocumentFilter, page_size: int = MOST, cursor: str | None = None
+    db: Database,
+    scope: Scope,
+    where: DocumentFilter,
+    page_size: int = MOST,
+    cursor: str | None = None,
+    *,
+    viewer: Viewer | None,
 ) -> Page[DocumentRow]:
     """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
     matched, params = of_scope(where)
-    rows = await db.async_rows(
+    rows = await reading.matching(
+        db,
         f"select {_FIELDS} from {matched}" + pages.older("d"),
         params | scopes.params(scope) | pages.after_age(cursor, page_size),
+        where,
+        viewer,
     )
-    found = await _as_seen(db, [DocumentRow(**row) for row in rows], where.viewer)
+    found = await _as_seen(db, [DocumentRow(**row) for row in rows], viewer)
     return pages.cut(found, page_size, pages.by_age_in_microseconds)
 
 
@@ -132,31 +141,37 @@ async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None)
     named = {row.archive_id for row in rows} - {None}
     if not named:
         return rows
-    condition, params = principals.condition(viewer, "d")
-    statement: LiteralString = f"select d.id from documents d where d.id = any(%(ids)s) and {condition}"
-    seen = {row["id"] for row in await db.async_rows(statement, {**params, "ids": list(named)})}
+    statement: LiteralString = "select id from documents where id = any(%(ids)s)"
+    visible = await reading.reading(db, viewer).async_rows(statement, {"ids": list(named)})
+    seen = {row["id"] for row in visible}
     return [row if row.archive_id in seen else replace(row, archive_id=None) for row in rows]
 
 
-async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
+async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Stats:
     """Counts of the documents that match, in one statement."""
     matched, params = of_scope(where)
-    rows = await db.async_rows(
+    rows = await reading.matching(
+        db,
         f"select d.source, d.status, count(*) as documents from {matched}"
         " group by d.source, d.status order by d.source, d.status",
         params | scopes.params(scope),
+        where,
+        viewer,
     )
     return Stats(_summed(rows, "source"), _summed(rows, "status"))
 
 
-async def sites(db: Database, scope: Scope, where: DocumentFilter) -> Mapping[str, int]:
+async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Mapping[str, int]:
     """The sites of the newest SITES_AMONG web pages that match, most pages first, then by name; at most SITES."""
     matched, params = of_scope(where)
-    rows = await db.async_rows(
+    rows = await reading.matching(
+        db,
         f"select site, count(*) as documents from (select {finding.SITE} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
         " group by site order by documents desc, site limit %(most)s",
         params | scopes.params(scope) | {"most": SITES, "among": SITES_AMONG},
+        where,
+        viewer,
     )
     return {row["site"]: int(row["documents"]) for row in rows}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
+from retrieval.access import reading
 from retrieval.conditions.model import Field
 from retrieval.conditions.parse import field_of
 from retrieval.conditions.sql import shown
@@ -15,6 +16,7 @@ from retrieval.documents.documents import of_scope
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 
 FACETS = 10
 """Fields that one request may ask for."""
@@ -71,7 +73,7 @@ def fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Fi
 
 
 async def count(
-    db: Database, scope: Scope, where: DocumentFilter, wanted: Mapping[str, Field]
+    db: Database, scope: Scope, where: DocumentFilter, wanted: Mapping[str, Field], *, viewer: Viewer | None
 ) -> dict[str, list[Count]]:
     """For each of the fields its most frequent values, equals by the value as text.
 
@@ -91,7 +93,9 @@ async def count(
     statement = (
         _COUNT.replace("FIELDS", ", ".join(columns)).replace("MATCHED", matched).replace("ROWS_COUNTED", of_rows)
     )
-    rows = await db.async_rows(statement, params | values | scopes.params(scope) | {"values": VALUES})
+    rows = await reading.matching(
+        db, statement, params | values | scopes.params(scope) | {"values": VALUES}, where, viewer
+    )
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)
     for row in rows:

@@ -60,4 +60,4 @@ async def list_page(
     size: int = PAGE,
 ) -> Page[DocumentRun]:
     """From the newest run on, or from the cursor."""
-    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size)
+    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=None)

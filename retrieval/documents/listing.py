@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
-from retrieval import principals
+from retrieval.access.reading import reading
 from retrieval.database import pages, scopes
 from retrieval.database.pages import Page
 from retrieval.errors import ErrorCode, ServiceError
@@ -37,7 +37,7 @@ _DOCUMENT: LiteralString = """
     select d.id, d.active_generation from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where d.id = %(document)s and d.deleted_at is null and CONDITION
+    where d.id = %(document)s and d.deleted_at is null
 """
 
 
@@ -50,21 +50,20 @@ async def read(
     cursor: str | None,
     size: int,
     first: int | None = None,
-    viewer: Viewer | None = None,
+    viewer: Viewer | None,
 ) -> Page[Item]:
     """The page that a cursor names, else the one after the number `first`.
 
     NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
     """
-    condition, params = principals.condition(viewer, "d")
-    statement = _DOCUMENT.replace("CONDITION", condition)
-    asked = {**params, **scopes.params(scope), "document": document_id}
-    document = await db.async_row(statement, asked, plan_once=True)
+    visible = reading(db, viewer)
+    asked = {**scopes.params(scope), "document": document_id}
+    document = await visible.async_row(_DOCUMENT, asked, plan_once=True)
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     values: dict[str, Any] = {**document, **pages.after_number(cursor, size)}
     if cursor is None:
         values["after"] = first
-    rows = await db.async_rows(listing.statement, values)
+    rows = await visible.async_rows(listing.statement, values)
     return pages.cut([listing.make(**row) for row in rows], size, lambda item: str(listing.place(item)))

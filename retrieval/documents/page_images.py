@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval import principals
+from retrieval.access.reading import reading
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.database.page_map import PLACED
@@ -40,19 +40,14 @@ _READ: LiteralString = f"""
         select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
     ) m on true
     left join chunks c on c.document_id = d.id and c.generation = d.active_generation and c.index = %(chunk)s::int
-    where d.id = %(document)s and d.deleted_at is null and CONDITION
+    where d.id = %(document)s and d.deleted_at is null
 """
 
 
-async def find(
-    db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None = None
-) -> PagedDocument:
+async def find(db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None) -> PagedDocument:
     """Of the visible version. NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what is hidden."""
-    condition, params = principals.condition(viewer, "d")
-    row = await db.async_row(
-        _READ.replace("CONDITION", condition),
-        {**params, **scopes.params(scope), "document": document_id, "chunk": chunk},
-    )
+    values = {**scopes.params(scope), "document": document_id, "chunk": chunk}
+    row = await reading(db, viewer).async_row(_READ, values)
     if row is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")

@@ -142,6 +142,7 @@ def _searched(
         bench.db,
         bench.scope,
         wide,
+        viewer=None,
         embedder=bench.embedder,
         vectors=bench.vectors,
         language=bench.language,

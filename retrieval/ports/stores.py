@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from retrieval.filters import DocumentFilter
     from retrieval.ports.values import Scope
+    from retrieval.principals import Viewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,15 @@ class VectorStore(Protocol):
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None: ...
 
     def query(
-        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
+        self,
+        scope: Scope,
+        values: Sequence[float],
+        top_k: int,
+        where: DocumentFilter | None = None,
+        viewer: Viewer | None = None,
     ) -> list[Match]:
-        """The `top_k` nearest, best first. `where` narrows by document where the store can; callers filter again."""
+        """The `top_k` nearest, best first. `where` narrows by document, and `viewer` by who may see it, where the store
+        can; callers filter again."""
         ...
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:

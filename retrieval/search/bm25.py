@@ -22,8 +22,10 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval.access import reading
 from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
 from retrieval.search import documents_languages, words
 from retrieval.search.documents_languages import Reading
 
@@ -260,15 +262,25 @@ def _drop(connection: Connection[Row], partition_id: int, found: Sequence[Row]) 
 
 
 def terms(
-    connection: Connection[Row], partition_id: int, query: str, language: str, used: Sequence[str] | None = None
+    connection: Connection[Row],
+    partition_id: int,
+    query: str,
+    language: str,
+    used: Sequence[str] | None = None,
+    *,
+    part: Sequence[int] | None = None,
+    least: int = 1,
 ) -> Terms:
     """The terms of a query that occur in the partition; none if nothing can be found by them.
 
-    It is read in every language of the partition, `used` where they are known, and in `language`.
+    It is read in every language of the partition, `used` where they are known, and in `language`. part: chunks that
+    alone count. least: how many chunks a term has at least, as far as its weight tells.
     """
     read = documents_languages.query(connection, partition_id, query, language, used)
     params = {"partition": partition_id, "limit": TERMS, "part": PART, **_columns(read)}
     rows = connection.execute(_TERMS, params, prepare=True).fetchall()
+    if part is not None and rows:
+        rows = _of_part(connection, partition_id, rows, part)
     if not rows:
         return Terms(partition_id)
     total = int(rows[0]["total"])
@@ -276,25 +288,50 @@ def terms(
     return Terms(
         partition_id,
         names=tuple(row["term"] for row in rows),
-        weights=tuple(row["times"] * _idf(total, int(row["chunks"])) for row in rows),
+        weights=tuple(row["times"] * _idf(total, max(int(row["chunks"]), least)) for row in rows),
         slope=slope,
     )
 
 
-def best(connection: Connection[Row], query: Terms, n: int, where: DocumentFilter | None = None) -> list[Scored]:
-    """The n chunks with the highest scores, best first."""
+_OF_PART: LiteralString = """
+    with part as materialized (
+        select c.id, p.length from unnest(%(chunks)s::bigint[]) c (id)
+        cross join lateral (
+            select max(length) as length from postings where partition_id = %(partition)s and chunk_id = c.id
+        ) p where p.length is not null
+    )
+    select t.term, count(p.chunk_id) as chunks, (select count(*) from part) as total,
+           (select coalesce(sum(length), 0) from part) as lengths
+    from unnest(%(terms)s::text[]) t (term)
+    join postings p on p.partition_id = %(partition)s and p.term = t.term and p.chunk_id = any(%(chunks)s)
+    group by t.term order by 2, 1
+"""
+
+
+def _of_part(connection: Connection[Row], partition_id: int, rows: Sequence[Row], part: Sequence[int]) -> list[Row]:
+    times = {row["term"]: row["times"] for row in rows}
+    params = {"partition": partition_id, "chunks": list(part), "terms": list(times)}
+    return [{**row, "times": times[row["term"]]} for row in connection.execute(_OF_PART, params).fetchall()]
+
+
+def best(
+    connection: Connection[Row], query: Terms, n: int, where: DocumentFilter | None = None, *, viewer: Viewer | None
+) -> list[Scored]:
+    """The n chunks with the highest scores of those that match and that the viewer may see, best first."""
     if not query.names:
         return []
-    condition, params = _condition(where)
+    condition, params = _condition(where, viewer)
     statement = _BEST.replace("POINTS", POINTS).replace("WHERE", condition)
-    rows = connection.execute(statement, {**params, **query.params(), "partition": query.partition, "n": n}).fetchall()
+    values = {**params, **query.params(), "partition": query.partition, "n": n}
+    scoped = reading.visible(statement, values, viewer)
+    rows = connection.execute(scoped.text, scoped.params).fetchall()
     return [Scored(row["chunk_id"], row["score"], place) for place, row in enumerate(rows, 1)]
 
 
-def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, Any]]:
-    if where is None or not where.narrows():
+def _condition(where: DocumentFilter | None, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
+    if viewer is None and (where is None or not where.narrows()):
         return "", {}
-    fragment, params = where.sql("d")
+    fragment, params = (where or DocumentFilter()).sql("d")
     return f"{_OF_DOCUMENTS}{fragment})", params
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, LiteralString
 
-from retrieval import principals
+from retrieval.access import reading
 from retrieval.database.database import Database
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
 from retrieval.search import bm25
 from retrieval.search.bm25 import Scored, Terms
 from retrieval.search.hints import Hint
@@ -37,9 +38,9 @@ _MATCHING: LiteralString = """
 """
 _SEEN: LiteralString = """
     select c.id from unnest(%(chunks)s::bigint[]) n(id)
-    cross join lateral (select id, document_id from chunks where id = n.id limit 1) c
-    where """ + principals.seen("c.document_id")
-"""The same where only the viewer narrows. Postings are those of visible chunks; what is deleted is not shown later."""
+    cross join lateral (select id from chunks where id = n.id limit 1) c
+"""
+"""Those of them that the viewer may see. Postings are those of visible chunks; what is deleted is not shown later."""
 _OF_DOCUMENTS: LiteralString = """
     select c.id from unnest(%(chunks)s::bigint[]) n(id)
     cross join lateral (select id, document_id from chunks where id = n.id limit 1) c
@@ -59,8 +60,9 @@ def best(
     ranking: Ranking,
     terms: Terms,
     n: int,
-    where: DocumentFilter,
+    where: DocumentFilter | None,
     *,
+    viewer: Viewer | None,
     hint: Hint | None = None,
     among: Matching | None = None,
 ) -> list[Scored]:
@@ -78,10 +80,10 @@ def best(
         if seen + size > max(LOOK, 4 * n) and seen + size < len(ranking.ids):
             if among is None or documents is None or among.about > LISTED:
                 with db.transaction() as connection:
-                    return bm25.best(connection, terms, n, where)
+                    return bm25.best(connection, terms, n, where, viewer=viewer)
             return ranking.among(_chunks(db, documents)).best(n)
         part = ranking.best(seen + size)[seen:]
-        matching = _matching(db, terms.partition, part, where, documents)
+        matching = _matching(db, terms.partition, part, where, documents, viewer)
         found += [one for one in part if one.chunk_id in matching]
         seen += len(part)
         if hint is not None and part:
@@ -104,21 +106,24 @@ def _matching(
     db: Database,
     partition: int,
     part: Sequence[Scored],
-    where: DocumentFilter,
+    where: DocumentFilter | None,
     documents: Sequence[str] | None,
+    viewer: Viewer | None,
 ) -> set[int]:
     """Which of them match. documents: those that do, if they are known."""
     chunks = literal(one.chunk_id for one in part)
-    if documents is None and where.viewer is not None and where.by_viewer_alone:
-        with db.tuned(BY_INDEX) as connection:
-            found = connection.execute(_SEEN, {**where.viewer.params(), "chunks": chunks}, prepare=True).fetchall()
+    if documents is None and (where is None or not where.narrows()):
+        with reading.reading(db, viewer).tuned(BY_INDEX) as connection:
+            found = connection.execute(_SEEN, {"chunks": chunks}, prepare=True).fetchall()
     elif documents is not None:
-        values = {"documents": list(documents), "chunks": chunks}
+        named = {"documents": list(documents), "chunks": chunks}
         with db.transaction() as connection:
-            found = connection.execute(_OF_DOCUMENTS, values, prepare=True).fetchall()
+            found = connection.execute(_OF_DOCUMENTS, named, prepare=True).fetchall()
     else:
-        condition, params = where.sql("d")
-        found = db.rows(_MATCHING.replace("FILTER", condition), {**params, "partition": partition, "chunks": chunks})
+        condition, params = (where or DocumentFilter()).sql("d")
+        statement = _MATCHING.replace("FILTER", condition)
+        values = {**params, "partition": partition, "chunks": chunks}
+        found = reading.rows(db, reading.visible(statement, values, viewer))
     return {row["id"] for row in found}
 
 

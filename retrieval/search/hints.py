@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import replace
 from hashlib import blake2b
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
 
 SECONDS = 60.0
 """How long a hint is believed after it was last confirmed by looking."""
@@ -73,16 +73,16 @@ class _Hints:
 _of_databases: WeakKeyDictionary[Database, _Hints] = WeakKeyDictionary()
 
 
-def of(db: Database, partition: int, where: DocumentFilter, candidates: int = 0) -> Hint:
+def of(db: Database, partition: int, where: DocumentFilter | None, viewer: Viewer | None, candidates: int = 0) -> Hint:
     """The hint for this user, or for so many candidates with this filter, in a partition; an empty one if none is
     known."""
-    return _of_databases.setdefault(db, _Hints()).of(partition, _name(where, candidates))
+    return _of_databases.setdefault(db, _Hints()).of(partition, _name(where, viewer, candidates))
 
 
-def _name(where: DocumentFilter, candidates: int) -> str:
+def _name(where: DocumentFilter | None, viewer: Viewer | None, candidates: int) -> str:
     """Short, however long the filter."""
-    user = where.viewer.user if where.viewer is not None else ""
-    if where.by_viewer_alone:
+    user = viewer.user if viewer is not None else ""
+    if where is None or not where.narrows():
         return user
-    rest = repr((replace(where, viewer=None), candidates)).encode("utf-8", "surrogatepass")
+    rest = repr((where, candidates)).encode("utf-8", "surrogatepass")
     return f"{user}\0{blake2b(rest, digest_size=16).hexdigest()}"

@@ -264,7 +264,8 @@ def hydrate(
         params |= terms.params()
     if scope is not None:
         params |= scopes.params(scope)
-    with db.tuned(BY_INDEX if where is not None and where.by_viewer_alone else {}) as connection:
+    by_viewer_alone = db.is_viewed and (where is None or not where.narrows())
+    with db.tuned(BY_INDEX if by_viewer_alone else {}) as connection:
         return connection.execute(statement, params, prepare=True).fetchall()
 
 

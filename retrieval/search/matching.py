@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
+from retrieval.access import reading
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
 from retrieval.search.hydration import DISTANCE, vector_params
 
 FEW = 2_000
@@ -84,6 +86,7 @@ def matching(
     values: Sequence[float] | None,
     limit: int,
     *,
+    viewer: Viewer | None,
     any_number: bool = False,
 ) -> Matching:
     """What matches; the nearest `limit` of it by an exact comparison if it is few, or any number.
@@ -96,11 +99,10 @@ def matching(
     params |= vector_params(values) if values is not None else {}
     compares_all = any_number or where.reads_rows
     params |= {"partition": partition, "few": _ALL if compares_all else FEW, "every": any_number, "limit": limit}
-    row = db.row(statement, {**params, "documents": _ALL if compares_all else DOCUMENTS})
-    if row is not None and row["cut"] and row["compared"]:  # many documents with nearly no chunks
-        row = db.row(statement, {**params, "documents": _ALL})
-    if row is None:
-        return Matching([], [])
+    most = _ALL if compares_all else DOCUMENTS
+    (row,) = reading.rows(db, reading.visible(statement, {**params, "documents": most}, viewer))
+    if row["cut"] and row["compared"]:  # many documents with nearly no chunks
+        (row,) = reading.rows(db, reading.visible(statement, {**params, "documents": _ALL}, viewer))
     if row["compared"]:
         return Matching(row["chunks"], row["nearest"])
     if row["documents"] is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from retrieval import principals
+from retrieval.access.reading import reading
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.ports import Scope
@@ -22,7 +22,7 @@ _LANGUAGES: LiteralString = """
 """
 _SEEN: LiteralString = f"""
     select 1 from documents d where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-      and (%(any)s or ltrim(d.keyword_language, '{FIXED}') = any(%(languages)s)) and CONDITION
+      and (%(any)s or ltrim(d.keyword_language, '{FIXED}') = any(%(languages)s))
     limit 1
 """
 
@@ -39,6 +39,5 @@ def stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str, vie
     alone = [one for one in {own, *row["keyword_languages"]} if words.only_stop_words(query, one)]
     if viewer is None or not alone:
         return bool(alone)
-    condition, params = principals.condition(viewer, "d")
-    values = {**params, "partition": row["id"], "any": own in alone, "languages": alone}
-    return bool(db.rows(_SEEN.replace("CONDITION", condition), values))
+    values = {"partition": row["id"], "any": own in alone, "languages": alone}
+    return bool(reading(db, viewer).rows(_SEEN, values))

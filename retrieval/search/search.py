@@ -24,20 +24,23 @@ from typing import Any, LiteralString
 
 from retrieval import finding
 from retrieval.access import viewers
+from retrieval.access.reading import reading
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
+from retrieval.principals import Viewer
 from retrieval.search import bm25 as keyword
-from retrieval.search import filtered, hints, known_scopes
+from retrieval.search import filtered, known_scopes
 from retrieval.search.contexts import Unit
 from retrieval.search.documents_languages import IN_USE
-from retrieval.search.hints import LEAST, Hint
+from retrieval.search.hints import LEAST
 from retrieval.search.hydration import Light, Place, hydrate, places, shown
 from retrieval.search.matching import Matching, compared_sooner, matching
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.ranking import rank
+from retrieval.search.reach import LEAST_COUNTED, Reach, reach_of
 from retrieval.search.shaping import Context, Pick, Shape, Shaper, Texts
 
 CANDIDATES = 100
@@ -129,6 +132,7 @@ def run(
     scope: Scope,
     query: Query,
     *,
+    viewer: Viewer | None,
     embedder: Embedder | None,
     vectors: VectorStore | None,
     language: str = "english",
@@ -136,10 +140,10 @@ def run(
     values: Sequence[float] | None = None,
     clock: Clock | None = None,
 ) -> SearchResult:
-    """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0.
+    """The best chunks of the scope that the viewer may see; None: the application, which sees all.
 
-    texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known; without
-    semantic weight it counts for nothing.
+    `embedder` and `vectors` may be None if the semantic weight is 0. texts: where contexts come from, if the query asks
+    for them. values: the query's vector, where it is known; without semantic weight it counts for nothing.
     """
     clock = clock or Clock()
     values = values if query.semantic_weight > 0 else None
@@ -152,13 +156,12 @@ def run(
         with clock("embed_ms"):
             return embed(embedder, scope, query.text)
 
-    open_to_all = query.where is None or query.where.by_viewer_alone
-    plain = query.shape.plain and open_to_all and query.keyword_weight <= 0
+    plain = query.shape.plain and query.where is None and query.keyword_weight <= 0
     known = known_scopes.partition(db, scope) if plain else None
     if known is not None:
         values = vector()
-        reach = _narrowed(db, known, query, _wanted(query))
-        search = _Search(db, scope, query, known, language, clock, vectors, values, reach, proven=False)
+        reach = reach_of(db, known, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
+        search = _Search(db, scope, query, viewer, known, language, clock, vectors, values, reach, proven=False)
         if rows := search.rows():
             return SearchResult(_hits(query, rows), clock.spent)
     row = _partition(db, scope)
@@ -166,8 +169,9 @@ def run(
         return SearchResult([], clock.spent)
     values = vector()
     query = _of_few(db, scope, query)
-    reach, languages = _narrowed(db, int(row["id"]), query, _wanted(query)), row["keyword_languages"]
-    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, reach, languages)
+    partition, languages = int(row["id"]), row["keyword_languages"]
+    reach = reach_of(db, partition, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
+    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, reach, languages)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
@@ -191,32 +195,6 @@ def _of_few(db: Database, scope: Scope, query: Query) -> Query:
     if len(rows) > viewers.FEW:
         return query
     return replace(query, where=replace(where, document_ids=tuple(row["id"] for row in rows) or (viewers.NOBODYS,)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """By what candidates are looked for; what is shown is asked by the query's own filter.
-
-    where: that filter, by ids besides if few documents match. hint: of earlier searches with it. among: what matches.
-    """
-
-    where: DocumentFilter | None
-    hint: Hint | None = None
-    among: Matching | None = None
-
-
-def _narrowed(db: Database, partition: int, query: Query, candidates: int) -> _Reach:
-    """The filter by the documents that its viewer may see, if they are few."""
-    where = query.where
-    if where is None or not where.narrows():
-        return _Reach(where)
-    hint = hints.of(db, partition, where, candidates)
-    if where.viewer is None or hint.many:
-        return _Reach(where, hint)
-    narrow = viewers.narrowed(db, partition, where)
-    if narrow is None and where.by_viewer_alone:
-        hint.note_many()
-    return _Reach(narrow or where, hint)
 
 
 def _wanted(query: Query) -> int:
@@ -247,12 +225,13 @@ class _Search:
     db: Database
     scope: Scope
     query: Query
+    viewer: Viewer | None
     partition: int
     language: str
     clock: Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
-    reach: _Reach
+    reach: Reach
     languages: Sequence[str] = ()
     proven: bool = True
     """Whether the partition is the scope's; else what is shown is read only where it still is."""
@@ -307,7 +286,7 @@ class _Search:
 
     def _shown(self, picked: Sequence[Pick], shaper: Shaper) -> list[Hit]:
         with self.clock("hydrate_ms"):
-            found = shown(self.db, [pick.row["id"] for pick in picked])
+            found = shown(reading(self.db, self.viewer), [pick.row["id"] for pick in picked])
             return [
                 Hit(
                     **found[pick.row["id"]],
@@ -329,7 +308,7 @@ class _Search:
     ) -> list[Row]:
         with self.clock("hydrate_ms"):
             return hydrate(
-                self.db,
+                reading(self.db, self.viewer),
                 near=near,
                 exact=exact or [],
                 words=words.scored,
@@ -347,24 +326,33 @@ class _Search:
             return _Words(keyword.Terms(self.partition))
         where, hint = self.reach.where, self.reach.hint
         with self.clock("keyword_ms"):
-            with self.db.tuned(BY_INDEX if where is not None and where.by_viewer_alone else {}) as connection:
-                terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
+            with self.db.tuned(BY_INDEX if self._is_narrowed_by_viewer_alone(where) else {}) as connection:
+                text, least = self.query.text, 1 if self.viewer is None else LEAST_COUNTED
+                counted: Any = {"part": self.reach.part, "least": 1 if self.reach.part is not None else least}
+                terms = keyword.terms(connection, self.partition, text, self.language, self.languages, **counted)
                 if not terms.names:
                     return _Words(terms)
                 ranking = rank(connection, terms, near)
-            if where is None or not where.narrows():
+            if self.viewer is None and (where is None or not where.narrows()):
                 return _Words(terms, ranking.with_near(ranking.best(wanted)))
-            best = filtered.best(self.db, ranking, terms, wanted, where, hint=hint, among=self.reach.among)
+            among = self.reach.among
+            best = filtered.best(self.db, ranking, terms, wanted, where, viewer=self.viewer, hint=hint, among=among)
             return _Words(terms, ranking.with_near(best))
+
+    def _is_narrowed_by_viewer_alone(self, where: DocumentFilter | None) -> bool:
+        return self.viewer is not None and (where is None or not where.narrows())
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
         where, hint = self.reach.where, self.reach.hint
-        many = hint is not None and hint.many and where is not None and not where.reads_rows
-        if where is None or not where.narrows() or (many and not any_number):
+        many = hint is not None and hint.many and not (where is not None and where.reads_rows)
+        if (self.viewer is None and (where is None or not where.narrows())) or (many and not any_number):
             return None
+        where = where or DocumentFilter()
         with self.clock("vector_ms" if self.values is not None else "keyword_ms"):
-            found = matching(self.db, self.partition, where, self.values, wanted, any_number=any_number)
+            found = matching(
+                self.db, self.partition, where, self.values, wanted, viewer=self.viewer, any_number=any_number
+            )
         if found.nearest is None:
             self._look_among(where, found, wanted)
         elif not any_number:
@@ -384,15 +372,16 @@ class _Search:
             hint.note_many()
         if by_meaning and not labelled:
             where = replace(where, document_ids=found.documents or ())
-        elif not few and not labelled:  # without ids of a narrowed filter: each vector on the way is compared with them
-            where = self.query.where or where
-        self.reach = replace(self.reach, where=where, among=found if by_words else None)
+        narrowed: DocumentFilter | None = where
+        if not by_meaning and not few and not labelled:  # each vector on the way would be compared with the ids
+            narrowed = self.query.where
+        self.reach = replace(self.reach, where=narrowed, among=found if by_words else None)
 
     def _by_meaning(self, wanted: int) -> list[str]:
         if self.values is None or self.vectors is None:
             return []
         with self.clock("vector_ms"):
-            matches = self.vectors.query(self.scope, self.values, wanted, self.reach.where)
+            matches = self.vectors.query(self.scope, self.values, wanted, self.reach.where, self.viewer)
         return [match.id for match in matches]
 
 

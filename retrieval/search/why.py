@@ -113,7 +113,9 @@ def explain(
     values = search.embed(embedder, scope, query.text) if by_meaning and embedder is not None else None
 
     def find(query: Query) -> list[Hit]:
-        return search.run(db, scope, query, embedder=embedder, vectors=vectors, language=language, values=values).hits
+        return search.run(
+            db, scope, query, viewer=None, embedder=embedder, vectors=vectors, language=language, values=values
+        ).hits
 
     asked = replace(query, shape=replace(query.shape, expansion=None))
     hits = find(asked)

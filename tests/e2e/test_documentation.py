@@ -23,7 +23,15 @@ from tests.e2e.conftest import COMMAND
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUIDES = sorted(path.relative_to(PROJECT).as_posix() for path in (PROJECT / "docs" / "guides").glob("*.md"))
-PAGES = ["README.md", "docs/quickstart.md", *GUIDES, "docs/access.md", "docs/search.md", "clients/python/README.md"]
+PAGES = [
+    "README.md",
+    "docs/quickstart.md",
+    *GUIDES,
+    "docs/access.md",
+    "docs/sign-in.md",
+    "docs/search.md",
+    "clients/python/README.md",
+]
 """In the order of reading: README first, as long as the instance has one namespace."""
 PAGES_NOT_RUN = {
     "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
@@ -53,9 +61,9 @@ NOT_RUN = {
         "https://example.com/hooks",
     ): "an address that a closed network cannot resolve; test_webhooks.py",
     ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
-    ("docs/access.md", "RETRIEVAL_OIDC_ISSUER"): "settings that need an identity provider; tests/api/test_oidc.py",
-    ("docs/access.md", "RETRIEVAL_OIDC_CLIENT_ID"): "settings that need an identity provider; tests/e2e/browser",
-    ("docs/access.md", "[auth]"): "a file for Streamlit that needs an identity provider",
+    ("docs/sign-in.md", "RETRIEVAL_OIDC_ISSUER"): "settings that need an identity provider; tests/api/test_oidc.py",
+    ("docs/sign-in.md", "RETRIEVAL_OIDC_CLIENT_ID"): "settings that need an identity provider; tests/e2e/browser",
+    ("docs/sign-in.md", "[auth]"): "a file for Streamlit that needs an identity provider",
     ("docs/search.md", "cranfield"): "needs judged questions; tests/e2e/test_evaluations.py has some",
 }
 SHELLS = ("bash", "sh", "console")

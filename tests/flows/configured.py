@@ -106,13 +106,14 @@ class Configured:
         results.settle(self.db, lease)
         batches.finish(self.db, lease)
 
-    def search(self, query, **fields):
+    def search(self, query, *, viewer=None, **fields):
         """Names of the documents that are found, best first."""
         config = self.config
         result = search.run(
             self.db,
             self.scope,
             Query(query, **fields),
+            viewer=viewer,
             embedder=registry.embedder(config),
             vectors=registry.vector_store(config, self.db),
         )

@@ -51,6 +51,11 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
     assert "GRANT CREATE ON SCHEMA public TO plain" in sentence(migrate(url, tmp_path))
     with psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute("grant create on schema public to plain")
+        if not connection.execute("select 1 from pg_roles where rolname = 'retrieval_viewer'").fetchone():
+            connection.execute("create role retrieval_viewer nologin")
+    assert "`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO plain`" in sentence(migrate(url, tmp_path))
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("grant retrieval_viewer to plain")
     done = migrate(url, tmp_path)
     assert (done.returncode, done.stdout) == (0, "The database has the newest schema.\n"), done.stderr
     language = {"RETRIEVAL_KEYWORD_LANGUAGE": "klingon"}

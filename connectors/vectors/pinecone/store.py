@@ -27,6 +27,7 @@ from retrieval.ports import Match, Scope, Vector
 if TYPE_CHECKING:
     from retrieval.database.database import Database
     from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
 
 BATCH = 200
 BATCH_BYTES = 1_800_000
@@ -74,7 +75,12 @@ class PineconeStore:
         _all(lambda part: self._send(place, part), _parts([one for one in records if one is not None]))
 
     def query(
-        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
+        self,
+        scope: Scope,
+        values: Sequence[float],
+        top_k: int,
+        where: DocumentFilter | None = None,
+        _viewer: Viewer | None = None,
     ) -> list[Match]:
         """The nearest, best first; of what was written a moment ago some may be missing."""
         direction = self._unit(values)

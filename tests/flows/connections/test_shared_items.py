@@ -113,7 +113,9 @@ class Shared:
         """External ids of what a client sees with this filter."""
         from retrieval.documents import documents
 
-        page = self.space.call(documents.list_page(self.space.db, self.space.scope, DocumentFilter(**where)))
+        page = self.space.call(
+            documents.list_page(self.space.db, self.space.scope, DocumentFilter(**where), viewer=None)
+        )
         return {row.external_id: row for row in page.items}
 
 

@@ -7,8 +7,8 @@ import importlib
 import pytest
 
 from retrieval.access import viewers
+from retrieval.access.reading import reading
 from retrieval.connections import shares
-from retrieval.filters import DocumentFilter
 from retrieval.principals import Access
 from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.connected import connected_space
@@ -158,14 +158,9 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
 
     def sees(name):
         viewer = viewers.viewer_at_work(space.db, space.scope, name)
-        condition, params = DocumentFilter(viewer=viewer).sql("d")
-        values = {**params, "one": one, "id": space.connection}
-        return bool(
-            space.db.rows(
-                "select 1 from documents d where d.external_id = %(one)s and d.connection_id = %(id)s and " + condition,
-                values,
-            )
-        )
+        values = {"one": one, "id": space.connection}
+        statement = "select 1 from documents where external_id = %(one)s and connection_id = %(id)s"
+        return bool(reading(space.db, viewer).rows(statement, values))
 
     assert [sees(name) for name in (OWNER, BOB, EVE, "bob@other.example.com", "example.com")] == [
         True,
@@ -245,12 +240,10 @@ def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(sp
 def shown_to(space, user):
     """The texts that a user may read."""
     viewer = viewers.viewer_at_work(space.db, space.scope, user)
-    condition, params = DocumentFilter(viewer=viewer).sql("d")
-    rows = space.db.rows(
+    rows = reading(space.db, viewer).rows(
         "select c.content from chunks c join documents d on d.id = c.document_id and d.active_generation = c.generation"
-        " join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null and "
-        + condition,
-        {**params, "namespace": space.scope.namespace},
+        " join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null",
+        {"namespace": space.scope.namespace},
     )
     return " ".join(row["content"] for row in rows)
 

@@ -7,11 +7,12 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from retrieval import settings
+from retrieval.access import viewers
 from retrieval.documents import documents
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
-from retrieval.principals import Access, Viewer
+from retrieval.principals import Access
 from retrieval.search import matching
 from tests.flows.configured import Configured
 from tests.standins.pinecone import cut, reset, status
@@ -287,7 +288,7 @@ def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space,
     ]
     index.spaces[space.scope.namespace] |= dict.fromkeys(filter(None, forged), record)
     index.settle()
-    bob = DocumentFilter(viewer=Viewer("bob", ("u:bob",)))
-    assert set(space.search("owls at night", top_k=50, where=bob, **weights)) == {"replaced", "open"}
+    bob = viewers.viewer_at_work(space.db, space.scope, "bob")
+    assert set(space.search("owls at night", top_k=50, viewer=bob, **weights)) == {"replaced", "open"}
     assert set(space.search("owls at night", top_k=50, **weights)) == {"hidden", "replaced", "open"}
-    assert space.search("owls at night", top_k=1, where=bob, **weights) == ["open"]
+    assert space.search("owls at night", top_k=1, viewer=bob, **weights) == ["open"]

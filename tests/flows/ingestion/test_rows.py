@@ -62,7 +62,9 @@ def find(house, query, where=None, *, semantic=0.5, top_k=10):
     config = house.config
     asked = Query(query, top_k, where=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
     vectors = registry.vector_store(config, house.db)
-    return search.run(house.db, house.scope, asked, embedder=registry.embedder(config), vectors=vectors).hits
+    return search.run(
+        house.db, house.scope, asked, viewer=None, embedder=registry.embedder(config), vectors=vectors
+    ).hits
 
 
 @pytest.mark.parametrize("number", [17, 217, 399])
@@ -111,18 +113,18 @@ def test_a_record_is_found_by_its_fields(house):
 
 def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
     where = parse({"where": {"row.status": "open"}}, INVALID)
-    listed = house.call(documents.list_page(house.db, house.scope, where))
+    listed = house.call(documents.list_page(house.db, house.scope, where, viewer=None))
     assert {row.name for row in listed.items} == {"orders.csv", "stock.jsonl"}
     fields = facets.fields(["row.status", "document.name"], INVALID, where="facets")
     everything = parse({}, INVALID)
-    counts = house.call(facets.count(house.db, house.scope, everything, fields))
+    counts = house.call(facets.count(house.db, house.scope, everything, fields, viewer=None))
     assert [(count.value, count.documents) for count in counts["row.status"]] == [
         ("open", 133 + 50),
         ("shipped", 134),
         ("returned", 133),
     ]
     few = parse({"where": {"row.amount_eur": {"lte": 10}}}, INVALID)
-    counts = house.call(facets.count(house.db, house.scope, few, fields))
+    counts = house.call(facets.count(house.db, house.scope, few, fields, viewer=None))
     assert sum(count.documents for count in counts["row.status"]) == 9
 
 

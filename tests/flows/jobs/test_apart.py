@@ -8,7 +8,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Json
 
-from retrieval.database.database import LIMITS, Database
+from retrieval.database.database import Database
+from retrieval.database.limits import LIMITS
 from retrieval.errors import Retryable
 from retrieval.ingestion import losses
 from retrieval.jobs import batches, runs

@@ -14,7 +14,8 @@ from flows.heartbeat import beating
 from flows.intake import Intake
 from flows.prefect_client import Seen
 from flows.turns import Turn
-from retrieval.database.database import LIMITS, Database, Limits
+from retrieval.database.database import Database
+from retrieval.database.limits import LIMITS, Limits
 from retrieval.ingestion import discover, items, losses, results, suspects
 from retrieval.jobs import batches
 from retrieval.jobs.circuits import Circuits

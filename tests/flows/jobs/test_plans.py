@@ -192,12 +192,12 @@ def everything(db, house):
     garbage.forget(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]
-        bm25.best(connection, bm25.terms(connection, partition, "owls sleep", "english"), 10)
+        bm25.best(connection, bm25.terms(connection, partition, "owls sleep", "english"), 10, viewer=None)
     packing.prune(db)
     few = DocumentFilter(types=("TEXT",), document_ids=("doc_1",))
     for semantic, where in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
         query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, where=where)
-        search.run(db, house.scope, query, embedder=Given(), vectors=house.vectors)
+        search.run(db, house.scope, query, viewer=None, embedder=Given(), vectors=house.vectors)
 
     async def read():
         await runs.read(db, house.scope, document.job_run_id)

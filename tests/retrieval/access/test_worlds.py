@@ -160,14 +160,14 @@ async def write(db, place: Place, world: World, rng: random.Random) -> None:
 async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
     """What each way to look shows, but for searches."""
     viewer = await viewers.viewer(db, place.scope, user)
-    where = DocumentFilter(viewer=viewer)
-    listed = await documents.list_page(db, place.scope, where, page_size=5)
+    where = DocumentFilter()
+    listed = await documents.list_page(db, place.scope, where, page_size=5, viewer=viewer)
     pages = [row.id for row in listed.items]
     while listed.cursor is not None:
-        listed = await documents.list_page(db, place.scope, where, 5, listed.cursor)
+        listed = await documents.list_page(db, place.scope, where, 5, listed.cursor, viewer=viewer)
         pages += [row.id for row in listed.items]
-    counted = await documents.stats(db, place.scope, where)
-    tags = await facets.count(db, place.scope, where, {"tag": Field("tag", is_metadata=True)})
+    counted = await documents.stats(db, place.scope, where, viewer=viewer)
+    tags = await facets.count(db, place.scope, where, {"tag": Field("tag", is_metadata=True)}, viewer=viewer)
     return {
         "list": set(pages),
         "stats": sum(counted.by_status.values()),
@@ -196,12 +196,11 @@ def searched(db, place: Place, viewer, weights, **more) -> list[str]:
     query = Query(
         "canary",
         top_k=20,
-        where=DocumentFilter(viewer=viewer),
         semantic_weight=weights[0],
         keyword_weight=weights[1],
         **more,
     )
-    hits = search.run(db, place.scope, query, embedder=FixedEmbedder(), vectors=place.library.store).hits
+    hits = search.run(db, place.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=place.library.store).hits
     return [hit.document_id for hit in hits]
 
 
@@ -221,7 +220,7 @@ def test_a_user_sees_what_the_oracle_says(db, new_library, part, monkeypatch):
                 look = Look(db, runner, one, user, f"world {number}, {user}")
                 look.compare(worlds[id(one)].seen_by(user), rng)
         runner.run(db.async_close())
-        db._async_pool = None
+        db._pools.loop = db._of_viewers.loop = None
 
 
 @dataclass

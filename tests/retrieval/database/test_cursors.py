@@ -64,17 +64,17 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size
 
     async def step(cursor):
         try:
-            return await documents.list_page(library.db, library.scope, DocumentFilter(), size, cursor)
+            return await documents.list_page(library.db, library.scope, DocumentFilter(), size, cursor, viewer=None)
         finally:
             await library.db.async_close()
-            library.db._async_pool = None
+            library.db._pools.loop = None
 
     async def remove(document):
         try:
             await documents.delete(library.db, library.scope, DocumentFilter(document_ids=(document,)))
         finally:
             await library.db.async_close()
-            library.db._async_pool = None
+            library.db._pools.loop = None
 
     cursor, turn = None, 0
     while True:

@@ -31,7 +31,10 @@ WAYS = pytest.mark.parametrize("delete", [by_a_client, by_a_listing])
 
 def found(library):
     query = Query("wing", semantic_weight=0.0, keyword_weight=1.0)
-    return {hit.document_id for hit in search.run(library.db, library.scope, query, embedder=None, vectors=None).hits}
+    return {
+        hit.document_id
+        for hit in search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+    }
 
 
 def left(library):

@@ -19,13 +19,13 @@ ALL = DocumentFilter()
 def call(db):
     """Run an async function of the noun on the test's database."""
 
-    def run(function, *args):
+    def run(function, *args, **options):
         async def awaited():
             try:
-                return await function(db, *args)
+                return await function(db, *args, **options)
             finally:
                 await db.async_close()
-                db._async_pool = None
+                db._pools.loop = db._of_viewers.loop = None
 
         return asyncio.run(awaited())
 
@@ -38,16 +38,16 @@ def names(page):
 
 def by_words(library, text):
     query = Query(text, semantic_weight=0.0, keyword_weight=1.0)
-    return search.run(library.db, library.scope, query, embedder=None, vectors=None).hits
+    return search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
 
 
 def test_a_listing_is_newest_first_and_walks_to_the_end_while_documents_come_in(library, call):
     for number in range(7):
         library.put(name=f"d{number}")
-    first = call(documents.list_page, library.scope, ALL, 3)
+    first = call(documents.list_page, library.scope, ALL, 3, viewer=None)
     library.put(name="newcomer")
-    second = call(documents.list_page, library.scope, ALL, 3, first.cursor)
-    third = call(documents.list_page, library.scope, ALL, 3, second.cursor)
+    second = call(documents.list_page, library.scope, ALL, 3, first.cursor, viewer=None)
+    third = call(documents.list_page, library.scope, ALL, 3, second.cursor, viewer=None)
     assert names(first) + names(second) + names(third) == ["d6", "d5", "d4", "d3", "d2", "d1", "d0"]
     assert third.cursor is None
 
@@ -55,11 +55,11 @@ def test_a_listing_is_newest_first_and_walks_to_the_end_while_documents_come_in(
 def test_a_page_that_just_holds_everything_has_no_cursor(library, call):
     for number in range(3):
         library.put(name=f"d{number}")
-    assert call(documents.list_page, library.scope, ALL, 3).cursor is None
+    assert call(documents.list_page, library.scope, ALL, 3, viewer=None).cursor is None
 
 
 def test_nothing_matches_is_an_empty_listing(library, call):
-    assert call(documents.list_page, library.scope, DocumentFilter(document_ids=("doc_none",))).items == []
+    assert call(documents.list_page, library.scope, DocumentFilter(document_ids=("doc_none",)), viewer=None).items == []
 
 
 def test_no_scope_lists_changes_or_deletes_anothers(library, new_library, call):
@@ -67,7 +67,7 @@ def test_no_scope_lists_changes_or_deletes_anothers(library, new_library, call):
     other = new_library()
     ours = library.put(["wing"], name="ours", metadata={"k": 1})
     for scope in (tenant.scope, other.scope, Scope("org_none", library.scope.namespace)):
-        assert call(documents.list_page, scope, ALL).items == []
+        assert call(documents.list_page, scope, ALL, viewer=None).items == []
         for change in (
             (documents.delete, scope, DocumentFilter(document_ids=(ours,))),
             (documents.patch_metadata, scope, DocumentFilter(document_ids=(ours,)), {"k": 2}, {}, {}),
@@ -75,7 +75,7 @@ def test_no_scope_lists_changes_or_deletes_anothers(library, new_library, call):
             with pytest.raises(ServiceError) as caught:
                 call(*change)
             assert caught.value.code == ErrorCode.DOCUMENTS_NOT_FOUND
-    assert call(documents.list_page, library.scope, ALL).items[0].metadata == {"k": 1}
+    assert call(documents.list_page, library.scope, ALL, viewer=None).items[0].metadata == {"k": 1}
 
 
 def test_a_change_without_any_restriction_is_refused(library, call):
@@ -88,7 +88,7 @@ def test_a_change_without_any_restriction_is_refused(library, call):
         with pytest.raises(ServiceError) as caught:
             call(*change)
         assert caught.value.code == ErrorCode.INVALID_FILTER_CONFIG
-    assert names(call(documents.list_page, library.scope, ALL)) == ["kept"]
+    assert names(call(documents.list_page, library.scope, ALL, viewer=None)) == ["kept"]
 
 
 def test_metadata_merges_by_key_and_operators_follow(library, call):
@@ -104,14 +104,14 @@ def test_metadata_merges_by_key_and_operators_follow(library, call):
     assert [row.metadata for row in changed] == [
         {"keep": True, "old": 2, "new": None, "tags": ["b", 1, "c"], "one": ["y"], "made": [1]}
     ]
-    listed = call(documents.list_page, library.scope, ALL).items[0]
+    listed = call(documents.list_page, library.scope, ALL, viewer=None).items[0]
     assert (listed.metadata, listed.updated_at) == (changed[0].metadata, changed[0].updated_at)
     assert listed.updated_at > listed.created_at
 
 
 def test_empty_operators_change_nothing(library, call):
     document = library.put(metadata={"k": 1})
-    before = call(documents.list_page, library.scope, ALL).items
+    before = call(documents.list_page, library.scope, ALL, viewer=None).items
     after = call(documents.patch_metadata, library.scope, DocumentFilter(document_ids=(document,)), {}, {}, {})
     assert after == before
 
@@ -132,7 +132,10 @@ def test_a_change_beyond_the_limits_leaves_every_document_as_it_was(library, cal
     with pytest.raises(ServiceError) as caught:
         call(documents.patch_metadata, library.scope, DocumentFilter(types=("TEXT",)), change, {}, {})
     assert caught.value.code == ErrorCode.INVALID_FILTER_CONFIG
-    assert [item.metadata for item in call(documents.list_page, library.scope, ALL).items] == [{}, {"there": 1}]
+    assert [item.metadata for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [
+        {},
+        {"there": 1},
+    ]
 
 
 def test_changed_metadata_is_found_by_search_at_once(library, call):
@@ -147,7 +150,7 @@ def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call)
     counts = {"partition": library.partition}
     assert call(documents.delete, library.scope, DocumentFilter(document_ids=(gone,))).documents == 1
     assert [hit.document_id for hit in by_words(library, "wing")] == [kept]
-    assert [item.id for item in call(documents.list_page, library.scope, ALL).items] == [kept]
+    assert [item.id for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [kept]
     sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
     assert sums == {"chunks": 1, "terms": 2}
     sweeps = library.db.rows(
@@ -165,7 +168,7 @@ def test_a_run_in_flight_cannot_bring_a_deleted_document_back(library, call):
     call(documents.delete, library.scope, DocumentFilter(document_ids=(document,)))
     library.put(["wing again"], document_id=document, generation=2)
     assert by_words(library, "wing") == []
-    assert call(documents.list_page, library.scope, ALL).items == []
+    assert call(documents.list_page, library.scope, ALL, viewer=None).items == []
 
 
 def test_scores_after_a_deletion_are_those_of_a_scope_that_never_had_it(library, new_library, call):
@@ -188,12 +191,12 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
     started = time.monotonic()
     assert call(documents.delete, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
     assert time.monotonic() - started < 60
-    assert call(documents.list_page, library.scope, ALL).items == []
+    assert call(documents.list_page, library.scope, ALL, viewer=None).items == []
 
 
 def test_stats_count_by_source_and_status(library, call):
     for source, status in (("TEXT", "SUCCESS"), ("TEXT", "FAILED"), ("SITEMAP", "SUCCESS")):
         library.put(source=source, status=status)
-    counted = call(documents.stats, library.scope, ALL)
+    counted = call(documents.stats, library.scope, ALL, viewer=None)
     assert counted.by_source == {"TEXT": 2, "SITEMAP": 1}
     assert counted.by_status == {"SUCCESS": 2, "FAILED": 1}

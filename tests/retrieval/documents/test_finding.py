@@ -31,19 +31,20 @@ class Named:
     document_type: str
 
 
-def awaited(db, function, *args):
+def awaited(db, function, *args, viewer=None):
     async def call():
         try:
-            return await function(db, *args)
+            return await function(db, *args, viewer=viewer)
         finally:
             await db.async_close()
-            db._async_pool = None
+            db._pools.loop = db._of_viewers.loop = None
 
     return asyncio.run(call())
 
 
-def listed(db, scope, **wanted):
-    return {item.name for item in awaited(db, documents.list_page, scope, DocumentFilter(**wanted)).items}
+def listed(db, scope, viewer=None, **wanted):
+    page = awaited(db, documents.list_page, scope, DocumentFilter(**wanted), viewer=viewer)
+    return {item.name for item in page.items}
 
 
 def found(library, text):
@@ -118,7 +119,10 @@ def test_what_a_user_may_not_see_is_not_found(db, library):
     db.rows("update documents set access = %(access)s::jsonb where id = %(id)s", {"access": access, "id": hidden})
     assert open_ != hidden
     for name, names in (("ada", {"harbour open", "harbour hidden"}), ("bob", {"harbour open"})):
-        assert listed(db, library.scope, words=("harbour",), viewer=Viewer(name, (f"u:{name}",))) == names
+        assert (
+            listed(db, library.scope, words=("harbour",), viewer=Viewer(name, (f"u:{name}",), library.partition))
+            == names
+        )
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def ask(library):
     def run(query, n=100):
         with library.db.transaction() as connection:
             terms = keyword.terms(connection, library.partition, query, "english")
-            return keyword.best(connection, terms, n)
+            return keyword.best(connection, terms, n, viewer=None)
 
     return run
 

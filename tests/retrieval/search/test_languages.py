@@ -16,7 +16,10 @@ FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "languages.tsv"
 
 def find(library, text, top_k=10):
     query = Query(text, top_k=top_k, semantic_weight=0.0, keyword_weight=1.0)
-    return [hit.content for hit in search.run(library.db, library.scope, query, embedder=None, vectors=None).hits]
+    return [
+        hit.content
+        for hit in search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+    ]
 
 
 def read_in(library):

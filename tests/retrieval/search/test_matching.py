@@ -30,9 +30,9 @@ def filled(library, monkeypatch):
     library.store.drop_index(library.scope)
 
 
-def _found(library, where, weight, top_k):
+def _found(library, where, weight, top_k, viewer=None):
     query = search.Query("wing layer flow", top_k=top_k, where=where, **hybrid(weight))
-    found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+    found = search.run(library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
     return [(hit.document_id, hit.index, hit.score) for hit in found.hits]
 
 
@@ -76,18 +76,18 @@ def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypa
     for _ in range(12):
         library.put([], [], metadata={"team": "red"})
     wanted = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
-    found = matching.matching(library.db, library.partition, _red(), axis(1.0), 10)
+    found = matching.matching(library.db, library.partition, _red(), axis(1.0), 10, viewer=None)
     assert (len(found.chunks), len(found.nearest)) == (1, 1)
     assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
 
 
 def test_hints_are_of_one_filter_and_so_many_candidates(library):
     other = DocumentFilter(metadata={"team": "blue"})
-    hints.of(library.db, library.partition, _red(), 100).note_many()
-    assert hints.of(library.db, library.partition, _red(), 100).many
-    assert not hints.of(library.db, library.partition, _red(), 20).many
-    assert not hints.of(library.db, library.partition, other, 100).many
-    assert not hints.of(library.db, library.partition + 1, _red(), 100).many
+    hints.of(library.db, library.partition, _red(), None, 100).note_many()
+    assert hints.of(library.db, library.partition, _red(), None, 100).many
+    assert not hints.of(library.db, library.partition, _red(), None, 20).many
+    assert not hints.of(library.db, library.partition, other, None, 100).many
+    assert not hints.of(library.db, library.partition + 1, _red(), None, 100).many
 
 
 @pytest.mark.parametrize("most", [10**6, 8 * 20, 8])
@@ -120,8 +120,9 @@ def test_the_index_is_walked_without_a_long_list_of_documents(filled, monkeypatc
     monkeypatch.setattr(search, "LEAST", share)
     asked = []
     query = filled.store.query
-    monkeypatch.setattr(filled.store, "query", lambda *given: asked.append(given[-1]) or query(*given))
-    where = DocumentFilter(viewer=Viewer("ada", ("u:ada",)))
-    assert _found(filled, where, 0.5, 10) == _found(filled, None, 0.5, 10)
-    assert len(asked[0].document_ids) == pytest.approx(named, abs=1)
-    assert asked[0].viewer == where.viewer
+    monkeypatch.setattr(filled.store, "query", lambda *given: asked.append(given[-2:]) or query(*given))
+    ada = Viewer("ada", ("u:ada",), filled.partition)
+    assert _found(filled, None, 0.5, 10, viewer=ada) == _found(filled, None, 0.5, 10)
+    where, viewer = asked[0]
+    assert len(where.document_ids if where is not None else ()) == pytest.approx(named, abs=1)
+    assert viewer == ada

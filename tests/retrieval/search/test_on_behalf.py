@@ -6,15 +6,15 @@ import asyncio
 import random
 import time
 
+import psycopg
 import pytest
 
 from connectors.vectors import pgvector
 from retrieval import principals
-from retrieval.access import groups, viewers
+from retrieval.access import groups, reading, viewers
 from retrieval.access.lists import set_lists
-from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import Access, Viewer, seen, visible
+from retrieval.principals import Access, Viewer
 from retrieval.search import filtered, hints, search
 from retrieval.search.search import Query
 from tests.retrieval.access.test_worlds import World
@@ -29,7 +29,7 @@ def run(db):
     with asyncio.Runner() as runner:
         yield runner.run
         runner.run(db.async_close())
-        db._async_pool = None
+        db._pools.loop = db._of_viewers.loop = None
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def seen_by(library, monkeypatch):
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
-        where = DocumentFilter(viewer=viewers.viewer_at_work(library.db, scope, user))
-        query = Query("wing", top_k=top_k, where=where, **weights)
-        found = search.run(library.db, scope, query, embedder=FixedEmbedder(), vectors=library.store)
+        viewer = viewers.viewer_at_work(library.db, scope, user)
+        query = Query("wing", top_k=top_k, **weights)
+        found = search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
         return {hit.document_id for hit in found.hits}
 
     return ask
 
 
 def hint_of(library, user):
-    return hints.of(library.db, library.partition, DocumentFilter(viewer=Viewer(user, ())))
+    return hints.of(library.db, library.partition, None, Viewer(user, ()))
 
 
 def say(library, document, access):
@@ -107,8 +107,8 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     assert seen_by(**way) == set()
     assert seen_by(scope=scope, **way) == {theirs}
     viewer = viewers.viewer_at_work(library.db, scope, "ada")
-    query = Query("wing", where=DocumentFilter(viewer=viewer), **way)
-    found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+    query = Query("wing", **way)
+    found = search.run(library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
     assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
 
 
@@ -136,9 +136,11 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
 
     def ask():
         tried.clear()
-        where = DocumentFilter(viewer=viewers.viewer_at_work(library.db, library.scope, "ada"))
-        query = Query("wing", where=where, **hybrid(0.5))
-        found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+        viewer = viewers.viewer_at_work(library.db, library.scope, "ada")
+        query = Query("wing", **hybrid(0.5))
+        found = search.run(
+            library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
+        )
         assert len(found.hits) == 4
         return list(tried)
 
@@ -147,27 +149,34 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
     assert [ask(), ask()] == [["list", "all"], []]
 
 
-def test_candidates_are_chosen_by_the_rule_itself(library):
+def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(library):
     dice = random.Random(351)
     names = [library.put([f"wing {n}"], [axis(0.9)]) for n in range(12)]
-    gone = "doc_gone"
     for _ in range(40):
         world = World.random(dice, names)
         for name, said in world.said.items():
             say(library, name, None if said is None else Access(**{key: _tuple(value) for key, value in said.items()}))
         user = dice.choice(["ada", "bob", "eve"])
         groups_of = [principals.group(one) for one in world.groups_of(user)]
-        viewer = Viewer(user, (principals.user(user), *groups_of))
-        rows = library.db.rows(
-            "select i.id, coalesce((select "
-            + visible("d")
-            + " from documents d where d.id = i.id), false) as rule, "
-            + seen("i.id")
-            + " as chosen from unnest(%(ids)s::text[]) i(id)",
-            {**viewer.params(), "ids": [*names, gone]},
-        )
-        assert {row["id"] for row in rows if row["rule"]} == world.seen_by(user)
-        assert [row["chosen"] for row in rows] == [row["rule"] for row in rows]
+        viewer = Viewer(user, (principals.user(user), *groups_of), library.partition)
+        scoped = reading.visible("select id from documents", {}, viewer)
+        assert {row["id"] for row in reading.rows(library.db, scoped)} == world.seen_by(user)
+        for table in ("documents", "chunks", "vectors"):
+            column = "id" if table == "documents" else "document_id"
+            rows = reading.reading(library.db, viewer).rows(f"select distinct {column} as id from {table}")
+            assert {row["id"] for row in rows} == world.seen_by(user), table
+
+
+def test_a_viewer_of_no_partition_or_another_one_and_a_connection_without_settings_see_nothing(library):
+    library.put(["wing"], [axis(0.9)])
+    ada = Viewer("ada", ("u:ada",))
+    assert reading.reading(library.db, ada).rows("select id from documents") == []
+    other = Viewer("ada", ("u:ada",), library.partition + 1)
+    assert reading.reading(library.db, other).rows("select id from documents") == []
+    for table in ("documents", "chunks", "vectors", "run_documents", "embeddings", "postings"):
+        assert library.db.viewed({}).rows(f"select * from {table}") == [], table
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        library.db.viewed({}).rows("select * from api_keys")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -78,7 +78,10 @@ class Shelf:
     def found(self, query):
         with self.library.db.transaction() as connection:
             terms = bm25.terms(connection, self.library.partition, query, "english")
-            ranked, plain = ranking.rank(connection, terms).best(10_000), bm25.best(connection, terms, 10_000)
+            ranked, plain = (
+                ranking.rank(connection, terms).best(10_000),
+                bm25.best(connection, terms, 10_000, viewer=None),
+            )
         rows = self.library.db.rows(
             "select id, document_id, index from chunks where id = any(%(ids)s)",
             {"ids": [one.chunk_id for one in ranked]},
@@ -327,6 +330,7 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
         library.db,
         library.scope,
         Query(query, semantic_weight=weight, keyword_weight=1 - weight),
+        viewer=None,
         embedder=Given(asked.tolist()),
         vectors=library.store,
     ).hits

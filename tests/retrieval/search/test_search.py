@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from connectors.vectors import pgvector
+from retrieval.access import viewers
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
@@ -17,7 +18,7 @@ from tests.conditions import condition_of
 
 WORDS = "pressure", "wing", "boundary", "layer"
 
-ANYBODY = pytest.mark.parametrize("looks", [None, DocumentFilter(viewer=Viewer("bob", ("u:bob",)))], ids=["all", "bob"])
+ANYBODY = pytest.mark.parametrize("looks", [None, "bob"], ids=["all", "bob"])
 
 
 def axis(*weights):
@@ -42,10 +43,12 @@ class FixedEmbedder:
 
 @pytest.fixture
 def find(library):
-    def run(text="anything", *, scope=None, vectors=None, **fields):
+    def run(text="anything", *, scope=None, vectors=None, viewer=None, user=None, **fields):
         query = Query(text, **fields)
-        store = vectors or library.store
-        return search.run(library.db, scope or library.scope, query, embedder=FixedEmbedder(), vectors=store).hits
+        store, scope = vectors or library.store, scope or library.scope
+        if user is not None:
+            viewer = viewers.viewer_at_work(library.db, scope, user)
+        return search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=store).hits
 
     return run
 
@@ -137,12 +140,16 @@ def test_no_scope_sees_another(new_library, new_scope):
                 library.db,
                 library.scope,
                 Query("wing", **hybrid(weight)),
+                viewer=None,
                 embedder=FixedEmbedder(),
                 vectors=library.store,
             ).hits
             assert [hit.content for hit in hits] == [text]
     stranger = Scope("org_none", ours.scope.namespace)
-    assert search.run(ours.db, stranger, Query("wing"), embedder=FixedEmbedder(), vectors=ours.store).hits == []
+    assert (
+        search.run(ours.db, stranger, Query("wing"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store).hits
+        == []
+    )
 
 
 def test_another_scopes_vector_id_in_the_store_is_never_shown(new_library):
@@ -150,7 +157,7 @@ def test_another_scopes_vector_id_in_the_store_is_never_shown(new_library):
     secret = other.put(["secret"], [axis(0.9)])
     ours.put(["mine"], [axis(0.1)])
     ours.store.upsert(ours.scope, [Vector(f"{secret}#1#0", secret, axis(1.0))])
-    hits = search.run(ours.db, ours.scope, Query("x"), embedder=FixedEmbedder(), vectors=ours.store).hits
+    hits = search.run(ours.db, ours.scope, Query("x"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store).hits
     assert [hit.content for hit in hits] == ["mine"]
 
 
@@ -220,7 +227,13 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
 def test_a_side_of_weight_nothing_is_skipped(library):
     library.put(["wing"], [axis(0.9)])
     result = search.run(
-        library.db, library.scope, Query("wing", **hybrid(0.0)), embedder=None, vectors=None, language="english"
+        library.db,
+        library.scope,
+        Query("wing", **hybrid(0.0)),
+        viewer=None,
+        embedder=None,
+        vectors=None,
+        language="english",
     )
     assert [hit.content for hit in result.hits] == ["wing"]
     assert set(result.timings) == {"keyword_ms", "hydrate_ms"}
@@ -229,7 +242,12 @@ def test_a_side_of_weight_nothing_is_skipped(library):
 def test_timings_name_every_step(library):
     library.put(["wing"], [axis(0.9)])
     result = search.run(
-        library.db, library.scope, Query("wing", **hybrid(0.5)), embedder=FixedEmbedder(), vectors=library.store
+        library.db,
+        library.scope,
+        Query("wing", **hybrid(0.5)),
+        viewer=None,
+        embedder=FixedEmbedder(),
+        vectors=library.store,
     )
     assert set(result.timings) == {"embed_ms", "vector_ms", "keyword_ms", "hydrate_ms"}
 
@@ -310,9 +328,9 @@ def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share,
     for number in (1, 10, 300):
         with library.db.transaction() as connection:
             terms = bm25.terms(connection, library.partition, "wing layer", "english")
-            expected = bm25.best(connection, terms, number, where)
+            expected = bm25.best(connection, terms, number, where, viewer=None)
             ranking = rank(connection, terms)
-        found = filtered.best(library.db, ranking, terms, number, where)
+        found = filtered.best(library.db, ranking, terms, number, where, viewer=None)
         assert [(one.chunk_id, one.rank) for one in found] == [(one.chunk_id, one.rank) for one in expected]
         assert [one.score for one in found] == pytest.approx([one.score for one in expected])
 
@@ -333,13 +351,13 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
     assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing())] == [2024] * 10
     shaped = Shape(per_document=10)
     assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing(), shape=shaped)] == [2024] * 10
-    viewer = Viewer("bob", ("u:bob",))
+    viewer = Viewer("bob", ("u:bob",), library.partition)
     library.db.rows(
         "update documents set access = '{}' where partition_id = %(p)s and metadata @> '{\"year\": 2020}'",
         {"p": library.partition},
     )
     for more in ({}, {"shape": shaped}):
-        found = find(where=DocumentFilter(viewer=viewer), vectors=FiltersNothing(), **more)
+        found = find(viewer=viewer, vectors=FiltersNothing(), **more)
         assert [hit.metadata["year"] for hit in found] == [2024] * 10
 
 
@@ -362,10 +380,10 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found]
     assert [hit.document_id for hit in find("seals", where=DocumentFilter(**where), **hybrid(0.5))] == [found]
     assert find(where=DocumentFilter(words=("nowhere",))) == []
-    stranger = Viewer("eve", ("u:eve",))
+    stranger = Viewer("eve", ("u:eve",), library.partition)
     library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
-    assert find(where=DocumentFilter(**where, viewer=stranger)) == []
-    monkeypatch.setattr(search.viewers, "FEW", 0)
+    assert find(where=DocumentFilter(**where), viewer=stranger) == []
+    monkeypatch.setattr(viewers, "FEW", 0)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
@@ -398,19 +416,19 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
 @ANYBODY
 def test_a_scope_that_is_remembered_is_asked_for_again_by_what_shows_its_content(library, find, looks):
     library.put(["a wing"], [axis(0.9)])
-    assert find(where=looks) == find(where=looks)
+    assert find(user=looks) == find(user=looks)
     library.db.rows("update namespaces set deleted_at = now() where id = %(id)s", {"id": library.scope.namespace})
-    assert find(where=looks) == []
+    assert find(user=looks) == []
     library.db.rows("update namespaces set deleted_at = null where id = %(id)s", {"id": library.scope.namespace})
-    assert [hit.content for hit in find(where=looks)] == ["a wing"]
+    assert [hit.content for hit in find(user=looks)] == ["a wing"]
 
 
 @ANYBODY
 def test_a_scope_whose_partition_is_another_one_now_is_found_there(library, find, looks):
     library.put(["a wing"], [axis(0.9)])
-    before = find(where=looks)
+    before = find(user=looks)
     known_scopes.remember(library.db, library.scope, library.partition + 1)
-    assert find(where=looks) == before
+    assert find(user=looks) == before
     assert known_scopes.partition(library.db, library.scope) == library.partition
 
 

@@ -10,7 +10,9 @@ from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
 def find(library, shape, **fields):
     query = Query("wing", shape=shape, **fields)
-    return search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store).hits
+    return search.run(
+        library.db, library.scope, query, viewer=None, embedder=FixedEmbedder(), vectors=library.store
+    ).hits
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])

@@ -160,7 +160,7 @@ def test_numbers_within_an_identifier_are_found(found, numbers):
 def find(library):
     def run(text):
         query = Query(text, top_k=10, semantic_weight=0.0, keyword_weight=1.0)
-        hits = search.run(library.db, library.scope, query, embedder=None, vectors=None).hits
+        hits = search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
         return [hit.content for hit in hits]
 
     return run

@@ -1,0 +1,60 @@
+"""Reading documents for a user: by a role for which the database shows visible rows alone, or by the same rule in the
+statement.
+
+The policies of `documents`, `chunks`, `vectors` and the rest hold for every statement of `reading`. PostgreSQL looks
+into no GIN index under a policy, so statements that need one, for metadata, words or posting lists, are made by
+`visible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from retrieval.database.database import Database, Params, Row
+from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
+
+_VISIBLE: LiteralString = """
+    with documents as not materialized (
+        select * from documents where partition_id = %(viewer_partition)s
+           and %(viewer_names)s::jsonb ?| allowed and not %(viewer_names)s::jsonb ?| denied
+    )
+    select * from ("""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedStatement:
+    """A statement to which `documents` are those that a viewer may see. Only `visible` makes one."""
+
+    text: LiteralString
+    params: Mapping[str, Any]
+
+
+def visible(statement: LiteralString, params: Params, viewer: Viewer | None) -> ScopedStatement:
+    """Scope a statement that reads, whatever it reads through `documents`; None: the application sees all."""
+    if viewer is None:
+        return ScopedStatement(statement, params)
+    names = {"viewer_partition": viewer.partition, "viewer_names": viewer.names}
+    return ScopedStatement(f"{_VISIBLE}{statement}) scoped", {**params, **names})
+
+
+def reading(db: Database, viewer: Viewer | None) -> Database:
+    """Return the database as the viewer sees it; None: the application, which sees all."""
+    return db if viewer is None else db.viewed(viewer.settings)
+
+
+def rows(db: Database, statement: ScopedStatement) -> list[Row]:
+    """Execute a scoped statement from a thread."""
+    return db.rows(statement.text, dict(statement.params))
+
+
+async def matching(
+    db: Database, statement: LiteralString, params: Params, where: DocumentFilter, viewer: Viewer | None
+) -> list[Row]:
+    """Execute a statement over the documents that a filter leaves of those that the viewer may see."""
+    if where.reads_fields:
+        scoped = visible(statement, params, viewer)
+        return await db.async_rows(scoped.text, dict(scoped.params))
+    return await reading(db, viewer).async_rows(statement, params)

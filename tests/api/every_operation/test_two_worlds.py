@@ -1,0 +1,263 @@
+"""For a user, hidden documents are as if they never were: every route and tool that reads answers the same before and
+after there are some, with archives, versions on their way, deletions and groups.
+
+Each change of what is hidden asks everything again of every user. Routes come from the table of permissions, tools from
+the list that the server gives, so that a new one without requests here fails.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from api.permissions import PERMISSIONS
+from flows import steps
+from retrieval.ingestion import items, results
+from retrieval.jobs import batches
+from tests.api.routes.test_access import put_group, set_access
+from tests.api.routes.test_mcp import rpc
+from tests.flows.configured import STEPS
+from tests.flows.ingestion.test_unpack import packed
+
+USERS = ("ada@x.org", "cyd", "eve", "nobody-else")
+WORDS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
+READING = {name for name, permission in PERMISSIONS.items() if permission.on_behalf}
+ITSELF = {"GET /v1/keys/current"}
+CHANGING = re.compile(r"(?:(?<=[?&])(?:expires|signature|principal|key)=|(?:BEGIN|END) )[^&\"\\\\ ]*")
+LEAST = 2_000
+
+
+class World:
+    """A namespace, what is asked of it, and what users were answered."""
+
+    def __init__(self, org: Any) -> None:
+        self.org, self.space = org, org.namespace()
+
+    def work(self) -> None:
+        """Bring what was accepted to its end, as workers do."""
+        db = self.org.db
+        batches.form(db, size=64, batches=8)
+        for batch in batches.undispatched(db):
+            batches.dispatched(db, batch, "run")
+            lease = batches.claim(db, batch.id, batch.attempt, seconds=60)
+            while windows := items.windows(db, lease, documents=64, size=1 << 24):
+                for window in windows:
+                    for step in STEPS:
+                        step(steps.Work(db, self.org.ring, lease, window))
+                results.settle(db, lease)
+            results.settle(db, lease)
+            batches.finish(db, lease)
+
+    def text(self, name: str, text: str, access: Any = None, **more: Any) -> None:
+        given = {"externalId": name, "name": name} | ({} if access is None else {"access": access})
+        self.org.text(self.space, text, **given, **more)
+
+    def file(self, name: str, data: bytes, access: Any = None) -> None:
+        form = {"namespaceId": self.space} | ({} if access is None else {"access": json.dumps(access)})
+        files = {"file": (name, data, "application/octet-stream")}
+        assert self.org.client.post("/v1/ingest/file", data=form, files=files).status_code == 200
+
+    def fill(self) -> None:
+        """What users may see: open, by name, by group, packed, and an archive with something that is hidden."""
+        for number, words in enumerate(WORDS):
+            self.text(f"open {number}", f"The {words}.", metadata={"topic": words.split()[0], "year": 2020 + number})
+        self.text("for ada", "Ada reads that seals dive deep.", {"users": ["ada@x.org"]}, metadata={"topic": "seals"})
+        self.text("for staff", "Staff know that owls hunt.", {"groups": ["staff"], "denied": {"users": ["eve"]}})
+        self.file("a.zip", packed([("one.txt", b"One seal."), ("two.txt", b"Two owls.")]), {"public": True})
+        put_group(self.org, self.space, "staff", users=["cyd", "eve"])
+        self.work()
+        set_access(self.org, self.space, {"users": ["bob"]}, "a.zip/two.txt")
+
+    def requests(self, user: str, ids: list[str]) -> Iterator[tuple[str, str, str, Any]]:
+        """Operation, method, path and body."""
+        space = {"namespaceId": self.space}
+        for words in ("seals dive", "owls", "the", "herons wait", "nothing like it"):
+            for name, weights in (("", None), ("/hybrid", (0.5, 0.5)), ("/hybrid", (0.0, 1.0))):
+                shape = (
+                    {}
+                    if weights is None
+                    else {"hybridConfig": dict(zip(("semanticWeight", "keywordWeight"), weights, strict=True))}
+                )
+                body = {**space, "query": words, "topK": 20, **shape}
+                yield f"POST /v1/search{name}", "POST", f"/v1/search{name}", body
+            where = {"metadata": {"topic": "seals"}}
+            yield "POST /v1/search", "POST", "/v1/search", {**space, "query": words, "filter": where}
+        batch = {**space, "queries": [{"query": "seals"}, {"query": "owls"}]}
+        yield "POST /v1/search/batch", "POST", "/v1/search/batch", batch
+        several = {"namespaceIds": [self.space], "query": "tides"}
+        yield "POST /v1/search", "POST", "/v1/search", several
+        dify = {"knowledge_id": self.space, "query": "seals", "retrieval_setting": {"top_k": 5, "score_threshold": 0.0}}
+        yield "POST /v1/compat/dify/retrieval", "POST", "/v1/compat/dify/retrieval", dify
+        path = f"/v1/vector_stores/{self.space}/search"
+        yield "POST /v1/vector_stores/{namespace_id}/search", "POST", path, {"query": "owls"}
+        stats = {"statsBySource": True, "statsByStatus": True, "statsBySite": True, "rawFileUrl": True}
+        include = {**stats, "parsedTextFileUrl": True}
+        for chosen in (
+            {},
+            {"text": "open"},
+            {"metadata": {"topic": "seals"}},
+            {"documentTypes": ["FILE"]},
+            {"where": {"field": "metadata.year", "op": "gt", "value": 2021}},
+        ):
+            body = {**space, "filterConfig": chosen, "includeConfig": include, "facets": ["metadata.topic"]}
+            yield "POST /v1/documents", "POST", "/v1/documents", body
+        yield (
+            "POST /v1/documents",
+            "POST",
+            "/v1/documents",
+            {**space, "filterConfig": {}, "pagination": {"pageSize": 3}},
+        )
+        for one in ids:
+            path = f"/v1/documents/{one}"
+            query = f"?namespaceId={self.space}"
+            yield "GET /v1/documents/{document_id}/chunks", "GET", f"{path}/chunks{query}", None
+            yield "GET /v1/documents/{document_id}/pages/{page}", "GET", f"{path}/pages/1{query}", None
+        yield "GET /v1/namespaces", "GET", "/v1/namespaces", None
+        yield "GET /v1/namespaces/{namespace_id}", "GET", f"/v1/namespaces/{self.space}", None
+        yield "GET /v1/keys/current", "GET", "/v1/keys/current", None
+
+    def tools(self, user: str, ids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        space = {"namespaceId": self.space}
+        yield "search", {**space, "query": "seals dive"}
+        yield "list_documents", space
+        yield "list_namespaces", {}
+        for one in ids:
+            yield "read_document", {**space, "documentId": one}
+
+    def answers(self, user: str, ids: list[str]) -> dict[str, Any]:
+        """What each request is answered, without what is new in each answer."""
+        headers, found = {"X-On-Behalf-Of": user}, {}
+        named = set()
+        for operation, method, path, body in self.requests(user, ids):
+            answer = self.org.client.request(method, path, json=body, headers=headers)
+            assert answer.status_code < 500, answer.text
+            named.add(operation)
+            found[f"{method} {path} {json.dumps(body)}"] = (answer.status_code, told(answer))
+        assert named == READING, "each route that reads for users is asked here"
+        listed = rpc(self.org.client, "tools/list", **headers).json()["result"]["tools"]
+        assert {tool["name"] for tool in listed} == {name for name, _ in self.tools(user, ids)}
+        for name, given in self.tools(user, ids):
+            answer = rpc(self.org.client, "tools/call", {"name": name, "arguments": given}, **headers)
+            found[f"tool {name} {json.dumps(given)}"] = (answer.status_code, told(answer))
+        return found
+
+
+def told(answer: Any) -> Any:
+    """The answer without signatures, times of asking and cursors, which are new each time."""
+    if "json" not in answer.headers.get("content-type", ""):
+        return answer.content
+    text = CHANGING.sub("…", json.dumps(answer.json(), sort_keys=True))
+    return re.sub(r'(\\*"nextCursor\\*": \\*)"[^"\\]*', r"\1…", re.sub(r'\\*"lastUsedAt\\*": \\*"[^"\\]*', "", text))
+
+
+@pytest.fixture
+def world(organization, api_db):
+    """A world whose content users may see, worked off."""
+    api_db.rows("update job_runs set finished_at = now() where finished_at is null")
+    api_db.rows("update batches set finished_at = now() where finished_at is null")
+    org = organization(requests_per_minute=10**7)
+    made = World(org)
+    made.fill()
+    return made
+
+
+def hidden_changes(world: World) -> Iterator[str]:
+    """Changes of what no user of these may see, one at a time."""
+    bob = {"users": ["bob"]}
+    for number, words in enumerate(WORDS):
+        world.text(f"hidden {number}", f"Hidden: {words}. Seals dive.", bob, metadata={"topic": "hidden", "year": 1999})
+    yield "accepted"
+    world.work()
+    yield "hidden texts"
+    world.file("b.zip", packed([("one.txt", b"A hidden seal."), ("in.zip", packed([("deep.txt", b"Deep.")]))]), bob)
+    world.work()
+    yield "hidden archive"
+    set_access(world.org, world.space, {}, "b.zip/one.txt")
+    yield "hidden member with a list of its own"
+    world.text("hidden 0", "A new hidden version of seals that dive.", {"users": ["bob", "ada@x.org"]})
+    yield "version on its way that is for ada, too"
+    run = world.org.text(world.space, "It comes later.", externalId="hidden 1")["data"]["ingestJobRunId"]
+    body = {"namespaceId": world.space}
+    assert world.org.client.post(f"/v1/ingest-job-runs/{run}/cancel", json=body).status_code == 200
+    yield "cancelled version"
+    set_access(world.org, world.space, bob, "hidden 0")
+    world.work()
+    yield "a list that took the place of the one on its way"
+    put_group(world.org, world.space, "board", users=["bob"], groups=["others"])
+    set_access(world.org, world.space, {"groups": ["board"], "denied": {"groups": ["staff"]}}, "hidden 2", "hidden 3")
+    yield "hidden by groups"
+    body = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": ["hidden 3", "b.zip"]}}
+    assert world.org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
+    yield "deleted hidden documents"
+
+
+def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
+    listed = world.org.client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
+    ids = [one["id"] for one in listed["data"]["documents"]]
+    before = {user: world.answers(user, ids) for user in USERS}
+    assert any(b"seals" in str(answer).encode() for answer in before["ada@x.org"].values())
+    pairs = 0
+    for change in hidden_changes(world):
+        for user in USERS:
+            after = world.answers(user, ids)
+            pairs += len(after)
+            wrong = [request for request, answer in after.items() if answer != before[user][request]]
+            assert not wrong, f"{change}: {user} is answered otherwise by {wrong[0]}:\n{after[wrong[0]]}\n" + str(
+                before[user][wrong[0]]
+            )
+    assert pairs >= LEAST, pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed):
+    """Ingestions without a list, resyncs, retries, deletions and a user's own requests, in any order."""
+    rng = random.Random(seed)
+    body = {"namespaceId": world.space, "filterConfig": {}}
+
+    def ask(method: str, path: str, body: Any, user: str | None = None) -> Any:
+        headers = {} if user is None else {"X-On-Behalf-Of": user}
+        return world.org.client.request(method, path, json=body, headers=headers)
+
+    def contents(user: str) -> set[tuple[str, str]]:
+        """Documents with the texts that a user is shown of them."""
+        found = ask("POST", "/v1/documents", body, user).json()["data"]["documents"]
+        shown = set()
+        for one in found:
+            answer = ask("GET", f"/v1/documents/{one['id']}/chunks?namespaceId={world.space}", None, user)
+            shown |= {(one["externalId"], chunk["content"]) for chunk in answer.json()["data"]["chunks"]}
+        return shown
+
+    set_access(world.org, world.space, {"users": ["bob"]}, "a.zip/one.txt", "open 0")
+    world.file(
+        "a.zip", packed([("one.txt", b"One new seal."), ("two.txt", b"Two new owls.")]), {"users": ["ada@x.org"]}
+    )
+    set_access(world.org, world.space, {"users": ["cyd"]}, "a.zip")
+    hidden_from = {
+        user: {one["externalId"] for one in ask("POST", "/v1/documents", body).json()["data"]["documents"]}
+        - {one["externalId"] for one in ask("POST", "/v1/documents", body, user).json()["data"]["documents"]}
+        for user in USERS
+    }
+    for _ in range(12):
+        name, user = rng.choice(["a.zip", "a.zip/one.txt", "a.zip/two.txt", "open 0", "for ada"]), rng.choice(USERS)
+        chosen = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [name]}}
+        what = rng.choice(["resync", "resync by a user", "opened by a user", "deleted by a user", "archive", "text"])
+        if what.startswith("resync"):
+            ask("POST", "/v1/documents/resync", chosen, None if what == "resync" else user)
+        elif what == "opened by a user":
+            ask("PATCH", "/v1/documents", {**chosen, "data": {"access": None}}, user)
+        elif what == "deleted by a user":
+            ask("DELETE", "/v1/documents", chosen, user)
+        elif what == "archive":
+            world.file("a.zip", packed([("one.txt", b"One more seal."), ("two.txt", b"Two owls.")]))
+        else:
+            world.text("open 0", f"Other words {rng.random()}.")
+        if rng.random() < 0.6:
+            world.work()
+        for reader in USERS:
+            shown = {name for name, _ in contents(reader)} & hidden_from[reader]
+            assert not shown, f"{reader} is shown {shown} after {what} of {name}"

@@ -1,0 +1,62 @@
+"""Each policy of the database by itself: without it a user would read rows of a hidden document."""
+
+import importlib
+import json
+
+import pytest
+
+from retrieval.access import lists, reading
+from retrieval.principals import Access, Viewer
+from tests.retrieval.search.test_search import axis
+
+POLICIES = importlib.import_module("migrations.versions.0048_readers_of_documents").POLICIES
+OF_DOCUMENTS = [table for table, condition in POLICIES.items() if "exists" in condition or "allowed" in condition]
+
+
+@pytest.fixture
+def hidden(db, library):
+    """A document that is hidden from ada, with a row in each table that has a policy."""
+    document = library.put(["wing"], [axis(0.9)])
+    db.rows(
+        "with job as (insert into jobs (id, organization_id, partition_id, source, config) select 'job_' || %(id)s,"
+        " n.organization_id, p.id, 'TEXT', '{}' from partitions p join namespaces n on n.id = p.namespace_id"
+        " where p.id = %(partition)s returning id, partition_id), run as (insert into job_runs (id, job_id,"
+        " partition_id, source) select 'ijr_' || %(id)s, id, partition_id, 'TEXT' from job returning id)"
+        " insert into run_documents (job_run_id, document_id, position, generation, name)"
+        " select id, %(id)s, 0, 1, 'a name' from run",
+        {"id": document, "partition": library.partition},
+    )
+    db.rows(
+        "insert into connections (id, partition_id, connector, name, status) values ('conn_' || %(id)s, %(partition)s,"
+        " 'BOX', 'a connection', 'ACTIVE')",
+        {"id": document, "partition": library.partition},
+    )
+    values = {"id": document}
+    db.rows("insert into connection_documents (document_id, connection_id) values (%(id)s, 'conn_' || %(id)s)", values)
+    db.rows(
+        "insert into departures (document_id, connection_id, job_run_id)"
+        " values (%(id)s, 'conn_' || %(id)s, 'ijr_' || %(id)s)",
+        values,
+    )
+    with db.transaction() as connection:
+        lists.set_lists(connection, {document: Access(users=("bob",))})
+    return document
+
+
+def seen(db, table, viewer, document):
+    column = "id" if table == "documents" else "document_id"
+    statement = f"select 1 as yes from {table} where {column} = %(id)s"
+    return bool(reading.reading(db, viewer).rows(statement, {"id": document}))
+
+
+@pytest.mark.parametrize("table", OF_DOCUMENTS)
+def test_the_policy_alone_hides_the_rows_of_a_hidden_document(db, library, hidden, table):
+    ada, bob = (Viewer(name, (f"u:{name}",), library.partition) for name in ("ada", "bob"))
+    assert (seen(db, table, ada, hidden), seen(db, table, bob, hidden)) == (False, True)
+    db.rows(f"alter policy visible on {table} using (true)")
+    try:
+        assert seen(db, table, ada, hidden), "the policy is what hides it"
+    finally:
+        db.rows(f"alter policy visible on {table} using ({POLICIES[table]})")
+    assert not seen(db, table, ada, hidden)
+    assert json.loads(ada.names) == {"u:ada": 1, "*": 1, "@": 1}
