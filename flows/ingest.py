@@ -39,6 +39,8 @@ WINDOW_KNOWN = 1024
 WINDOW_BYTES = 16 * 1024 * 1024
 WINDOWS_AT_ONCE = 2
 """While one window embeds, the next is fetched and parsed."""
+LARGE_CHARACTERS = 1_000_000
+"""Of a parsed document whose later steps take long: others of its window do not wait for them."""
 PATIENCE_SECONDS = 3.0
 """After which what is done, or was found meanwhile, goes on without the files of a window that take longer."""
 
@@ -257,42 +259,59 @@ async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
 
 
 async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str) -> bool:
-    """Whether all steps counted; False if the namespace got another model or store before the last one.
-
-    Steps for which nothing is left, as where nothing has changed, are no tasks.
-    """
+    """Whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
     try:
-        for step in tasks.PIPELINE:
-            await (_parse(step, work) if step.name == "parse" else run_step(step, work))
-            results.settle(db, lease)
-            if not items.open_of(db, window):
-                break
+        await run_step(tasks.fetch, work)
+        results.settle(db, lease)
+        if items.open_of(db, window):
+            await _from_parsing_on(work)
     except ConfigChanged:
         return False
     return True
 
 
-async def _parse(parse: tasks.Pipeline, work: Work) -> None:
-    """Parse the window. While some files take long, those that are parsed go through the later steps."""
-    parsing = asyncio.create_task(run_step(parse, work))
-    later = tasks.PIPELINE[tasks.PIPELINE.index(parse) + 1 :]
+async def _from_parsing_on(work: Work) -> None:
+    """Parse the window and take each document through the later steps once: without those whose parsing takes long, and
+    apart from large ones, which take these steps one by one."""
+    running = {parsing := asyncio.create_task(run_step(tasks.parse, work))}
+    begun: set[Key] = set()
     try:
-        while not (await asyncio.wait([parsing], timeout=PATIENCE_SECONDS))[0]:
+        while True:
+            if running:
+                ended, running = await asyncio.wait(
+                    running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in ended:
+                    task.result()
+            is_parsed = parsing.done()
             results.settle(work.db, work.lease)
-            if parsed := items.parsed(work.db, work.lease, work.window):
-                part = work.part(parsed)
-                for step in later:
-                    await run_step(step, part)
-                    results.settle(work.db, work.lease)
+            parsed = [item for item in items.parsed(work.db, work.lease, work.window) if item.key not in begun]
+            large = [item.key for item in parsed if item.characters > LARGE_CHARACTERS][:1]
+            if large and not running - {parsing}:
+                begun.update(large)
+                running.add(asyncio.create_task(_after_parsing(work.part(large))))
+            if others := [item.key for item in parsed if item.characters <= LARGE_CHARACTERS]:
+                begun.update(others)
+                await _after_parsing(work.part(others))
+            elif is_parsed and not running:
+                return
     except asyncio.CancelledError:
-        parsing.cancel()
+        for task in running:
+            task.cancel()
         raise
-    except Exception:
-        await asyncio.wait([parsing])
-        raise
-    await parsing
+    finally:
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _after_parsing(work: Work) -> None:
+    """Take parsed documents through the later steps. Steps for which nothing is left are no tasks."""
+    for step in tasks.PIPELINE[tasks.PIPELINE.index(tasks.parse) + 1 :]:
+        await run_step(step, work)
+        results.settle(work.db, work.lease)
+        if not items.open_of(work.db, work.window):
+            return
 
 
 async def run_step(step: tasks.Pipeline, work: Work) -> None:

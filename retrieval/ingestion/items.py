@@ -62,6 +62,11 @@ class Item:
     """The user on whose behalf it was asked for, with the groups of the user's token: what is hidden from that user is
     left alone."""
 
+    @property
+    def characters(self) -> int:
+        """Characters of the parsed text; of a text that was sent, its bytes."""
+        return int(self.properties.get("characterCount") or self.raw_size or 0)
+
     def file_key(self, scope: Scope, name: str) -> str:
         """Under which a file of this generation is stored."""
         return file_keys.of_document(scope, self.key.document_id, self.generation, name)
@@ -149,10 +154,10 @@ def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> li
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
-def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Key]:
+def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Item]:
     """Those of the window that are parsed and not at their end."""
     stages = (Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED)
-    return [item.key for stage in stages for item in at_stage(db, lease, window, stage)]
+    return [item for stage in stages for item in at_stage(db, lease, window, stage)]
 
 
 def label(db: Database, window: Sequence[Key]) -> str:

@@ -125,6 +125,7 @@ def _parse(
         "title": title,
         "pages": list(parsed.pages),
         "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
+        | {"characterCount": len(parsed.text)}
         | quality.properties(parsed.qualities)
         | ({"title": title} if title else {})
         | ({PAGE_MAP: 1} if parsed.pages else {})
