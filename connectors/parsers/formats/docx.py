@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers.detect import plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
-from connectors.parsers.formats import formulas, grids
+from connectors.parsers.formats import formulas, grids, symbols
 from connectors.parsers.formats.lists import Block, Numbering, item, joined, value, whole
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraphs
 from connectors.parsers.messages import Task
@@ -40,6 +40,8 @@ _WRAPPERS = frozenset(
     )
 )
 _BOX = f"{_W}txbxContent"
+_HIDDEN = f"{_W}rPr/{_W}vanish"
+_CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
 _WIDEST = 100
@@ -123,7 +125,7 @@ class _Writer:
         words = re.sub(r"[ \t\u00a0]+", " ", "".join(found.words)).strip()
         words = "\n".join(line.strip() for line in words.split("\n"))
         level, number, depth = self._form(node)
-        label = self._numbering.label(number, depth) if number and words else ""
+        label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
         if words and level:
             yield f"{'#' * level} {plain.one_line(f'{label} {words}' if label != '-' else words)}", False
         elif words:
@@ -169,7 +171,8 @@ class _Writer:
             if part.tag == f"{_W}t":
                 into.words.append(part.text or "")
             elif part.tag in _WRAPPERS:
-                self._read(part, into)
+                if not _is_on(part.find(_HIDDEN)):
+                    self._read(part, into)
             elif part.tag == f"{_W}hyperlink":
                 self._link(part, into)
             elif part.tag == f"{MC}AlternateContent":
@@ -183,7 +186,7 @@ class _Writer:
             elif part.tag == f"{formulas.M}oMathPara":
                 into.formulas += [f"$${formulas.latex(formula)}$$" for formula in part.iter(f"{formulas.M}oMath")]
             elif part.tag.startswith(_W):
-                into.words.append(_SIGNS.get(part.tag[len(_W) :], ""))
+                into.words.append(_sign(part))
 
     def _link(self, node: Element, into: _Paragraph) -> None:
         within = _Paragraph([], into.beside, into.formulas)
@@ -238,6 +241,38 @@ class _Writer:
             elif part.tag in _WRAPPERS:
                 texts.append(self._cell(part))
         return " ".join(filter(None, texts))
+
+
+def _sign(part: Element) -> str:
+    """The characters that an element without text stands for."""
+    name = part.tag[len(_W) :]
+    if name == "sym" and _CODE.fullmatch(code := part.get(f"{_W}char", "")):
+        return symbols.sign(part.get(f"{_W}font", ""), int(code, 16))
+    return _chosen(part.find(f"{_W}ffData")) if name == "fldChar" else _SIGNS.get(name, "")
+
+
+def _is_on(switch: Element | None) -> bool:
+    return switch is not None and value(switch) not in ("0", "false", "off")
+
+
+def _is_unseen(paragraph: Element) -> bool:
+    """Whether a paragraph without words takes no line and no number of a list: it is deleted or hidden."""
+    mark = paragraph.find(f"{_W}pPr/{_W}rPr")
+    return mark is not None and (mark.find(f"{_W}del") is not None or _is_on(mark.find(f"{_W}vanish")))
+
+
+def _chosen(form: Element | None) -> str:
+    """The choice of a drop-down list or check box of a form, which no text beside it repeats."""
+    if form is None:
+        return ""
+    if (choices := form.find(f"{_W}ddList")) is not None:
+        entries = [value(entry) for entry in choices.findall(f"{_W}listEntry")]
+        chosen = whole(value(choices.find(f"{_W}result")) or value(choices.find(f"{_W}default")))
+        return entries[chosen] if 0 <= chosen < len(entries) else ""
+    if (box := form.find(f"{_W}checkBox")) is not None:
+        checked = box.find(f"{_W}checked")
+        return "☒" if _is_on(box.find(f"{_W}default") if checked is None else checked) else "☐"
+    return ""
 
 
 def _heading(outline: str) -> int:

@@ -56,6 +56,10 @@ def _delimited(node: Element, _part: dict[str, str], *, tex: bool) -> str:
     return f"{_sign(node, 'dPr', 'begChr', '(')}{inner}{_sign(node, 'dPr', 'endChr', ')')}"
 
 
+def _function(_node: Element, part: dict[str, str], *, tex: bool) -> str:  # noqa: ARG001
+    return f"{part.get('fName', '')} {part.get('e', '')}"
+
+
 def _rows(node: Element, _part: dict[str, str], *, tex: bool) -> str:
     rows = node.findall(f"{M}mr")
     cells = [[_written(cell, tex=tex) for cell in row] for row in rows] or [
@@ -66,7 +70,7 @@ def _rows(node: Element, _part: dict[str, str], *, tex: bool) -> str:
 
 _FORMS: dict[str, Callable[..., str]] = {
     "f": _fraction, "sSup": _script, "sSub": _script, "sSubSup": _script, "sPre": _script, "rad": _root, "nary": _sum,
-    "d": _delimited, "m": _rows, "eqArr": _rows,
+    "d": _delimited, "func": _function, "m": _rows, "eqArr": _rows,
 }  # fmt: skip
 
 

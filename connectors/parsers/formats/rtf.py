@@ -45,6 +45,7 @@ _SHOWN = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pn
 """Groups that are read although they are marked as new, which programs that do not know them pass over."""
 _VALUES = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
 """Control words that set a value of the state."""
+_SWITCHES = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
 _BULLET = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
 _NUMBERED = re.compile(r"^\d+[.)] ")
 _HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
@@ -62,6 +63,7 @@ class _State:
     heading: int = 0
     in_table: bool = False
     deleted: bool = False
+    hidden: bool = False
     listed: bool = False
     depth: int = 0
 
@@ -108,7 +110,7 @@ class _Reader:
             "par": self._paragraph, "sect": self._paragraph, "cell": self._cell, "row": self._row_ends,
             "trowd": self._row_begins, "cellx": self._edge, "clvmrg": self._continue, "pard": self._plain,
             "fcharset": self._charset, "ansicpg": self._set_code_page, "outlinelevel": self._outline,
-            "listtext": self._list, "pntext": self._list,
+            "listtext": self._list, "pntext": self._list, "plain": self._show,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -170,9 +172,8 @@ class _Reader:
             setattr(state, _VALUES[word], number or 0)
         elif word == "info":
             state.name, state.skipped = word, True
-        elif word in ("intbl", "deleted"):
-            state.in_table = state.in_table or word == "intbl"
-            state.deleted = number != 0 if word == "deleted" else state.deleted
+        elif word in _SWITCHES:
+            setattr(state, _SWITCHES[word], number != 0)
         elif word in self._acts:
             self._acts[word](number or 0)
         if state.name == "*":
@@ -187,8 +188,11 @@ class _Reader:
         self._outer.append((len(self._stack), label, self._letters))
         self._letters = []
 
+    def _show(self, _number: int) -> None:
+        self._state.hidden = False
+
     def _hidden(self) -> bool:
-        return self._state.skipped or self._state.deleted
+        return self._state.skipped or self._state.deleted or self._state.hidden
 
     def _sign(self, sign: bytes) -> None:
         if sign == b"*":

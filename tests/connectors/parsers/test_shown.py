@@ -186,7 +186,8 @@ def test_an_empty_element_of_a_book_does_not_swallow_its_chapter(read: Read) -> 
 
 RTF = rb"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial;}}{\stylesheet{\s1 heading 1;}}
 {\info{\title Fees}{\author Ann}}{\header Confidential\par}{\footer 7\par}
-\pard\s1 Berths\par\pard \f1\'c3\'e0\'e2\'e0\'ed\'fc\f0  caf\'e9{\deleted  gone}{\footnote At night.}
+\pard\s1 Berths\par\pard \f1\'c3\'e0\'e2\'e0\'ed\'fc\f0  caf\'e9{\deleted  gone}\v  unseen\v0{\v  unseen\plain\f0}
+{\footnote At night.}
 {\*\generator x;}\par
 {\listtext 2.1\tab}Clause\par{\listtext\'b7\tab}Rope\par
 \trowd\cellx1000\cellx3000\intbl Berth\cell Summer\cell\row

@@ -39,9 +39,19 @@ def formula(inner: str) -> str:
     return f"<m:oMath>{inner}</m:oMath>"
 
 
+def symbol(font: str, code: str) -> str:
+    return f"<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>"
+
+
+def form(choice: str) -> str:
+    return f"<w:r><w:fldChar w:fldCharType='begin'><w:ffData>{choice}</w:ffData></w:fldChar></w:r>"
+
+
 SQUARE = formula(
     "<m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup><m:r><m:t>&lt;9</m:t></m:r>"
 )
+SINE, ANGLE = "<m:r><m:t>sin</m:t></m:r>", "<m:r><m:t>a</m:t></m:r>"
+COLOURS = "<w:listEntry w:val='Red'/><w:listEntry w:val='Blue'/>"
 CELL = f"<w:tc>{paragraph(run('P&amp;L'))}</w:tc>"
 BOX = f"<w:txbxContent>{paragraph(run('In a box.'))}</w:txbxContent>"
 
@@ -87,6 +97,14 @@ def read(tmp_path: Path) -> Read:
         (paragraph(run("one"), "<w:r><w:cr/></w:r>", run("two")), "one two"),
         (paragraph("<w:moveFrom>", run("The seal."), "</w:moveFrom>", run("Then.")), "Then."),
         (paragraph(run("Where "), SQUARE, run(" holds.")), "Where x^2<9 holds."),
+        (paragraph(formula(f"<m:func><m:fName>{SINE}</m:fName><m:e>{ANGLE}</m:e></m:func>")), "sin a"),
+        (paragraph(symbol("Wingdings", "F0FE"), run(" insured")), "☑ insured"),
+        (paragraph(symbol("Symbol", "F061"), run("-decay")), "\u03b1-decay"),
+        (paragraph(form(f"<w:ddList><w:result w:val='1'/>{COLOURS}</w:ddList>"), run(" hull")), "Blue hull"),
+        (paragraph(form("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>"), run(" paid")), "☒ paid"),
+        (paragraph(form("<w:checkBox><w:default w:val='0'/></w:checkBox>"), run(" due")), "☐ due"),
+        (paragraph("<w:r><w:rPr><w:vanish/></w:rPr><w:t>Unseen</w:t></w:r>", run("Seen")), "Seen"),
+        (paragraph("<w:r><w:rPr><w:vanish w:val='0'/></w:rPr><w:t>Seen</w:t></w:r>"), "Seen"),
     ],
 )
 def test_no_sign_of_a_paragraph_is_lost(read: Read, body: str, text: str) -> None:
@@ -161,6 +179,13 @@ def test_a_list_goes_on_after_other_text_and_starts_where_it_is_told_to(read: Re
     body = numbered("One.", 0) + paragraph(run("Between.")) + numbered("Two.", 0)
     body += numbered("Ropes", 0, 2) + numbered("Seven.", 0, 3) + numbered("Eight.", 0, 3)
     assert read(body, numbering=NUMBERING) == "1. One. Between. 2. Two. - Ropes 7. Seven. 8. Eight."
+
+
+def test_an_empty_clause_takes_a_number_and_a_deleted_one_none(read: Read) -> None:
+    empty = numbered("", 0)
+    deleted = empty.replace("</w:numPr>", "</w:numPr><w:rPr><w:del/></w:rPr>")
+    body = numbered("One.", 0) + empty + numbered("Three.", 0) + deleted + numbered("Four.", 0)
+    assert read(body, numbering=NUMBERING) == "1. One. 3. Three. 4. Four."
 
 
 def test_the_style_of_a_heading_brings_its_number(read: Read) -> None:
