@@ -270,7 +270,7 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     ingest = commands.add_parser("ingest", help="ingest files, folders and URLs, and wait until they can be searched")
-    ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="a folder means all files below it")
+    ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="files, folders (with all files in them) and URLs")
     ingest.add_argument(
         "--as", dest="kind", choices=("sitemap", "website"), help="kind of the URLs (default: single pages)"
     )

@@ -79,13 +79,15 @@ def namespace_of(client: RetrievalClient, given: str | None, unlisted: str | Non
     if given is None:
         if len(namespaces) == 1:
             return namespaces[0].id
-        names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES]) or "there is none yet"
-        raise LocalError(f"Which namespace? Give --namespace: {names}.")
+        if not namespaces:
+            raise LocalError("There is no namespace yet: create one by `retrieval namespaces create NAME`.")
+        names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES])
+        raise LocalError(f"There are several namespaces: choose one by --namespace ({names}).")
     ids = [namespace.id for namespace in namespaces if given in (namespace.id, namespace.name)]
     if not ids:
-        raise LocalError(f"No namespace is called {given}.")
+        raise LocalError(f"No namespace is called {given}: `retrieval namespaces` lists them.")
     if len(ids) > 1:
-        raise LocalError(f"{len(ids)} namespaces are called {given}: give the id.")
+        raise LocalError(f"{len(ids)} namespaces are called {given}: use the id, which `retrieval namespaces` lists.")
     return ids[0]
 
 

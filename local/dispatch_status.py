@@ -46,11 +46,11 @@ def as_json(dispatch: Dispatch) -> dict[str, Any]:
 
 
 def lines(dispatch: Dispatch | None) -> Iterator[str]:
-    """What a person reads below the roles: why dispatch is stalled, what is late, and how long work has waited."""
+    """Describe dispatch for people: why it is stalled, what is late, and how long work has waited."""
     if dispatch is None:
-        yield "dispatch: the database does not tell"
+        yield "dispatch: unknown, since the database does not answer"
         return
-    state = "held in Prefect" if dispatch.is_held else "stalled" if dispatch.stalled else "goes on"
+    state = "held in Prefect" if dispatch.is_held else "stalled" if dispatch.stalled else "running"
     yield f"dispatch: {state}{_waiting(dispatch)}"
     yield from (f"  {lever.effect}" for lever in dispatch.levers)
     yield from (f"  {reason}" for reason in dispatch.reasons)

@@ -80,8 +80,9 @@ sync() {
     fi
 }
 
-# A proxy that signs with a certificate of its own is known to the system, not to uv: hence the second try.
-sync || {
-    echo "setup: once more, with the certificates that this system trusts"
+# A proxy that signs with a certificate of its own is known to the system, not to uv: hence the second try, whose errors
+# are those to read.
+sync 2>/dev/null || {
+    echo "setup: trying once more, with the TLS certificates that this system trusts"
     UV_SYSTEM_CERTS=1 sync
 }

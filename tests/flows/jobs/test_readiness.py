@@ -173,7 +173,7 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     levers.record(db, [])
     readiness.record(db, "here:1", beats())
     assert control.status(settings, as_json=False) == 0
-    assert "dispatch: goes on" in capsys.readouterr().out
+    assert "dispatch: running" in capsys.readouterr().out
     readiness.record(db, "here:1", beats(dispatch=90.0))
     assert control.status(settings, as_json=True) == 3
     shown = json.loads(capsys.readouterr().out)
