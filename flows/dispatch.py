@@ -236,11 +236,8 @@ class Dispatcher:
             while True:
                 try:
                     read = await levers.read(client, self.config.work_pool)
-                except ObjectNotFound:
-                    await lane.run(recorded_levers.record, [levers.unknown(self.config.work_pool)])
-                    raise
-                except prefect_client.AWAY:
-                    await lane.run(recorded_levers.record, [levers.AWAY])
+                except prefect_client.AWAY as error:
+                    await lane.run(recorded_levers.record, [levers.of_failure(error, self.config.work_pool)])
                     raise
                 await lane.run(recorded_levers.record, read)
                 busy = await lane.run(shares.is_any_unfinished)

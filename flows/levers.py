@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http import HTTPStatus
 
+import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -14,6 +16,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import ObjectNotFound
 
 from flows.prefect_client import FLOWS, within_deadline
 from retrieval.jobs.levers import Lever
@@ -22,11 +25,21 @@ AWAY = Lever("Prefect's server does not answer: nothing new begins until it is b
 _PAUSED_RUNS = 50
 
 
-def unknown(pool_name: str) -> Lever:
-    """The lever of a work pool that Prefect does not know; the dispatcher registers what Prefect has lost."""
-    return Lever(
-        f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
-    )
+def of_failure(error: Exception, pool_name: str) -> Lever:
+    """The lever of a Prefect that cannot be asked. The dispatcher registers again what Prefect has lost."""
+    if isinstance(error, ObjectNotFound):
+        return Lever(
+            f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
+        )
+    if not isinstance(error, httpx.HTTPStatusError):
+        return AWAY
+    status = error.response.status_code
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return Lever(
+            f"Prefect refuses the credentials ({status}): nothing new begins until PREFECT_API_AUTH_STRING or"
+            " PREFECT_API_KEY of the dispatcher and the workers is one that Prefect accepts."
+        )
+    return Lever(f"Prefect's server answers with an error ({status}): nothing new begins until it is repaired.")
 
 
 @within_deadline

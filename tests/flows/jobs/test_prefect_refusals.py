@@ -1,0 +1,46 @@
+"""A Prefect that answers with a refusal: the queue and job runs say so, and not that it does not answer."""
+
+import asyncio
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows import dispatch, prefect_client
+from flows.dispatch import Dispatcher
+from retrieval import readiness, settings
+from retrieval.jobs import levers
+from tests.connectors.web.test_web_client import answer, serving
+
+REFUSED = "Prefect refuses the credentials"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("401 Unauthorized", REFUSED),
+        ("403 Forbidden", REFUSED),
+        ("418 I'm a teapot", "Prefect's server answers with an error (418)"),
+        ("404 Not Found", "Prefect does not know the work pool"),
+        (None, "Prefect's server does not answer"),
+    ],
+)
+def test_the_lever_says_how_prefect_answers(db, status, words):
+    async def read(url):
+        dispatcher = Dispatcher(settings.load(), db)
+        try:
+            with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_client.AWAY):
+                await dispatcher.read_levers(dispatcher.lanes[dispatch.LEVERS])
+        finally:
+            for lane in dispatcher.lanes.values():
+                lane.close()
+
+    with serving(lambda _path, _headers: answer(b"{}", status or "200 OK", content_type="application/json")) as server:
+        url = f"{server.url}/api"
+        if status is not None:
+            asyncio.run(read(url))
+    if status is None:
+        asyncio.run(read(url))
+    (lever,) = readiness.look(db).levers
+    assert lever.effect.startswith(words)
+    assert lever.holds_all
+    levers.record(db, [])
