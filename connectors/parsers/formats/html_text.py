@@ -12,6 +12,7 @@ from connectors.parsers.detect import plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import grids
+from connectors.parsers.formats.lists import written
 from connectors.parsers.messages import Task
 from connectors.parsers.text.cleanup import visible
 
@@ -26,7 +27,12 @@ _SILENT = frozenset(
         "head",
         "title",
         "noscript",
-        "svg",
+        "video",
+        "audio",
+        "canvas",
+        "defs",
+        "desc",
+        "metadata",
         "annotation",
         "annotation-xml",
         "rp",
@@ -38,12 +44,19 @@ _BLOCKS = frozenset(
     (
         "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
         "details", "summary", "form", "fieldset", "legend", "dl", "dt", "center", "body", "html", "caption", "hgroup",
-        "option", "math", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog",
+        "option", "math", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
     )
 )  # fmt: skip
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _FRAMES = _HEADINGS | _LISTS | {"li", "table", "tr", "td", "th", "pre", "blockquote"}
+_FIELDS = frozenset(("button", "input", "textarea", "select"))
+_UNTYPED = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
+"""Inputs whose value nobody reads on the page."""
+_UNSEEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_DEEPEST = 60
+"""Elements within each other that shape their text; those within are read as blocks."""
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _BLANKS = re.compile("  +")
 _BREAKS = re.compile(r" ?\n ?")
@@ -56,6 +69,8 @@ class _Block:
 
     text: str
     line: str
+    number: int = 0
+    """Of the item of a list that names its own; 0 of any other."""
 
 
 @dataclass(slots=True)
@@ -150,9 +165,13 @@ class _Writer:
             return False
         if tag in _SILENT or tag.startswith(("-", "!")):
             return False
+        attributes = node.attributes
+        if tag != "body" and ("hidden" in attributes or _UNSEEN.search(attributes.get("style") or "")):
+            return False
         if tag in _FRAMES:
             frame.flush()
-            self._frames.append(_Frame(node, tag))
+            if len(self._frames) < _DEEPEST:
+                self._frames.append(_Frame(node, tag))
         elif tag in _BLOCKS:
             frame.flush()
         elif tag in ("br", "dd"):
@@ -160,11 +179,19 @@ class _Writer:
         elif tag == "hr":
             frame.flush()
             frame.blocks.append(_Block("---", ""))
-        elif tag == "img":
-            frame.words.append(_SPACE.sub(" ", (node.attributes.get("alt") or "").strip()))
-        elif tag == "a":
-            self._links.append((node.mem_id, frame.words, len(frame.words), node.attributes.get("href") or ""))
+        else:
+            self._inline(node, tag, attributes)
         return True
+
+    def _inline(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
+        frame = self._frames[-1]
+        if tag == "img":
+            frame.words.append(_SPACE.sub(" ", (attributes.get("alt") or "").strip()))
+        elif tag == "a":
+            self._links.append((node.mem_id, frame.words, len(frame.words), attributes.get("href") or ""))
+        elif tag in _FIELDS:
+            typed = tag == "input" and attributes.get("type") not in _UNTYPED
+            frame.words.append(f" {attributes.get('value') or ''} " if typed else " ")
 
     def _leave(self, node: LexborNode) -> None:
         tag, frame = node.tag, self._frames[-1]
@@ -177,8 +204,10 @@ class _Writer:
             frame.flush()
             self._frames.pop()
             _CLOSE.get(frame.kind, _close_heading)(frame, self._frames[-1])
-        elif tag in _BLOCKS:
+        elif tag in _BLOCKS or tag in _FRAMES:
             frame.flush()
+        elif tag in _FIELDS:
+            frame.words.append(" ")
 
 
 def _close_heading(frame: _Frame, above: _Frame) -> None:
@@ -189,13 +218,17 @@ def _close_heading(frame: _Frame, above: _Frame) -> None:
 def _close_item(frame: _Frame, above: _Frame) -> None:
     above.blocks += frame.blocks if above.kind not in _LISTS else []
     if above.kind in _LISTS and frame.blocks:
-        above.blocks.append(_Block("\n".join(block.text for block in frame.blocks), frame.line()))
+        number = _number(frame.node, "value", 0)
+        above.blocks.append(_Block("\n".join(block.text for block in frame.blocks), frame.line(), number))
 
 
 def _close_list(frame: _Frame, above: _Frame) -> None:
-    start = _number(frame.node, "start", 1)
-    for at, item in enumerate(frame.blocks):
-        mark = f"{start + at}." if frame.kind == "ol" else "-"
+    backwards, form = "reversed" in frame.node.attributes, _FORMS.get(frame.node.attributes.get("type") or "", "")
+    number = _number(frame.node, "start", len(frame.blocks) if backwards else 1)
+    for item in frame.blocks:
+        number = item.number or number
+        mark = f"{written(number, form)}." if frame.kind == "ol" else "-"
+        number += -1 if backwards else 1
         first, *rest = item.text.split("\n")
         item.text = "\n".join([f"{mark} {first}", *(f"{' ' * (len(mark) + 1)}{line}" for line in rest)])
         item.line = f"{mark} {item.line}"

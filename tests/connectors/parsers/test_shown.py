@@ -155,12 +155,26 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             ["| Key | Goods |\n| --- | --- |\n| a | - Tar - Rope |"],
         ),
         ("<ol start=3><li>Three<ul><li>a<li>b</ul><li>Four</ol>", ["3. Three\n   - a\n   - b\n4. Four"]),
+        ("<ol type=a><li>Rope<li value=4>Tar</ol>", ["a. Rope\nd. Tar"]),
+        ("<ol reversed><li>Two<li>One</ol>", ["2. Two\n1. One"]),
+        ("Rope<span style='display: none'>x</span><b hidden>x</b><p style='visibility:hidden'>x</p>", ["Rope"]),
+        ("<svg><title>x</title><text>Tide</text><text>Wind</text></svg><video>x</video>", ["Tide", "Wind"]),
+        (
+            "Name <input value=Ann><input type=hidden value=x><button>Yes</button><button>No</button>",
+            ["Name Ann Yes No"],
+        ),
         ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
         ("a<br>b <a href='/in'>in</a> <a href='https://e.org/x'>out</a>", ["a\nb in [out](https://e.org/x)"]),
     ],
 )
 def test_html_keeps_what_a_browser_shows(read: Read, body: str, blocks: list[str]) -> None:
     assert written(read, "a.html", f"<html><body>{body}</body></html>".encode()) == blocks
+
+
+@pytest.mark.parametrize("element", ["<ul><li>x", "<blockquote>x", "<table><tr><td>x<td>"])
+def test_a_page_of_endless_nesting_is_not_much_longer_than_its_words(read: Read, element: str) -> None:
+    text = read("a.html", f"<html><body>{element * 3_000}</body></html>".encode()).text
+    assert (text.count("x"), len(text) < 1_000_000) == (3_000, True)
 
 
 def test_an_empty_element_of_a_book_does_not_swallow_its_chapter(read: Read) -> None:
