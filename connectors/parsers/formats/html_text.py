@@ -257,6 +257,7 @@ def _close_cell(frame: _Frame, above: _Frame) -> None:
 
 
 def _close_row(frame: _Frame, above: _Frame) -> None:
+    above.blocks += frame.blocks  # of cells that are nested too deep
     if above.kind == "table":
         above.rows.append([cell for cells in frame.rows for cell in cells])
     else:
