@@ -1,4 +1,4 @@
-"""An agent's loop with the tools that the service offers by MCP: the model calls them until it has an answer.
+"""Run an agent's loop with the service's MCP tools: the model calls them until it has an answer.
 
 export RETRIEVAL_API_URL=… RETRIEVAL_API_KEY=… OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_API_KEY=none
 python examples/mcp_agent.py "How do I open the cover?" --model llama3.2

@@ -1,4 +1,4 @@
-"""Ingests a website again every night as a flow of your own in Prefect; a night that failed is a failed flow run.
+"""Ingest a website again every night by a flow of your own in Prefect; if a night fails, its flow run fails.
 
 export RETRIEVAL_API_URL=… RETRIEVAL_API_KEY=… PREFECT_API_URL=…
 python examples/nightly_sync.py NAMESPACE_ID https://docs.example.com/           # every night at three

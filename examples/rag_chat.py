@@ -1,4 +1,4 @@
-"""Answers questions from a namespace by any model that speaks OpenAI's API, and names its sources.
+"""Answer questions from a namespace by any model that speaks OpenAI's API, and name the sources.
 
 export RETRIEVAL_API_URL=… RETRIEVAL_API_KEY=… OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_API_KEY=none
 python examples/rag_chat.py NAMESPACE_ID --model llama3.2

@@ -1,4 +1,4 @@
-"""Tells a chat channel what became of ingestions, by webhooks instead of polling.
+"""Post the results of ingestions to a chat channel, by webhooks instead of polling.
 
 export BOT_WEBHOOK_SECRET=whsec_…   # of POST /v1/webhooks {"url": "https://bot.example.com/", "events": ["*"]}
 export CHAT_URL=https://hooks.slack.com/services/…
@@ -15,36 +15,36 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 from standardwebhooks import Webhook, WebhookVerificationError
 
-SECRET, CHAT = os.environ["BOT_WEBHOOK_SECRET"], os.environ["CHAT_URL"]
-TOLD = {"DOCUMENTS_ERROR", "INGEST_JOB_RUN_COMPLETED", "CONNECTION_FAILED"}
+SECRET, CHAT = os.environ.get("BOT_WEBHOOK_SECRET"), os.environ.get("CHAT_URL")
+POSTED = {"DOCUMENTS_ERROR", "INGEST_JOB_RUN_COMPLETED", "CONNECTION_FAILED"}
 seen: set[str] = set()  # an event may come twice, under the same id
 
 
 def sentence(kind: str, data: dict) -> str:
-    """What the channel reads."""
-    failed = [one for one in data.get("documents", []) if one["error"]]
-    errors = [f"• {one['externalId'] or one['id']}: {one['error']}" for one in failed]
+    """Describe an event for the channel."""
+    failed = [document for document in data.get("documents", []) if document["error"]]
+    errors = [f"• {document['externalId'] or document['id']}: {document['error']}" for document in failed]
     return "\n".join([f"{kind} in {data['namespaceId']} ({data.get('ingestJobRunId', '')})", *errors[:10]])
 
 
 class Bot(BaseHTTPRequestHandler):
-    """Takes events; what is not signed with our secret is refused."""
+    """Receive events; refuse those that are not signed with the secret."""
 
     def do_POST(self) -> None:
-        """An event."""
+        """Verify an event and post it once."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
             Webhook(SECRET).verify(body, dict(self.headers.items()))
         except WebhookVerificationError:
             return self.answer(401)
         event, number = json.loads(body), self.headers["webhook-id"]
-        if event["type"] in TOLD and number not in seen:
+        if event["type"] in POSTED and number not in seen:
             httpx.post(CHAT, json={"text": sentence(event["type"], event["data"])}, timeout=5).raise_for_status()
             seen.add(number)
         return self.answer(200)
 
     def answer(self, status: int) -> None:
-        """No body: the service reads the status alone."""
+        """Respond without a body: the service reads the status alone."""
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -53,4 +53,7 @@ class Bot(BaseHTTPRequestHandler):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=8080)
-    ThreadingHTTPServer(("127.0.0.1", parser.parse_args().port), Bot).serve_forever()
+    options = parser.parse_args()
+    if not SECRET or not CHAT:
+        parser.error("set BOT_WEBHOOK_SECRET and CHAT_URL, as shown by --help")
+    ThreadingHTTPServer(("127.0.0.1", options.port), Bot).serve_forever()
