@@ -156,7 +156,9 @@ def _parser() -> argparse.ArgumentParser:
         help="probe a role, by default the one started last by its own command in this home: exit code 0 if it is "
         "ready, else 3 and the reasons",
     )
-    ready.add_argument("role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"))
+    ready.add_argument(
+        "role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"), help="the role to probe"
+    )
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
     migrate = commands.add_parser("migrate", help="bring the database to the newest schema")
     migrate.add_argument(
@@ -239,14 +241,16 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     create.add_argument("--namespace", help="bind the key to this namespace")
     create.add_argument("--tenant", help="bind the key to this tenant")
     key.add_parser("list", help="list the keys of an organization").add_argument("--org", help=_ORGANIZATION)
-    key.add_parser("revoke", help="revoke a key at once").add_argument("id")
+    key.add_parser("revoke", help="revoke a key at once").add_argument(
+        "id", help="id of the key, as `key list` shows it"
+    )
     org = _verbs(commands, "org", "organizations")
     create = org.add_parser("create", help="create an organization")
-    create.add_argument("name")
+    create.add_argument("name", help="name of the organization")
     _org_options(create)
     org.add_parser("list", help="list the organizations")
     update = org.add_parser("update", help="change the plan or limits of an organization")
-    update.add_argument("id")
+    update.add_argument("id", help="id of the organization, as `org list` shows it")
     _org_options(update)
     quotas = org.add_parser("set", help="set quotas of an organization or a tenant; `none` removes one")
     quotas.add_argument("--org", help=_ORGANIZATION)
@@ -261,7 +265,7 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     tenant = _verbs(commands, "tenant", "tenants of an organization")
     for verb, does in (("create", "register a tenant"), ("delete", "refuse a tenant's requests; its data is kept")):
         sub = tenant.add_parser(verb, help=does)
-        sub.add_argument("tenant")
+        sub.add_argument("tenant", help="id of the tenant, as requests send it in X-Tenant-ID")
         sub.add_argument("--org", help=_ORGANIZATION)
     tenant.add_parser("list", help="list the tenants of an organization").add_argument("--org", help=_ORGANIZATION)
     rotate = commands.add_parser("rotate-secrets", help="encrypt stored secrets again with the first of several keys")
@@ -279,7 +283,7 @@ def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
     ingest.add_argument("--dry-run", action="store_true", help="report what would be ingested, and store nothing")
     search = commands.add_parser("search", help="search a namespace")
-    search.add_argument("query")
+    search.add_argument("query", help="a question or words, in quotes")
     search.add_argument("--top-k", type=int, default=5, help="number of results (default: 5)")
     search.add_argument(
         "--semantic", action="store_true", help="search by meaning alone (default: by meaning and words)"

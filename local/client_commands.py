@@ -52,7 +52,9 @@ def server(options: Options, settings: Settings) -> tuple[str, str]:
     if key is None and url == here.get("api"):  # the key of this home goes to no other server
         key = here.get("apiKey")
     if not url:
-        raise LocalError("Which server? Give --url or RETRIEVAL_API_URL, or start one here: `retrieval up`.")
+        raise LocalError(
+            "No instance runs here: start one by `retrieval up`, or name a server by --url or RETRIEVAL_API_URL."
+        )
     if not key:
         raise LocalError(f"No key for {url}: give --key or RETRIEVAL_API_KEY.")
     return url, key

@@ -182,8 +182,9 @@ def command_page():
         line += [usage(one) if one.required else f"[{usage(one)}]" for one in options]
         said = told[name.removeprefix("retrieval ")]
         lines += [f"## {name}", "", f"{said[0].upper()}{said[1:]}.", "", "```text", " ".join(line), "```", ""]
-        rows = [f"| `{usage(one)}` | {one.help} |" for one in options]
-        lines += ["| Option | Meaning |", "|---|---|", *rows, ""] if rows else []
+        rows = ["| `{}` | {} |".format(place(argument).replace("|", "\\|"), argument.help) for argument in places]
+        rows += [f"| `{usage(option)}` | {option.help} |" for option in options]
+        lines += ["| Argument or option | Meaning |", "|---|---|", *rows, ""] if rows else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -210,7 +211,12 @@ def test_every_command_and_option_says_what_it_does():
     told = helps(parser)
     assert {name.removeprefix("retrieval ") for name, _ in commands(parser, parser.prog)} <= set(told)
     options = [(name, action) for name, one in commands(parser, parser.prog) for action in one._actions]
-    assert [f"{name} {one.dest}" for name, one in options if one.option_strings and not one.help] == []
+    undescribed = [
+        f"{name} {action.dest}"
+        for name, action in options
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert undescribed == []
 
 
 if __name__ == "__main__":

@@ -194,7 +194,9 @@ def test_the_command_line_says_what_is_missing(service, tmp_path):
         assert done.returncode == code, done.stdout + done.stderr
         return done.stderr
 
-    assert "Which server? Give --url" in refused("search", "x", **elsewhere)
+    assert "No instance runs here: start one by `retrieval up`, or name a server by --url" in refused(
+        "search", "x", **elsewhere
+    )
     assert "No key for http://127.0.0.1:1" in refused("search", "x", "--url", "http://127.0.0.1:1"), (
         "the key of this home goes to no other server"
     )
