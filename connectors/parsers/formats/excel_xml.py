@@ -36,6 +36,8 @@ _CELL: Final = re.compile(
 _MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z0-9:]+)"')
 _THREADED: Final = "[Threaded comment]"
 """What stands before a comment for programs that know no answers to comments; those have a part of their own."""
+_UNCALCULATED: Final = re.compile(rb"<c\b([^<>]*)><f\b[^<>]*(?:/>|>[^<]*</f>)(?:<v ?/>|<v></v>)?</c>")
+"""A formula without a result; a result of no characters is `t="str"`."""
 
 
 def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
@@ -96,6 +98,8 @@ def _read_cells(data: bytes, sheet: Sheet, shown: Callable[[str, str, str], str]
     except _UnusualXml:
         sheet.rows.clear()
         _read_rows(_rows_by_parser(data), sheet, shown)
+    if b"<f" in data:
+        sheet.uncalculated = sum(b't="str"' not in match[1] for match in _UNCALCULATED.finditer(data))
     for match in _MERGED.finditer(data):
         sheet.merged += _ranges(match[1].decode())
 

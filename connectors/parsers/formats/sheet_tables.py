@@ -25,13 +25,17 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 
 @dataclass
 class Sheet:
-    """Rows by their numbers, merged and named ranges, and Markdown of what stands beside the cells."""
+    """Rows by their numbers, merged and named ranges, and Markdown of what stands beside the cells.
+
+    `uncalculated` counts the formulas that were saved without a result.
+    """
 
     name: str
     rows: dict[int, Row] = field(default_factory=dict)
     merged: list[Range] = field(default_factory=list)
     tables: list[Range] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
+    uncalculated: int = 0
 
 
 @dataclass

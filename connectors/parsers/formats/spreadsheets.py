@@ -28,6 +28,10 @@ _SEPARATOR = re.compile(r'\A\s*"?sep=(.?)"?\n')
 _DELIMITERS = "\t;|,"
 _SAMPLE = 20_000
 """Characters that the delimiter is told by."""
+_UNCALCULATED = (
+    "Not read: results of formulas ({}), without which the file was saved. Open it in a spreadsheet program, "
+    "save it and upload that."
+)
 _LONGEST = 2**31 - 1
 
 
@@ -50,7 +54,9 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
 
 
 def _written(sheets: Sequence[Sheet], about: xml.About | None = None) -> Document:
-    return Document(visible(markdown(sheets)), **(about or {}))
+    uncalculated = sum(sheet.uncalculated for sheet in sheets)
+    warnings = (_UNCALCULATED.format(uncalculated),) if uncalculated else ()
+    return Document(visible(markdown(sheets)), **(about or {}), warnings=warnings)
 
 
 def _delimited(text: str, kind: Kind) -> str:

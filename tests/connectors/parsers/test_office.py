@@ -47,14 +47,16 @@ def test_an_office_file_of_an_older_or_open_format_is_read(
     assert parsed.properties["mimeType"] == media_type
 
 
-def test_a_formula_that_was_never_calculated_is_a_blank_cell(tmp_path: Path) -> None:
+def test_a_formula_that_was_never_calculated_is_a_blank_cell_and_a_notice(tmp_path: Path) -> None:
     file, book = io.BytesIO(), openpyxl.Workbook()
     for row in (["Goods", "Casks", "Price", "Total"], ["Coffee", 12, 30, "=B2*C2"]):
         book.active.append(row)
     book.save(file)
-    lines = [line.replace(" ", "") for line in read(tmp_path, "goods.xlsx", file.getvalue()).text.splitlines()]
+    parsed = read(tmp_path, "goods.xlsx", file.getvalue())
+    lines = [line.replace(" ", "") for line in parsed.text.splitlines()]
     assert "|Goods|Casks|Price|Total|" in lines
     assert "|Coffee|12|30||" in lines
+    assert "results of formulas (1)" in str(parsed.properties["notice"])
 
 
 def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
