@@ -13,6 +13,7 @@ results than asked for. What is made on the way goes away again, however the run
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from connectors.vectors.pgvector import PgVectorStore
 from retrieval.access import viewers
 from retrieval.access.reading import reading
 from retrieval.database import database
+from retrieval.documents import documents
+from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 from retrieval.search import hints, known_scopes, packing, search
@@ -73,7 +76,8 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
             seen = _share(db, partition, options.groups, options.of_user, each)
             _wait_for_others(db)
             kinds = _measure(db, scope, store, asked, options.rounds)
-            figures["each"][str(each)] = {"documents_seen": seen, "kinds": kinds, "ratios": _ratios(kinds)}
+            ratios = {**_ratios(kinds), "counts": _counts(db, scope)}
+            figures["each"][str(each)] = {"documents_seen": seen, "kinds": kinds, "ratios": ratios}
         figures["ratio"] = max(
             ratio for one in figures["each"].values() for name, ratio in one["ratios"].items() if name in KINDS
         )
@@ -164,6 +168,23 @@ def _search(
         return search.run(db, scope, asked, viewer=viewer, embedder=model, vectors=store, values=values)
 
     return run
+
+
+def _counts(db: database.Database, scope: Scope) -> float:
+    """How many times as long documents are counted for the user, by medians."""
+    viewer = viewers.viewer_at_work(db, scope, USER)
+    spent: dict[bool, list[float]] = {True: [], False: []}
+
+    async def ask() -> None:
+        for number in range(80):
+            is_user = bool(number % 2)
+            start = time.perf_counter()
+            await documents.stats(db, scope, DocumentFilter(), viewer=viewer if is_user else None)
+            spent[is_user].append(time.perf_counter() - start)
+        await db.async_close()
+
+    asyncio.run(ask())
+    return round(float(np.median(spent[True][10:]) / np.median(spent[False][10:])), 3)
 
 
 def _check(db: database.Database, found: search.SearchResult, viewer: Viewer) -> None:

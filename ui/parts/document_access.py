@@ -48,7 +48,10 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
 def _origin(who: session.Person, namespace: str, document: Json) -> str:
     """Who said so, as far as the API tells."""
     if document["archive"]:
-        return "It follows its parent archive unless it was given an access of its own."
+        inside = f"the document that it is packed into ({code(document['archive']['id'])})"
+        if document.get("accessInherited"):
+            return f"Inherited from {inside}: it follows every change there."
+        return f"Its own list: a change of {inside} does not touch it."
     if not document["connection"]:
         return "Set by the request that ingested it, or changed here or by PATCH /v1/documents."
     try:
@@ -69,15 +72,16 @@ def _form(who: session.Person, namespace: str, document: Json) -> None:
     access = document.get("access") or {}
     denied = access.get("denied") or {}
     with st.expander("Edit access", icon=":material/edit:"), st.form(f"access-{document['id']}"):
-        kind = st.radio("Who may see it", ("Everyone with a key", "Every user", "Only these"), index=_kind(document))
+        kinds = [*KINDS, INHERITED] if document["archive"] else KINDS
+        kind = st.radio("Who may see it", kinds, index=_kind(document))
         users = st.text_input("Users (comma-separated)", value=", ".join(access.get("users") or ()))
         groups = st.text_input("Groups (comma-separated)", value=", ".join(access.get("groups") or ()))
         no_users = st.text_input("Denied users (comma-separated)", value=", ".join(denied.get("users") or ()))
         no_groups = st.text_input("Denied groups (comma-separated)", value=", ".join(denied.get("groups") or ()))
         if not st.form_submit_button("Set access", icon=":material/save:"):
             return
-        sent = None
-        if kind != "Everyone with a key":
+        sent: Json | str | None = INHERIT if kind == INHERITED else None
+        if kind in KINDS[1:]:
             sent = {
                 "users": _list(users),
                 "groups": _list(groups),
@@ -97,7 +101,13 @@ def _form(who: session.Person, namespace: str, document: Json) -> None:
             st.success(f"Set: {summary(changed['documents'][0])}")
 
 
+KINDS = ["Everyone with a key", "Every user", "Only these"]
+INHERITED, INHERIT = "As the document that it is packed into", "inherit"
+
+
 def _kind(document: Json) -> int:
+    if document.get("accessInherited"):
+        return len(KINDS)
     access = document.get("access")
     return 0 if access is None else 1 if access["public"] else 2
 

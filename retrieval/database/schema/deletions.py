@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, text
 from sqlmodel import Field, SQLModel
 
-from retrieval.database.schema.columns import json_column, reference_column, text_column, time_column
+from retrieval.database.schema.columns import reference_column, text_column, time_column
 
 
 def _count() -> int:
@@ -19,8 +18,7 @@ def _count() -> int:
 class Deletion(SQLModel, table=True):
     """One DELETE of documents or of a namespace. `tenant` is null for a namespace with all of its tenants.
 
-    `unread`: a store does not let us look whether it is empty. `asked_by`: the digest of the user who asked for it;
-    `audience`: whom its documents were for, as digests, null if that is not known (`retrieval.documents.receipts`).
+    `unread`: a store does not let us look whether it is empty.
     """
 
     __tablename__ = "deletions"
@@ -35,8 +33,6 @@ class Deletion(SQLModel, table=True):
     unread: bool = Field(sa_column=Column(Boolean, nullable=False, server_default=text("false")))
     requested_at: datetime = time_column()
     confirmed_at: datetime | None = time_column(nullable=True)
-    asked_by: str | None = text_column(nullable=True)
-    audience: list[Any] | None = json_column(None)
 
 
 class DeletionStore(SQLModel, table=True):
