@@ -262,16 +262,16 @@ def _is_unseen(paragraph: Element) -> bool:
 
 
 def _chosen(form: Element | None) -> str:
-    """The choice of a drop-down list or check box of a form, which no text beside it repeats."""
+    """The choice of a drop-down list or checkbox of a form, which no text beside it repeats."""
     if form is None:
         return ""
     if (choices := form.find(f"{_W}ddList")) is not None:
         entries = [value(entry) for entry in choices.findall(f"{_W}listEntry")]
         chosen = whole(value(choices.find(f"{_W}result")) or value(choices.find(f"{_W}default")))
         return entries[chosen] if 0 <= chosen < len(entries) else ""
-    if (box := form.find(f"{_W}checkBox")) is not None:
-        checked = box.find(f"{_W}checked")
-        return "☒" if _is_on(box.find(f"{_W}default") if checked is None else checked) else "☐"
+    if (tick := next((part for part in form if part.tag.lower().endswith("}checkbox")), None)) is not None:
+        checked = tick.find(f"{_W}checked")
+        return "☒" if _is_on(tick.find(f"{_W}default") if checked is None else checked) else "☐"
     return ""
 
 

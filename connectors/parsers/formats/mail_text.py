@@ -61,7 +61,25 @@ def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int
         texts = ["\n\n".join(_bodies(opened, one, whole=whole, within=kind, depth=depth + 1)) for one in inner]
         yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
     elif mail.role(part, within, depth) is Role.TEXT:
-        yield _rendered(kind, mail.text_of(part))
+        text = mail.text_of(part)
+        is_flowed = str(part.get_param("format", "")).lower() == "flowed"
+        yield _unwrapped(text, str(part.get_param("delsp", ""))) if is_flowed else _rendered(kind, text)
+
+
+def _unwrapped(text: str, deleted: str) -> str:
+    """The paragraphs of a text that was wrapped by RFC 3676: a space at the end of a line joins it to the next."""
+    lines: list[tuple[str, str]] = []
+    is_open = False
+    for line in text.split("\n"):
+        quoted = line[: len(line) - len(line.lstrip(">"))]
+        words = line[len(quoted) :].removeprefix(" ")
+        if is_open and words != "-- " and lines[-1][0] == quoted:
+            before = lines[-1][1]
+            lines[-1] = quoted, (before[:-1] if deleted.lower() == "yes" else before) + words
+        else:
+            lines.append((quoted, words))
+        is_open = words.endswith(" ") and words != "-- "
+    return "\n".join(f"{quoted} {words}" if quoted else words for quoted, words in lines)
 
 
 def _rendered(kind: str, text: str) -> str:

@@ -52,6 +52,14 @@ def test_lines_of_a_mail_stay_lines(read: Read) -> None:
     assert read(HEAD + words(body)).text == READ + body.replace("\r\n", "\n")
 
 
+@pytest.mark.parametrize(("form", "paragraph"), [("", "It rose fast."), ("; delsp=yes", "It rosefast.")])
+def test_lines_that_a_mail_program_wrapped_are_paragraphs(read: Read, form: str, paragraph: str) -> None:
+    text = "It rose \r\nfast.\r\n\r\n> Was it \r\n> high?\r\n>> Yes\r\n--\x20\r\nAnn"
+    mail = read(f"{HEAD}Content-Type: text/plain; format=flowed{form}\r\n\r\n{text}").text
+    quoted = "> Was ithigh?" if form else "> Was it high?"
+    assert mail == f"{READ}{paragraph}\n\n{quoted}\n>> Yes\n-- \nAnn\n"
+
+
 def test_of_two_versions_the_plain_one_counts_unless_it_is_an_excuse(read: Read) -> None:
     long = "<p>" + "The seal dives for thirty minutes. " * 10 + "</p>"
     assert read(HEAD + parts("alternative", words("The seal dives."), page("<p>The seal dives!</p>"))).text.endswith(
