@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from http import HTTPStatus
 
-import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
     DeploymentFilter,
@@ -16,7 +15,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from flows.prefect_client import FLOWS, within_deadline
 from retrieval.jobs.levers import Lever
@@ -31,7 +30,7 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
         return Lever(
             f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
         )
-    if not isinstance(error, httpx.HTTPStatusError):
+    if not isinstance(error, PrefectHTTPStatusError):
         return AWAY
     status = error.response.status_code
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
