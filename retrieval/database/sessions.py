@@ -62,6 +62,8 @@ class ThreadConnection(Connection[DictRow]):
         """Show from now on what the policies of the tables show for these settings."""
         missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
         if missing:
+            # Whether they are set is not known if the statement is interrupted.
+            self.chosen = {name: value for name, value in self.chosen.items() if name not in missing}
             self.execute(_set("session", tuple(missing.items())), prepare=False)
             self.chosen = {**self.chosen, **missing}
 

@@ -50,13 +50,16 @@ LOOK_SECONDS: Final = 0.1
 """How often a wait looks at its deadline, as in psycopg."""
 
 
+_UNKNOWN: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class LoopConnection(AsyncConnection[DictRow]):
     """A connection whose waits for PostgreSQL end: OperationalError after `seconds` without an answer."""
 
     seconds: float | None = None
     plans: PlanMode | None = None
     """How it plans, once that was set by `plan`."""
-    viewing: Mapping[str, str] = MappingProxyType({})
+    viewing: Mapping[str, str] = _UNKNOWN
     """What the policies of the tables show rows for, once that was set by `view`."""
     _replanned = 0.0
 
@@ -83,6 +86,7 @@ class LoopConnection(AsyncConnection[DictRow]):
         """Show from now on what the policies of the tables show for these settings."""
         if self.viewing != settings:
             names = ", ".join(f"set_config('{name}', %({name})s, false)" for name in settings)
+            self.viewing = _UNKNOWN  # a request that is cancelled now may have set them
             await self.execute(f"select {names}".encode(), settings)
             self.viewing = settings
 

@@ -1,5 +1,6 @@
 """Each policy of the database by itself: without it a user would read rows of a hidden document."""
 
+import asyncio
 import importlib
 import json
 
@@ -60,3 +61,26 @@ def test_the_policy_alone_hides_the_rows_of_a_hidden_document(db, library, hidde
         db.rows(f"alter policy visible on {table} using ({POLICIES[table]})")
     assert not seen(db, table, ada, hidden)
     assert json.loads(ada.names) == {"u:ada": 1, "*": 1, "@": 1}
+
+
+def test_a_cancelled_request_of_one_user_leaves_no_connection_that_shows_another_its_rows(db, library):
+    ada, bob = (Viewer(name, (f"u:{name}",), library.partition) for name in ("ada", "bob"))
+    statement = "select current_setting('app.names') as names where %(yes)s"
+
+    async def names_after(pauses: int) -> str:
+        """Ada's settings after a request of bob's on the same connection was cancelled at some point of it."""
+        await reading.reading(db, ada).async_rows(statement, {"yes": True})
+        request = asyncio.ensure_future(reading.reading(db, bob).async_rows(statement, {"yes": True}))
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        request.cancel()
+        await asyncio.wait({request})
+        return (await reading.reading(db, ada).async_rows(statement, {"yes": True}))[0]["names"]
+
+    async def every_point() -> set[str]:
+        try:
+            return {await names_after(pauses) for pauses in range(30)}
+        finally:
+            await db.async_close()
+
+    assert asyncio.run(every_point()) == {ada.names}
