@@ -75,18 +75,21 @@ async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[
     return _viewer(name, names, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": names}))
 
 
-def narrowed(db: Database, where: DocumentFilter | None, viewer: Viewer) -> DocumentFilter | None:
-    """The filter by ids besides, if its viewer may see so few documents; None if there are more.
+def few_seen(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
+    """List the ids of all documents that a viewer may see, if they are few; None if there are more.
 
     Documents that deny the viewer may be among them: what is read of them is read under the policies.
     """
-    if where is not None and where.document_ids:
-        return None
     values: dict[str, Any] = {"partition": viewer.partition, "few": FEW}
     row = db.row(_VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
-    if row is None or row["ids"] is None:
-        return None
-    return replace(where or DocumentFilter(), document_ids=tuple(row["ids"]) or (NOBODYS,))
+    return None if row is None or row["ids"] is None else tuple(row["ids"])
+
+
+def narrowed(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
+    """Narrow a filter to the few documents that its viewer may see, unless it names documents itself."""
+    if where is not None and where.document_ids:
+        return where
+    return replace(where or DocumentFilter(), document_ids=tuple(ids) or (NOBODYS,))
 
 
 NOBODYS = "-"

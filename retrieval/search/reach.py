@@ -46,11 +46,15 @@ def reach_of(
     hint = hints.of(db, partition, where, viewer, candidates)
     if viewer is None or hint.many:
         return Reach(where, hint)
-    narrow = viewers.narrowed(db, where, viewer)
-    if narrow is None and not narrows:
-        hint.note_many()
-    part = None if narrow is None or not by_words else _part(reading(db, viewer), narrow.document_ids)
-    return Reach(narrow or where, hint, part)
+    if where is not None and where.document_ids and not by_words:
+        return Reach(where, hint)
+    few = viewers.few_seen(db, viewer)
+    if few is None:
+        if not narrows:
+            hint.note_many()
+        return Reach(where, hint)
+    part = _part(reading(db, viewer), few) if by_words else None
+    return Reach(viewers.narrowed(where, few), hint, part)
 
 
 PART = 2_000

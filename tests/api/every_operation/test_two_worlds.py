@@ -87,6 +87,10 @@ class World:
                 yield f"POST /v1/search{name}", "POST", f"/v1/search{name}", body
             where = {"metadata": {"topic": "seals"}}
             yield "POST /v1/search", "POST", "/v1/search", {**space, "query": words, "filter": where}
+            for chosen in ({"documentIds": ids[:5]}, {"text": "open"}):
+                body = {**space, "query": words, "filter": {"documents": chosen}}
+                body["hybridConfig"] = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+                yield "POST /v1/search/hybrid", "POST", "/v1/search/hybrid", body
         batch = {**space, "queries": [{"query": "seals"}, {"query": "owls"}]}
         yield "POST /v1/search/batch", "POST", "/v1/search/batch", batch
         several = {"namespaceIds": [self.space], "query": "tides"}

@@ -130,8 +130,8 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
     tried = []
-    narrowed, matching = viewers.narrowed, search.matching
-    monkeypatch.setattr(viewers, "narrowed", lambda *args: tried.append("list") or narrowed(*args))
+    few_seen, matching = viewers.few_seen, search.matching
+    monkeypatch.setattr(viewers, "few_seen", lambda *args: tried.append("list") or few_seen(*args))
     monkeypatch.setattr(search, "matching", lambda *args, **more: tried.append("all") or matching(*args, **more))
 
     def ask():
