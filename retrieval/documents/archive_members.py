@@ -27,6 +27,7 @@ _HIDING: LiteralString = f"""
         where d.deleted_at is null
     )
     select distinct archive as id from packed where hidden
+    union select id from documents where id = any(%(ids)s) and withholds_file
 """
 
 
@@ -37,6 +38,18 @@ def hiding(viewer: Viewer, ids: Sequence[str]) -> tuple[LiteralString, dict[str,
     """
     return _HIDING, {"names": viewer.names, "ids": list(ids)}
 
+
+WITHHOLD: LiteralString = """
+    with recursive around as (
+        select d.id as member, d.archive_id as id from documents d where d.id = any(%(ids)s)
+        union select a.member, d.archive_id from around a join documents d using (id)
+    )
+    update documents c set withholds_file = true
+    from around a join documents m on m.id = a.member
+    where c.id = a.id and c.id <> all(%(ids)s) and c.deleted_at is null and not c.withholds_file
+      and (m.allowed, m.denied) is distinct from (c.allowed, c.denied)
+"""
+"""Mark what the documents `ids` are packed into, at any depth, and that has another list: its file still holds them."""
 
 MEMBERS_OF_ANY: LiteralString = """
     with recursive packed as (

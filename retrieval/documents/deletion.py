@@ -63,17 +63,25 @@ def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str
 async def async_delete(
     connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
 ) -> list[str]:
-    """The same on the event loop. `deletion_id`: the receipt that waits for the stores (`documents.receipts`)."""
-    return await sync_async.async_run(connection, _delete(document_ids, deletion_id))
+    """Delete documents that a client names, on the event loop.
+
+    `deletion_id`: the receipt that waits for the stores (`documents.receipts`). The file of an archive still holds such
+    a member: users for whom the member was not do not get it.
+    """
+    return await sync_async.async_run(connection, _delete(document_ids, deletion_id, withhold=True))
 
 
-def _delete(document_ids: Sequence[str], deletion_id: str | None = None) -> Statements[list[str]]:
+def _delete(
+    document_ids: Sequence[str], deletion_id: str | None = None, *, withhold: bool = False
+) -> Statements[list[str]]:
     deleted = [row["id"] for row in (yield _LOCK, {"ids": list(document_ids)})]
     # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
     while members := (yield archive_members.MEMBERS, {"ids": deleted}):
         deleted += [row["id"] for row in members]
     if not deleted:
         return []
+    if withhold:
+        yield archive_members.WITHHOLD, {"ids": deleted}
     yield _DELETE, {"ids": deleted, "deletion": deletion_id}
     # A statement after the documents are locked sees all of their chunks.
     chunks = yield _CHUNKS, {"ids": deleted}

@@ -126,6 +126,7 @@ class Document(SQLModel, table=True):
     inherits_access: bool = Field(sa_column_kwargs={"server_default": "false"})
     allowed: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{@}'")))
     denied: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'")))
+    withholds_file: bool = Field(sa_column_kwargs={"server_default": "false"})
     access_reason: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()

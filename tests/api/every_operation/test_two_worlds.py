@@ -265,3 +265,27 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
         for reader in USERS:
             shown = {name for name, _ in contents(reader)} & hidden_from[reader]
             assert not shown, f"{reader} is shown {shown} after {what} of {name}"
+
+
+@pytest.mark.parametrize("member", ["a.zip/two.txt", "outer.zip/inner.zip"])
+def test_an_archive_of_which_a_hidden_member_is_deleted_hands_its_file_to_no_user(world, member):
+    """The file still holds that member."""
+    inner = packed([("two.txt", b"Two owls.")])
+    world.file("outer.zip", packed([("inner.zip", inner), ("one.txt", b"One.")]), {"public": True})
+    world.work()
+    set_access(world.org, world.space, {"users": ["bob"]}, member)
+    archive = member.partition("/")[0]
+    body = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [archive]}}
+    shown = {**body, "includeConfig": {"rawFileUrl": True}}
+
+    def raw_file(headers):
+        (document,) = world.org.client.post("/v1/documents", json=shown, headers=headers).json()["data"]["documents"]
+        return document.get("rawFileUrl")
+
+    ada = {"X-On-Behalf-Of": "ada@x.org"}
+    assert not raw_file(ada)
+    gone = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [member]}}
+    assert world.org.client.request("DELETE", "/v1/documents", json=gone).status_code == 200
+    world.work()
+    assert not raw_file(ada)
+    assert raw_file({})
