@@ -25,6 +25,7 @@ def ingest(base, org, tmp_path, capsys):
             kind=None,
             metadata=None,
             ocr=ocr,
+            dry_run=False,
             no_wait=True,
             namespace=space,
             url=base,

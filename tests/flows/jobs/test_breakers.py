@@ -91,7 +91,7 @@ class Worker:
 class _Plain:
     """The steps without Prefect around them: one try."""
 
-    RETRIES, PIPELINE = tasks.RETRIES, tasks.PIPELINE
+    RETRIES, PIPELINE, fetch, parse = tasks.RETRIES, tasks.PIPELINE, tasks.fetch, tasks.parse
 
     @staticmethod
     def named(step, _label):
