@@ -18,12 +18,12 @@ def require_private_without_tls(guard: Guard, url: str, *, title: str, field: st
     if url.startswith("https://"):
         return
     try:
-        found = guard.resolve(*fetch_guard.host_and_port(url))
+        resolved = guard.resolve(*fetch_guard.host_and_port(url))
     except Blocked as error:
         raise Fatal(str(error), field=field) from error
     except OSError as error:
         raise Passing(f"The host name of the {title} cannot be resolved.") from error
-    addresses = [ip_address(where[0]) for _, where in found]
+    addresses = [ip_address(where[0]) for _, where in resolved]
     if not all(any(address in network for network in guard.allowed) for address in addresses):
         words = f"Without https only a {title} in a range that RETRIEVAL_FETCH_ALLOW names can be used."
         raise Fatal(words, field=field)

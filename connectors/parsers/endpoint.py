@@ -69,9 +69,9 @@ class EndpointParser:
         self._url = url
         self._guard = fetch_guard.guard(settings)
         self._bucket = Bucket(_PER_MINUTE, _AT_ONCE)
-        way = Transport(self._guard, most=MOST_BYTES)
+        transport = Transport(self._guard, most=MOST_BYTES)
         trust = sessions.trust(None, "ENDPOINT")
-        self._client = sessions.httpx_client(trust, seconds=SECONDS, transport=way, headers=dict(headers))
+        self._client = sessions.httpx_client(trust, seconds=SECONDS, transport=transport, headers=dict(headers))
 
     def read(self, data: bytes, name: str, media_type: str) -> str:
         """Return the Markdown of a file. Skippable for one that the server does not read, or a config at fault."""

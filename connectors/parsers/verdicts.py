@@ -66,7 +66,7 @@ def _refusal(reply: Reply, unread: list[PageQuality], *, ocr: bool) -> str:
 
 def _notice(unread: list[PageQuality], *, ocr: bool) -> str:
     numbers = ", ".join(str(quality.page) for quality in unread[:_NAMED])
-    more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+    further = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
     reasons = " ".join(dict.fromkeys(quality.reasons[0] for quality in unread))
     advice = "" if ocr else f" Ingest the file again {_RECOGNISE} to read them."
-    return f"Not read: pages ({len(unread):,}): {numbers}{more}. {reasons}{advice}"
+    return f"Not read: pages ({len(unread):,}): {numbers}{further}. {reasons}{advice}"

@@ -29,7 +29,7 @@ class Report:
 
     def grow(self, other: Report, factor: float) -> None:
         """Add what a sample of a listing came to, in proportion."""
-        for name in (each.name for each in fields(self) if each.name not in ("remove", "sampled")):
+        for name in (field.name for field in fields(self) if field.name not in ("remove", "sampled")):
             setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
 
 
@@ -49,8 +49,8 @@ USUAL_PACE: Final = 3_000.0
 def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
     """How long the ingestion will take: what the dry run took, and the embedding at the pace of the last runs."""
     row = db.row(_PACE, {"partition": partition}) or {}
-    known = row.get("seconds") and row.get("tokens")
-    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if known else USUAL_PACE
+    measured = row.get("seconds") and row.get("tokens")
+    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if measured else USUAL_PACE
     return round(spent + tokens / max(pace, 1.0), 1)
 
 
@@ -58,7 +58,7 @@ def shown(
     report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
 ) -> dict[str, Any]:
     """The report with the names of the wire; its cost where the model's price is known."""
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "create": report.create,
         "update": report.update,
         "unchanged": report.unchanged,
@@ -75,5 +75,5 @@ def shown(
     }
     price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
     if price is not None:
-        found["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
-    return found
+        figures["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
+    return figures

@@ -18,10 +18,17 @@ def properties(qualities: Sequence[PageQuality]) -> dict[str, Any]:
     """The properties of a document with these pages; none where nothing was judged."""
     if not qualities:
         return {}
-    low = sorted((quality for quality in qualities if quality.quality < _CHECK), key=lambda one: one.quality)[:_MOST]
+    low = sorted(
+        (quality for quality in qualities if quality.quality < _CHECK), key=lambda page_quality: page_quality.quality
+    )[:_MOST]
     pages = [
-        {"page": one.page, "quality": one.quality, "unread": one.unread, "reasons": list(one.reasons)}
-        for one in sorted(low, key=lambda one: one.page or 0)
+        {
+            "page": page_quality.page,
+            "quality": page_quality.quality,
+            "unread": page_quality.unread,
+            "reasons": list(page_quality.reasons),
+        }
+        for page_quality in sorted(low, key=lambda page_quality: page_quality.page or 0)
     ]
     lowest = min(quality.quality for quality in qualities)
     return {TEXT_QUALITY: lowest} | ({PAGES_TO_CHECK: pages} if pages else {})

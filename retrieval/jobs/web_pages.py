@@ -44,15 +44,15 @@ def notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
     pages = progress.get("webPages") or {}
     shells = pages.get("shells", 0)
     copies = pages.get("copies", 0) + (progress.get("skippedReasons") or {}).get(COPY, 0)
-    told = []
+    page_notices = []
     if shells:
         reason = f"{_count(shells)} an application shell, which scripts fill in a browser{_such_as(pages['shell'])}. "
-        told.append((reason + ADVICE, shells))
+        page_notices.append((reason + ADVICE, shells))
     if copies:
         reason = f"{copies:,} pages have the same content as another page of this run{_such_as(pages.get('copy'))}: "
         cause = "the site may answer for missing pages with one page, or build its pages by scripts."
-        told.append((reason + cause, copies))
-    return told
+        page_notices.append((reason + cause, copies))
+    return page_notices
 
 
 def _count(pages: int) -> str:

@@ -53,7 +53,14 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
     try:
         with zipfile.ZipFile(path) as archive:
             package = Package(archive)
-            main = next((target for what, target in package.relations("").values() if what == "officeDocument"), "")
+            main = next(
+                (
+                    target
+                    for kind_of_relation, target in package.relations("").values()
+                    if kind_of_relation == "officeDocument"
+                ),
+                "",
+            )
             name = main if main in package.names else "word/document.xml"
             text = "\n\n".join(_Writer(package, name).blocks())
             about = xml.about(archive, "docProps/core.xml")
@@ -90,8 +97,8 @@ class _Writer:
         yield from joined(self._blocks(body))
         folder = self._name.rpartition("/")[0]
         for kinds in ("header|footer", "footnotes|endnotes", "comments"):
-            named = re.compile(rf"{re.escape(folder)}/({kinds})\d*\.xml")
-            parts = (found for name in sorted(self._package.names) if (found := named.fullmatch(name)))
+            pattern = re.compile(rf"{re.escape(folder)}/({kinds})\d*\.xml")
+            parts = (match for name in sorted(self._package.names) if (match := pattern.fullmatch(name)))
             yield from dict.fromkeys(text for part in parts for text in self._beside(part[1], part[0]))
 
     def _beside(self, kind: str, name: str) -> Iterator[str]:
@@ -120,9 +127,9 @@ class _Writer:
                 yield from self._blocks(part)
 
     def _paragraph(self, node: Element) -> Iterator[Block]:
-        found = _Paragraph()
-        self._read(node, found)
-        words = re.sub(r"[ \t\u00a0]+", " ", "".join(found.words)).strip()
+        parts = _Paragraph()
+        self._read(node, parts)
+        words = re.sub(r"[ \t\u00a0]+", " ", "".join(parts.words)).strip()
         words = "\n".join(line.strip() for line in words.split("\n"))
         level, number, depth = self._form(node)
         label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
@@ -130,21 +137,21 @@ class _Writer:
             yield f"{'#' * level} {plain.one_line(f'{label} {words}' if label != '-' else words)}", False
         elif words:
             yield item(label, depth, words)
-        yield from ((text, False) for text in (*found.formulas, *found.beside))
+        yield from ((text, False) for text in (*parts.formulas, *parts.beside))
 
     def _form(self, node: Element) -> tuple[int, str, int]:
         """The level of a heading or 0, and the list and its level that the paragraph is in."""
-        own = node.find(f"{_W}pPr")
-        style = "" if own is None else value(own.find(f"{_W}pStyle"))
+        properties_node = node.find(f"{_W}pPr")
+        style = "" if properties_node is None else value(properties_node.find(f"{_W}pStyle"))
         level, number, depth = self._of_style(style)
-        if own is None:
+        if properties_node is None:
             return level, number, depth
-        outline, listed = own.find(f"{_W}outlineLvl"), own.find(f"{_W}numPr")
+        outline, numbering = properties_node.find(f"{_W}outlineLvl"), properties_node.find(f"{_W}numPr")
         if outline is not None:
             level = _heading(value(outline))
-        if listed is not None:
-            number = value(listed.find(f"{_W}numId")) or number
-            depth = whole(value(listed.find(f"{_W}ilvl")), depth)
+        if numbering is not None:
+            number = value(numbering.find(f"{_W}numId")) or number
+            depth = whole(value(numbering.find(f"{_W}ilvl")), depth)
         return level, "" if number == "0" else number, depth
 
     def _of_style(self, name: str, deep: int = 0) -> tuple[int, str, int]:
@@ -159,9 +166,9 @@ class _Writer:
             level = 1
         if (outline := style.find(f"{_W}pPr/{_W}outlineLvl")) is not None:
             level = _heading(value(outline))
-        if (listed := style.find(f"{_W}pPr/{_W}numPr")) is not None:
-            number = value(listed.find(f"{_W}numId")) or number
-            depth = whole(value(listed.find(f"{_W}ilvl")), self._numbering.depth(number, name))
+        if (numbering := style.find(f"{_W}pPr/{_W}numPr")) is not None:
+            number = value(numbering.find(f"{_W}numId")) or number
+            depth = whole(value(numbering.find(f"{_W}ilvl")), self._numbering.depth(number, name))
         self._levels[name] = level, number, depth
         return self._levels[name]
 
@@ -220,9 +227,9 @@ class _Writer:
                 width = whole(value(cell.find(f"{_W}tcPr/{_W}gridSpan")), 1)
                 merged = cell.find(f"{_W}tcPr/{_W}vMerge")
                 if merged is not None and value(merged) != "restart" and column in above:
-                    at, place = above[column]
-                    text, height, wide = rows[at][place]
-                    rows[at][place] = text, height + 1, wide
+                    at, cell_index = above[column]
+                    text, height, wide = rows[at][cell_index]
+                    rows[at][cell_index] = text, height + 1, wide
                 else:
                     above[column] = len(rows), len(cells)
                     cells.append((self._cell(cell), 1, width))

@@ -44,12 +44,12 @@ def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
         for node in root.iter()
         if node.tag.endswith("}item") and "nav" not in node.get("properties", "").split()
     }
-    listed = (items.get(node.get("idref"), "") for node in root.iter() if node.tag.endswith("}itemref"))
-    for address in filter(None, listed):
+    hrefs = (items.get(node.get("idref"), "") for node in root.iter() if node.tag.endswith("}itemref"))
+    for address in filter(None, hrefs):
         places = [posixpath.normpath(posixpath.join(folder, name)) for name in (unquote(address), address)]
-        place = next((place for place in places if place in names), "")
+        path = next((path for path in places if path in names), "")
         try:
-            data = archive.read(place) if place else b""
+            data = archive.read(path) if path else b""
         except xml.BROKEN:
             continue  # reported as damaged
         yield html_text.body(_EMPTY.sub(r"<\1\2></\1>", decoding.decode(data, "", markup=True)))

@@ -69,7 +69,7 @@ def _formats(styles: Element | None, epoch: int) -> dict[str, Format]:
         codes |= {node.get("numFmtId", ""): node.get("formatCode", "") for node in styles.iter(f"{_S}numFmt")}
         names = [node.get("numFmtId", "0") for node in styles.findall(f"{_S}cellXfs/{_S}xf")]
     formats = [number_formats.of_code(codes.get(name, "General"), epoch) for name in names or ["0"]]
-    return {"": formats[0]} | {str(number): each for number, each in enumerate(formats)}
+    return {"": formats[0]} | {str(number): number_format for number, number_format in enumerate(formats)}
 
 
 def _strings(archive: zipfile.ZipFile, part: str) -> list[str]:
@@ -134,7 +134,7 @@ def _rows_by_pattern(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
         if len(cells) != text.count("<c"):
             raise _UnusualXml
         if "&" in text:
-            cells = [(*each[:3], html.unescape(each[3])) for each in cells]
+            cells = [(*cell[:3], html.unescape(cell[3])) for cell in cells]
         yield int(match[1]), cells
 
 

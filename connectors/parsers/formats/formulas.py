@@ -84,5 +84,5 @@ def _grouped(text: str) -> str:
 
 
 def _sign(node: Element, properties: str, name: str, usual: str) -> str:
-    found = node.find(f"{M}{properties}/{M}{name}")
-    return usual if found is None else found.get(_SIGN, "")
+    child = node.find(f"{M}{properties}/{M}{name}")
+    return usual if child is None else child.get(_SIGN, "")

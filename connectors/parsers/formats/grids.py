@@ -38,11 +38,11 @@ def markdown(rows: Iterable[Iterable[Cell]]) -> str:
     for at, text, covers in titles:
         if covers == width:
             grid[at] = [text]
-    kept = [row + [""] * (width - len(row)) for row in grid if any(row)]
-    if not kept:
+    filled = [row + [""] * (width - len(row)) for row in grid if any(row)]
+    if not filled:
         return ""
-    columns = [column for column in range(width) if any(row[column] for row in kept)]
-    header, *body = ([cell(row[column]) for column in columns] for row in kept)
+    columns = [column for column in range(width) if any(row[column] for row in filled)]
+    header, *body = ([cell(row[column]) for column in columns] for row in filled)
     return table(header, body)
 
 
@@ -53,5 +53,5 @@ def cell(text: str) -> str:
 
 def table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
-    first, *rest = (f"| {' | '.join(row)} |" for row in (header, *body))
-    return "\n".join([first, f"|{' --- |' * len(header)}", *rest])
+    first, *body_lines = (f"| {' | '.join(row)} |" for row in (header, *body))
+    return "\n".join([first, f"|{' --- |' * len(header)}", *body_lines])

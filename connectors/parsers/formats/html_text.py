@@ -229,8 +229,8 @@ def _close_list(frame: _Frame, above: _Frame) -> None:
         number = item.number or number
         mark = f"{written(number, form)}." if frame.kind == "ol" else "-"
         number += -1 if backwards else 1
-        first, *rest = item.text.split("\n")
-        item.text = "\n".join([f"{mark} {first}", *(f"{' ' * (len(mark) + 1)}{line}" for line in rest)])
+        first, *following = item.text.split("\n")
+        item.text = "\n".join([f"{mark} {first}", *(f"{' ' * (len(mark) + 1)}{line}" for line in following)])
         item.line = f"{mark} {item.line}"
     if frame.blocks:
         above.blocks.append(_Block("\n".join(item.text for item in frame.blocks), frame.line()))
@@ -294,8 +294,8 @@ def _is_plain(cell: _Frame) -> bool:
 
 
 def _number(node: LexborNode, name: str, usual: int) -> int:
-    found = _NUMBER.match((node.attributes.get(name) or "").strip())
-    return int(found[0]) if found else usual
+    match = _NUMBER.match((node.attributes.get(name) or "").strip())
+    return int(match[0]) if match else usual
 
 
 _CLOSE: dict[str, Callable[[_Frame, _Frame], None]] = {

@@ -74,8 +74,8 @@ def _unwrapped(text: str, deleted: str) -> str:
         quoted = line[: len(line) - len(line.lstrip(">"))]
         words = line[len(quoted) :].removeprefix(" ")
         if is_open and words != "-- " and lines[-1][0] == quoted:
-            before = lines[-1][1]
-            lines[-1] = quoted, (before[:-1] if deleted.lower() == "yes" else before) + words
+            previous = lines[-1][1]
+            lines[-1] = quoted, (previous[:-1] if deleted.lower() == "yes" else previous) + words
         else:
             lines.append((quoted, words))
         is_open = words.endswith(" ") and words != "-- "
@@ -93,7 +93,9 @@ def _rendered(kind: str, text: str) -> str:
 def _chosen(parts: list[Message], texts: list[str]) -> list[str]:
     """Of versions of one text the plain one, unless it says next to nothing beside the others; and the invitations."""
     invitations = [text for part, text in zip(parts, texts, strict=True) if part.get_content_type() == "text/calendar"]
-    versions = [one for one in zip(parts, texts, strict=True) if one[0].get_content_type() != "text/calendar"]
+    versions = [
+        version for version in zip(parts, texts, strict=True) if version[0].get_content_type() != "text/calendar"
+    ]
     plain = next((text for part, text in versions if _is_plain(part) and text.strip()), "")
     longest = max((text for _, text in versions), key=len, default="")
     excuse = not plain or (len(plain) < _EXCUSE and len(longest) > _LONGER * len(plain))

@@ -98,7 +98,7 @@ def serial(moment: datetime, epoch: int = 1900) -> float:
 
 
 def _by_condition(sections: Sequence[_Section], value: float) -> str:
-    section = next((each for each in sections if each.applies is None or each.applies(value)), None)
+    section = next((candidate for candidate in sections if candidate.applies is None or candidate.applies(value)), None)
     return section.show(value) if section else general(value)
 
 
@@ -197,8 +197,8 @@ def _decimal(tokens: Sequence[Token]) -> Show:
 def _plain(lead: str, tail: str, width: str, decimals: int, factor: float, value: float) -> str:
     """The number of a format whose digits stand together, which most are: in a fifth of the time."""
     size = abs(value) * factor
-    shown = f"{math.nextafter(size, math.inf) if size < _EXACT else size:{width}.{decimals}f}"
-    return f"-{lead}{shown}{tail}" if value < 0 else f"{lead}{shown}{tail}"
+    digits = f"{math.nextafter(size, math.inf) if size < _EXACT else size:{width}.{decimals}f}"
+    return f"-{lead}{digits}{tail}" if value < 0 else f"{lead}{digits}{tail}"
 
 
 def _rounded(size: float, decimals: int) -> str:
@@ -220,15 +220,15 @@ def _fill_whole(
     """Give each digit of a whole number its place, from the right; the first place takes all that are left."""
     for number, at in enumerate(reversed(places)):
         padding = "0" if tokens[at][1] == "0" else ""
-        rest = digits[: len(digits) - number] if number < len(digits) else padding
-        shown = rest if at == places[0] else rest[-1:]
-        if grouped and shown.strip():
-            low = range(number, number + len(shown))
-            shown = "".join(
-                digit + ("," if place and place % 3 == 0 else "")
-                for digit, place in zip(shown, reversed(low), strict=True)
+        remaining = digits[: len(digits) - number] if number < len(digits) else padding
+        run = remaining if at == places[0] else remaining[-1:]
+        if grouped and run.strip():
+            low = range(number, number + len(run))
+            run = "".join(
+                digit + ("," if position and position % 3 == 0 else "")
+                for digit, position in zip(run, reversed(low), strict=True)
             )
-        texts[at] = shown
+        texts[at] = run
 
 
 def _fill_decimals(texts: dict[int, str], tokens: Sequence[Token], places: Sequence[int], digits: str) -> None:
@@ -240,19 +240,19 @@ def _fill_decimals(texts: dict[int, str], tokens: Sequence[Token], places: Seque
 
 def _fraction(tokens: Sequence[Token], value: float) -> str:
     slash = [kind for kind, _ in tokens].index("fraction")
-    before = [at for at, (kind, _) in enumerate(tokens[:slash]) if kind == "digit"]
+    digits_before = [at for at, (kind, _) in enumerate(tokens[:slash]) if kind == "digit"]
     above = len(list(takewhile(lambda token: token[0] == "digit", reversed(tokens[:slash]))))
     below = "".join(text for _, text in takewhile(lambda token: token[1] in "0123456789#?", tokens[slash + 1 :]))
-    whole = int(abs(value)) if len(before) > above else 0
-    rest = abs(value) - whole
+    whole = int(abs(value)) if len(digits_before) > above else 0
+    remainder = abs(value) - whole
     if below.strip("0#?"):
-        top, bottom = round(rest * int(below)), int(below)
+        top, bottom = round(remainder * int(below)), int(below)
     else:
-        top, bottom = Fraction(rest).limit_denominator(10 ** len(below) - 1).as_integer_ratio()
-    if len(before) > above and top == bottom:
+        top, bottom = Fraction(remainder).limit_denominator(10 ** len(below) - 1).as_integer_ratio()
+    if len(digits_before) > above and top == bottom:
         whole, top = whole + 1, 0
     shown = " ".join(filter(None, [str(whole) if whole or not top else "", f"{top}/{bottom}" if top else ""]))
-    ends = tokens[: before[0]], tokens[slash + 1 + len(below) :]
+    ends = tokens[: digits_before[0]], tokens[slash + 1 + len(below) :]
     lead, tail = ("".join(text for kind, text in end if kind in _LITERALS) for end in ends)
     return f"{'-' if value < 0 else ''}{lead}{shown}{tail}".strip()
 
@@ -262,10 +262,10 @@ def _with_minutes(tokens: Sequence[Token]) -> list[Token]:
     clock = [at for at, (kind, _) in enumerate(tokens) if kind in ("date", "second", "elapsed")]
     result = list(tokens)
     for number, at in enumerate(clock):
-        before = tokens[clock[number - 1]] if number else ("", "")
-        after = tokens[clock[number + 1]] if number + 1 < len(clock) else ("", "")
+        previous = tokens[clock[number - 1]] if number else ("", "")
+        following = tokens[clock[number + 1]] if number + 1 < len(clock) else ("", "")
         is_month = tokens[at][0] == "date" and tokens[at][1].lower() in ("m", "mm")
-        if is_month and (before[1].lower().startswith("h") or after[1].lower().startswith("s")):
+        if is_month and (previous[1].lower().startswith("h") or following[1].lower().startswith("s")):
             result[at] = ("minute", tokens[at][1])
     return result
 
@@ -279,7 +279,7 @@ def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) ->
     start = _STARTS[epoch] + timedelta(days=epoch == 1900 and total < 60 * _DAY)  # there was no 29 February 1900
     moment = start + timedelta(seconds=total)
     hours = moment.hour % 12 or 12 if any(kind == "noon" for kind, _ in tokens) else moment.hour
-    shown = {"h": hours, "y": moment.year, "m": moment.month, "d": moment.day}
+    fields = {"h": hours, "y": moment.year, "m": moment.month, "d": moment.day}
     seconds = {"h": 3600, "m": 60, "s": 1}
     result = ["-"] if value < 0 else []
     for kind, text in tokens:
@@ -295,7 +295,7 @@ def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) ->
         elif kind == "date" and sign in "md" and width > 2:
             result.append(_name(sign, width, moment, language))
         elif kind == "date":
-            result.append(str(moment.year % 100 if sign == "y" and width < 3 else shown[sign]).zfill(min(width, 2)))
+            result.append(str(moment.year % 100 if sign == "y" and width < 3 else fields[sign]).zfill(min(width, 2)))
         elif kind == "era":
             result.append(str(moment.year) if sign == "e" else "")
         elif kind in _LITERALS or kind in ("digit", "fraction") or text in ".,":

@@ -48,10 +48,10 @@ class Package:
         if name in self._relations:
             return self._relations[name]
         folder, base = posixpath.split(name)
-        listed = self.root(f"{folder}/_rels/{base}.rels".lstrip("/"))
+        root = self.root(f"{folder}/_rels/{base}.rels".lstrip("/"))
         self._relations[name] = {
             relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target(folder, relation))
-            for relation in (() if listed is None else listed)
+            for relation in (() if root is None else root)
         }
         return self._relations[name]
 

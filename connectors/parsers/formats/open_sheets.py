@@ -36,7 +36,7 @@ def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
 
 def _by_pattern(content: str) -> list[Sheet]:
     """Sheets of nothing but single cells, in half the time of a parser; [] if there is anything else in one."""
-    found = []
+    sheets = []
     if any(sign in content for sign in _UNUSUAL):
         return []
     for part in content.split("<table:table ")[1:]:
@@ -51,8 +51,8 @@ def _by_pattern(content: str) -> list[Sheet]:
                 return []
             match = _REPEATED.search(form)
             number = _put(sheet, row or {}, number, int(match[1]) if match else 1)
-        found.append(sheet)
-    return found
+        sheets.append(sheet)
+    return sheets
 
 
 def _cells(text: str) -> Row | None:
@@ -74,20 +74,20 @@ def _cells(text: str) -> Row | None:
 
 
 def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
-    found: list[Sheet] = []
+    sheets: list[Sheet] = []
     number = 1
     tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes"
     for event, element in xml.elements(io.BytesIO(content), *tags, starts=True):
         if element.tag == f"{_TABLE}table":
             if event == "start" and element.getparent().tag == f"{_OFFICE}spreadsheet":
-                found.append(Sheet(element.get(f"{_TABLE}name", "")))
+                sheets.append(Sheet(element.get(f"{_TABLE}name", "")))
                 number = 1
-        elif event == "end" and found:
-            found[-1].beside += _drawn(archive, element)
+        elif event == "end" and sheets:
+            sheets[-1].beside += _drawn(archive, element)
             if element.tag == f"{_TABLE}table-row":
-                number = _read_row(element, found[-1], number)
+                number = _read_row(element, sheets[-1], number)
             xml.forget(element)
-    return found
+    return sheets
 
 
 def _put(sheet: Sheet, row: Row, number: int, times: int) -> int:
@@ -105,8 +105,8 @@ def _read_row(element: Any, sheet: Sheet, number: int) -> int:
         times = int(node.get(_TIMES, 1))
         if node.tag == _CELL and (text := _text(node)):
             row[column] = text
-            for more in range(column + 1, min(column + times, _COLUMNS + 1)):
-                row[more] = text
+            for repeated in range(column + 1, min(column + times, _COLUMNS + 1)):
+                row[repeated] = text
             if (right := node.get(_WIDE)) or node.get(_HIGH):
                 last = number + int(node.get(_HIGH, 1)) - 1, column + int(right or 1) - 1
                 sheet.merged.append((number, column, *last))

@@ -120,20 +120,20 @@ class _Deck:
         self._data = data
         self._places: dict[int, int] = {}
         self._footers: set[str] = set()
-        number, seen = 0, set[int]()
-        while edit and edit not in seen:
-            seen.add(edit)
-            before, directory, document = struct.unpack_from("<III", data, edit + 16)
+        number, visited = 0, set[int]()
+        while edit and edit not in visited:
+            visited.add(edit)
+            previous_edit, directory, document = struct.unpack_from("<III", data, edit + 16)
             number = number or document
             entries = next(_records(data[directory:])).data
             at = 0
             while at + 4 <= len(entries):
                 (head,) = struct.unpack_from("<I", entries, at)
                 places = struct.unpack_from(f"<{head >> 20}I", entries, at + 4)
-                for offset, place in enumerate(places):
-                    self._places.setdefault((head & 0xFFFFF) + offset, place)
+                for offset, position in enumerate(places):
+                    self._places.setdefault((head & 0xFFFFF) + offset, position)
                 at += 4 + 4 * len(places)
-            edit = before
+            edit = previous_edit
         self._lists = {
             record.instance & 0xFFFF: record for record in self._record(number).inner() if record.kind == _LIST
         }
@@ -271,18 +271,18 @@ def _text(shape: _Record, outline: list[tuple[int, str]]) -> tuple[int, str]:
             (at,) = struct.unpack_from("<I", record.data)
             texts += outline[at : at + 1]
         _add(texts, record)
-    what, text = texts[0] if texts else (-1, "")
+    text_type, text = texts[0] if texts else (-1, "")
     try:
         bullets = list(_bullets(style, len(text)))
     except struct.error:
         bullets = []
-    lines, place = [], 0
+    lines, position = [], 0
     for line in () if text == "*" else text.split("\r"):  # "*" stands for the number of the slide
-        marked, level = bullets[place] if place < len(bullets) else (None, 0)
-        place += len(line) + 1
-        mark = "  " * level + "- " if marked or (marked is None and what in _LISTED) else ""
+        marked, level = bullets[position] if position < len(bullets) else (None, 0)
+        position += len(line) + 1
+        mark = "  " * level + "- " if marked or (marked is None and text_type in _LISTED) else ""
         lines += [mark + words] if (words := " ".join(line.split())) else []
-    return 0 if kind in _TITLES else what, "\n".join(lines)
+    return 0 if kind in _TITLES else text_type, "\n".join(lines)
 
 
 def _bounds(shape: _Record) -> Bounds:

@@ -60,9 +60,9 @@ def _shown(package: Package) -> list[str]:
     """The slides' parts in the order of the presentation; all that there are if it does not say."""
     targets = package.relations(_MAIN)
     main = package.require(_MAIN)
-    listed = [targets.get(slide.get(f"{R}id", ""), ("", ""))[1] for slide in main.iter(f"{_P}sldId")]
-    shown = [name for name in listed if name in package.names]
-    return shown or sorted(filter(_SLIDE.fullmatch, package.names), key=lambda name: (len(name), name))
+    slides = [targets.get(slide.get(f"{R}id", ""), ("", ""))[1] for slide in main.iter(f"{_P}sldId")]
+    existing = [name for name in slides if name in package.names]
+    return existing or sorted(filter(_SLIDE.fullmatch, package.names), key=lambda name: (len(name), name))
 
 
 @dataclass
@@ -114,7 +114,9 @@ class _Slide:
         self._shared, self._relations = shared, relations
         self._models: list[dict[tuple[str, str], Element]] = []
         for kind in ("slideLayout", "slideMaster"):
-            if name := next((target for what, target in relations.values() if what == kind), ""):
+            if name := next(
+                (target for kind_of_relation, target in relations.values() if kind_of_relation == kind), ""
+            ):
                 self._models.append(shared.model(name))
                 relations = shared.package.relations(name)
 
@@ -122,8 +124,8 @@ class _Slide:
         tree = root.find(f"{_P}cSld/{_P}spTree")
         items = [] if tree is None else list(self._items(tree))
         titles = [text for text, _, is_title in items if is_title]
-        rest = [(text, box) for text, box, is_title in items if not is_title]
-        return titles + reading_order.ordered(rest)
+        others_below = [(text, box) for text, box, is_title in items if not is_title]
+        return titles + reading_order.ordered(others_below)
 
     def _items(self, tree: Element) -> Iterator[tuple[str, Bounds, bool]]:
         """The text of each shape, where it stands, and whether it is the slide's title."""
@@ -136,9 +138,9 @@ class _Slide:
                 box = _box(shape.find(f"{_P}grpSpPr/{A}xfrm")) or reading_order.around([box for _, box, _ in within])
                 yield from [("\n\n".join(texts), box, False)] if texts else []
             elif shape.tag in (f"{_P}sp", f"{_P}cxnSp"):
-                place = _place(shape)
-                if text := self._text(shape, place):
-                    yield text, self._position(shape, place), place[0] in _TITLES
+                placeholder = _place(shape)
+                if text := self._text(shape, placeholder):
+                    yield text, self._position(shape, placeholder), placeholder[0] in _TITLES
             elif shape.tag == f"{_P}graphicFrame":
                 box = _box(shape.find(f"{_P}xfrm")) or reading_order.NOWHERE
                 tables = [text for table in shape.iter(f"{A}tbl") if (text := grids.markdown(_rows(table)))]
@@ -146,57 +148,60 @@ class _Slide:
                     (text, box, False) for text in tables or self._shared.package.drawn(shape, self._relations) if text
                 )
 
-    def _model(self, place: tuple[str, str]) -> Iterator[Element]:
+    def _model(self, placeholder: tuple[str, str]) -> Iterator[Element]:
         """The shapes of the layout and the master that a placeholder takes its place and bullets from."""
-        for shapes in self._models if place != ("-", "") else ():
+        for shapes in self._models if placeholder != ("-", "") else ():
             by_kind = (
                 shape
                 for (kind, _), shape in shapes.items()
-                if kind == place[0] or (kind in _LISTED and place[0] in _LISTED)
+                if kind == placeholder[0] or (kind in _LISTED and placeholder[0] in _LISTED)
             )
-            if (shape := shapes.get(place)) is not None or (shape := next(by_kind, None)) is not None:
+            if (shape := shapes.get(placeholder)) is not None or (shape := next(by_kind, None)) is not None:
                 yield shape
 
-    def _position(self, shape: Element, place: tuple[str, str]) -> Bounds:
-        boxes = (_box(one.find(f"{_P}spPr/{A}xfrm")) for one in (shape, *self._model(place)))
+    def _position(self, shape: Element, placeholder: tuple[str, str]) -> Bounds:
+        boxes = (_box(candidate.find(f"{_P}spPr/{A}xfrm")) for candidate in (shape, *self._model(placeholder)))
         return next(filter(None, boxes), reading_order.NOWHERE)
 
-    def _text(self, shape: Element, place: tuple[str, str]) -> str:
+    def _text(self, shape: Element, placeholder: tuple[str, str]) -> str:
         body = shape.find(f"{_P}txBody")
-        if body is None or place[0] in _FURNITURE:
+        if body is None or placeholder[0] in _FURNITURE:
             return ""
-        if place[0] in _TITLES:
+        if placeholder[0] in _TITLES:
             title = " ".join(paragraphs(body.iter(f"{A}p")))
             return f"## {plain.one_line(title)}" if title else ""
-        text = "\n".join(self._lines(body, place))
-        if place[0] == "ftr":
-            text, seen = "" if text in self._shared.footers else text, text
-            self._shared.footers.add(seen)
+        text = "\n".join(self._lines(body, placeholder))
+        if placeholder[0] == "ftr":
+            text, full_text = "" if text in self._shared.footers else text, text
+            self._shared.footers.add(full_text)
         return text
 
-    def _lines(self, body: Element, place: tuple[str, str]) -> Iterator[str]:
+    def _lines(self, body: Element, placeholder: tuple[str, str]) -> Iterator[str]:
         counts: dict[int, int] = {}
-        before = ""
+        previous = ""
         for paragraph in body.iter(f"{A}p"):
             text = " ".join(_words(paragraph).split())
             about = paragraph.find(f"{A}pPr")
             level = 0 if about is None else whole(about.get("lvl"))
-            label = self._label(about, body, place, level, counts) if text else ""
+            label = self._label(about, body, placeholder, level, counts) if text else ""
             if not text:
                 continue
-            if before and (not label or before == "text"):
+            if previous and (not label or previous == "text"):
                 yield ""
-            before = "item" if label else "text"
+            previous = "item" if label else "text"
             yield f"{'  ' * level}{label} {text}" if label else text
 
     def _label(
-        self, about: Element | None, body: Element, place: tuple[str, str], level: int, counts: dict[int, int]
+        self, about: Element | None, body: Element, placeholder: tuple[str, str], level: int, counts: dict[int, int]
     ) -> str:
         """The bullet or number of a paragraph, as it says itself, or its shape, or what that is modelled on."""
         styles = [] if about is None else [about]
-        models = [body, *(model for shape in self._model(place) if (model := shape.find(f"{_P}txBody")) is not None)]
-        named = (model.find(f"{A}lstStyle/{A}lvl{level + 1}pPr") for model in models)
-        styles += [style for style in named if style is not None]
+        models = [
+            body,
+            *(model for shape in self._model(placeholder) if (model := shape.find(f"{_P}txBody")) is not None),
+        ]
+        levels = (model.find(f"{A}lstStyle/{A}lvl{level + 1}pPr") for model in models)
+        styles += [style for style in levels if style is not None]
         for style in styles:
             if style.find(f"{A}buNone") is not None:
                 break
@@ -210,7 +215,7 @@ class _Slide:
                 return "-"
         else:
             counts.clear()
-            return "-" if place[0] in _LISTED else ""
+            return "-" if placeholder[0] in _LISTED else ""
         counts.clear()
         return ""
 
@@ -222,17 +227,17 @@ def _words(paragraph: Element) -> str:
 
 
 def _numbered(kind: str, number: int) -> str:
-    found = _NUMBERED.fullmatch(kind)
-    if found is None:
+    match = _NUMBERED.fullmatch(kind)
+    if match is None:
         return f"{number}."
-    sign = written(number, _NUMBERS[found[1]])
-    return {"Period": f"{sign}.", "ParenBoth": f"({sign})", "ParenR": f"{sign})", "Plain": sign}[found[2]]
+    sign = written(number, _NUMBERS[match[1]])
+    return {"Period": f"{sign}.", "ParenBoth": f"({sign})", "ParenR": f"{sign})", "Plain": sign}[match[2]]
 
 
 def _place(shape: Element) -> tuple[str, str]:
     """The kind and number of a placeholder; ("-", "") for any other shape."""
-    place = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
-    return ("-", "") if place is None else (place.get("type", ""), place.get("idx", ""))
+    placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+    return ("-", "") if placeholder is None else (placeholder.get("type", ""), placeholder.get("idx", ""))
 
 
 def _box(frame: Element | None) -> Bounds | None:

@@ -109,11 +109,11 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
     parts = unpack.account(kind, path, task.name, task.unpack)
-    known: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
-    known |= {"notice": parts.notice()} if parts.notices else {}
+    properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
+    properties |= {"notice": parts.notice()} if parts.notices else {}
     text = ledger.listing(task.name, parts.members)
     return Reply(
-        text=text, title=plain.one_line(task.name), properties=known, members=tuple(parts.members), listing=True
+        text=text, title=plain.one_line(task.name), properties=properties, members=tuple(parts.members), listing=True
     )
 
 
@@ -123,22 +123,22 @@ def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
         return reply
     parts = unpack.account(kind, path, task.name, task.unpack)
     notice = " ".join(filter(None, [str(reply.properties.get("notice", "")), parts.notice()]))
-    known = {**reply.properties, "notice": notice} if notice else reply.properties
-    return msgspec.structs.replace(reply, members=tuple(parts.members), properties=known)
+    properties = {**reply.properties, "notice": notice} if notice else reply.properties
+    return msgspec.structs.replace(reply, members=tuple(parts.members), properties=properties)
 
 
 def _winmail(path: Path, task: Task) -> Reply:
     """Outlook's winmail.dat, read as the mail that it is."""
     data = path.read_bytes()
-    place = Path(tempfile.mkdtemp()) / "raw"
+    raw_path = Path(tempfile.mkdtemp()) / "raw"
     message = Message()
     message["Content-Type"] = file_types.TNEF.media_type
     message["Content-Transfer-Encoding"] = "base64"
     message.set_payload(base64.encodebytes(data).decode("ascii"))
-    place.write_bytes(message.as_bytes())
-    reply = _with_members(file_types.EML, place, task, _text(file_types.EML, place, task))
-    known = {**reply.properties, "mimeType": file_types.TNEF.media_type, "fileSize": len(data)}
-    return msgspec.structs.replace(reply, properties=known)
+    raw_path.write_bytes(message.as_bytes())
+    reply = _with_members(file_types.EML, raw_path, task, _text(file_types.EML, raw_path, task))
+    properties = {**reply.properties, "mimeType": file_types.TNEF.media_type, "fileSize": len(data)}
+    return msgspec.structs.replace(reply, properties=properties)
 
 
 def _calendar(kind: Kind, path: Path) -> Reply:
@@ -157,8 +157,8 @@ def _image(path: Path, *, ocr: bool) -> Reply:
             "strategy STANDARD_OCR (ocrConfig)."
         )
     count, media_type = images.frames(path), images.media_type(path)
-    known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
-    return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
+    properties: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
+    return Reply(properties=properties, pictured=tuple(range(1, count + 1)), count=count)
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
@@ -183,8 +183,8 @@ def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
     manifest = by_name.get("META-INF/manifest.xml")
     if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):
         raise Skippable("The file is protected by a password. Remove the password and upload it again.")
-    named = by_name.get("mimetype")
-    return archive.read(named).decode("ascii", "replace").strip() if named and named.file_size < 200 else ""
+    entry = by_name.get("mimetype")
+    return archive.read(entry).decode("ascii", "replace").strip() if entry and entry.file_size < 200 else ""
 
 
 def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:

@@ -211,9 +211,9 @@ class _Reader:
 
     def _put_bytes(self, data: bytes) -> None:
         if self._pending:
-            taken = min(self._pending, len(data))
-            self._pending -= taken
-            data = data[taken:]
+            skipped = min(self._pending, len(data))
+            self._pending -= skipped
+            data = data[skipped:]
         if self._state.name in ("fonttbl", "stylesheet"):
             self._declared(data)
         elif not self._hidden():
@@ -221,8 +221,8 @@ class _Reader:
 
     def _declared(self, data: bytes) -> None:
         """The name of a style, by which headings are known."""
-        if self._state.name == "stylesheet" and (found := _HEADING.match(data.decode("latin-1").strip())):
-            self._headings[self._state.style] = int(found[1])
+        if self._state.name == "stylesheet" and (heading := _HEADING.match(data.decode("latin-1").strip())):
+            self._headings[self._state.style] = int(heading[1])
 
     def _flush(self) -> None:
         if self._bytes:
@@ -254,8 +254,8 @@ class _Reader:
         level = self._state.heading or self._headings.get(self._state.style, 0)
         if level:
             self._blocks.append((f"{'#' * level} {text}", False))
-        elif found := _BULLET.match(text) if self._state.listed else None:
-            self._blocks.append((f"{'  ' * self._state.depth}- {text[found.end() :]}", True))
+        elif bullet := _BULLET.match(text) if self._state.listed else None:
+            self._blocks.append((f"{'  ' * self._state.depth}- {text[bullet.end() :]}", True))
         else:
             self._blocks.append((text, bool(self._state.listed and _NUMBERED.match(text))))
         self._state.listed = False

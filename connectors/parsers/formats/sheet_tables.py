@@ -77,11 +77,13 @@ def _blocks_of(sheet: Sheet) -> Iterator[str]:
     blocks = []
     for top, left, bottom, right in sheet.tables:
         rows = [(at, sheet.rows[at]) for at in range(top, bottom + 1) if at in sheet.rows]
-        taken = [
+        occupied = [
             (at, {column: row.pop(column) for column in range(left, right + 1) if column in row}) for at, row in rows
         ]
         blocks.append(
-            _Block([(at, row) for at, row in taken if any(row.values())], list(range(left, right + 1)), is_table=True)
+            _Block(
+                [(at, row) for at, row in occupied if any(row.values())], list(range(left, right + 1)), is_table=True
+            )
         )
     blocks += _cut([(at, row) for at, row in sorted(sheet.rows.items()) if any(row.values())])
     blocks = [block for block in blocks if block.rows]
@@ -172,9 +174,11 @@ def _written(block: _Block) -> Iterator[str]:
     height = 1 if block.is_table else _header_height(rows[first:], block.columns)
     names = _names(rows[first : first + height], block.columns)
     body = rows[first + height :]
-    kept = [(column, name) for column, name in zip(block.columns, names, strict=True) if name or _holds(body, column)]
-    columns = [column for column, _ in kept]
-    yield table([name for _, name in kept], [[row.get(column, "") for column in columns] for row in body])
+    named_columns = [
+        (column, name) for column, name in zip(block.columns, names, strict=True) if name or _holds(body, column)
+    ]
+    columns = [column for column, _ in named_columns]
+    yield table([name for _, name in named_columns], [[row.get(column, "") for column in columns] for row in body])
 
 
 def _holds(rows: Sequence[Row], column: int) -> bool:

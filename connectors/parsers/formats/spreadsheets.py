@@ -141,9 +141,13 @@ def _values(path: Path) -> list[Sheet]:
     sheets = []
     for name, source in sources:
         rows = enumerate(source.to_python(skip_empty_area=False), 1)
-        shown = {at: {column: _value(value) for column, value in enumerate(row, 1) if value != ""} for at, row in rows}
+        cells_by_row = {
+            at: {column: _value(value) for column, value in enumerate(row, 1) if value != ""} for at, row in rows
+        }
         sheets.append(
-            Sheet(name, shown, [(a + 1, b + 1, c + 1, d + 1) for (a, b), (c, d) in source.merged_cell_ranges or ()])
+            Sheet(
+                name, cells_by_row, [(a + 1, b + 1, c + 1, d + 1) for (a, b), (c, d) in source.merged_cell_ranges or ()]
+            )
         )
     return sheets
 

@@ -158,7 +158,7 @@ def _next(lines: Sequence[Line], following: Iterable[Line]) -> set[Text]:
         row = _row(line, columns)
         if abs(_distance(edge, line)) > max(_NEXT * height, _APART * abs(_usual_distance(lines))):
             break
-        gaps = [text.left - before.right for before, text in pairwise(line)]
+        gaps = [text.left - previous.right for previous, text in pairwise(line)]
         several = len(row.cells) > 1 and (not row.wide or len(line) > 2)
         if gaps and min(gaps) > _GAP * height and (several or 2 * len(line) > max(len(columns), 4)):
             texts |= {*waiting, *line}
@@ -250,14 +250,14 @@ def _columns(lines: Sequence[Line]) -> list[Range]:
             columns = [*(column for column in columns if column not in met), (left, right, set(numbers))]
     columns.sort(key=lambda column: column[:2])
     space, few = _WORD_SPACE * median([line[0].height for line in lines] or [0]), max(2, len(lines) // 5)
-    place = 0
-    while place < len(columns) - 1:
-        (left, end, held), (begin, right, others) = columns[place : place + 2]
-        if not held & others and (begin - end < space or min(len(held), len(others)) <= few):
-            columns[place : place + 2] = [(left, right, held | others)]
-            place = max(place - 1, 0)
+    index = 0
+    while index < len(columns) - 1:
+        (left, end, texts_held), (begin, right, texts_beside) = columns[index : index + 2]
+        if not texts_held & texts_beside and (begin - end < space or min(len(texts_held), len(texts_beside)) <= few):
+            columns[index : index + 2] = [(left, right, texts_held | texts_beside)]
+            index = max(index - 1, 0)
         else:
-            place += 1
+            index += 1
     return [(left, right) for left, right, _ in columns]
 
 
