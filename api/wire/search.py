@@ -43,7 +43,6 @@ Reranking = Annotated[
         examples=[True],
     ),
 ]
-Weight = Annotated[float, Meta(ge=0, le=1)]
 NamespaceIds = Annotated[
     list[str],
     Meta(

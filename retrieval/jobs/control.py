@@ -23,7 +23,6 @@ from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, sql
 
 PAGE = 50
-LISTING = "ingest-job-runs"
 NAMED = 100
 """Job runs that may be asked for by their ids at once."""
 

@@ -6,28 +6,16 @@ import io
 import re
 from collections.abc import Callable
 from datetime import date, time
-from pathlib import Path
 
 import openpyxl
 import pytest
 
-from connectors.parsers.parser import parser
 from retrieval.errors import Skippable
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.ports import Parsed
 from tests.connectors.parsers.test_margins import packed, presentation, relations, shape, slide
 from tests.connectors.parsers.test_word import paragraph, run, word
 
 Read = Callable[[str, bytes], Parsed]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def of(name: str, data: bytes) -> Parsed:
-        path = tmp_path / "raw"
-        path.write_bytes(data)
-        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
-
-    return of
 
 
 def deck(*order: int) -> bytes:

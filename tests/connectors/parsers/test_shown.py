@@ -14,22 +14,11 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from connectors.parsers.parser import parser
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.ports import Parsed
 from tests.standins import outlook
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 Read = Callable[[str, bytes], Parsed]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def of(name: str, data: bytes) -> Parsed:
-        path = tmp_path / "raw"
-        path.write_bytes(data)
-        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
-
-    return of
 
 
 def written(read: Read, name: str, data: bytes) -> list[str]:

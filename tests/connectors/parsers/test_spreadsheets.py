@@ -15,10 +15,9 @@ from openpyxl.worksheet.table import Table
 
 from bench.parse import cases, sheets
 from bench.parse.measures import written_tables
-from connectors.parsers.parser import parser
 from retrieval.errors import Skippable
 from retrieval.ingestion.chunking import structure
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.ports import Parsed
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 Read = Callable[[str, bytes], Parsed]
@@ -45,16 +44,6 @@ FORMATS = [
     (True, "General", "TRUE"), ("#N/A", "General", "#N/A"),
 ]  # fmt: skip
 """A value, its number format, and what Excel shows."""
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def of(name: str, data: bytes) -> Parsed:
-        path = tmp_path / "raw"
-        path.write_bytes(data)
-        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
-
-    return of
 
 
 def saved(book: openpyxl.Workbook) -> bytes:
