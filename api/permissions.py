@@ -1,6 +1,6 @@
 """Which key may do what: one row for each operation, its scope and what a bound key gets of it.
 
-The routes check requests by this table, the OpenAPI document and docs/contract.md tell it, and a generated test walks
+The routes check requests by this table, the OpenAPI document and the documentation show it, and a generated test walks
 it: an operation without a row does not start.
 """
 

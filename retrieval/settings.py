@@ -36,8 +36,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 class Settings(BoundedSettings, BaseSettings):
-    """Every setting with its default. The comments and docstrings below are what operators read: `.env.example` and
-    docs/reference/settings.md are written from them (`python tests/architecture/test_reference.py --write`)."""
+    """Every setting with its default. Operators read the comments and docstrings below in the documentation, and in
+    `.env.example`, which `python docs/generators/settings_reference.py` writes from them."""
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=".env", extra="ignore", frozen=True)
 

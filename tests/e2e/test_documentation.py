@@ -37,7 +37,6 @@ PAGES_NOT_RUN = {
     "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
     "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
     "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
-    "docs/contract.md": "requests and answers over HTTP; tests/architecture/test_contract.py checks them",
     "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
     "docs/reliability.md": "runs tests of an hour",
 }
@@ -217,7 +216,7 @@ def test_each_reason_names_a_block_that_is_there():
 DOCUMENTED_KEYS = sorted(
     {
         (page, command)
-        for page in [*PAGES, "docs/operations.md", "docs/reference/cli.md"]
+        for page in [*PAGES, "docs/operations.md"]
         for command in re.findall(
             r"^retrieval (key create [^\n|#\[]+)", (PROJECT / page).read_text(encoding="utf-8"), re.MULTILINE
         )

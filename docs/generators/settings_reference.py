@@ -1,0 +1,207 @@
+"""Pages of settings and of the command line, and `.env.example`, made from `retrieval/settings.py` and the parser.
+
+`python docs/generators/settings_reference.py` writes `.env.example`; the pages are made when the site is built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+PROJECT = Path(__file__).resolve().parents[2]
+if str(PROJECT) not in sys.path:
+    sys.path.insert(0, str(PROJECT))
+
+from pydantic import SecretStr  # noqa: E402
+
+from local import cli  # noqa: E402
+from retrieval import settings  # noqa: E402
+from retrieval.settings import Settings  # noqa: E402
+
+EXAMPLE_HEAD = """\
+# Settings of the Retrieval Service. Copy this file to `.env` and remove the `#` before what you change; environment
+# variables take precedence over the file. Every line shows the default; an empty one means "none". Lists are JSON.
+# A secret may be given as a file: append _FILE to its name, and set it to the absolute path.
+"""
+SETTINGS_HEAD = """\
+# Settings
+
+Each process reads its settings once, at its start, from environment variables and from `.env` in the project's
+directory. Environment variables take precedence. Lists are JSON unless said otherwise. A value that cannot be read ends
+the process with a message that names the setting, never its value.
+
+Each secret may be given as a file, as container platforms mount them: `RETRIEVAL_SECRET_KEY_FILE=/run/secrets/key`
+instead of `RETRIEVAL_SECRET_KEY`, and so on. The path is absolute; white space around the content is dropped. Giving
+both, or a file that is missing, empty or unreadable, ends the process.
+"""
+COMMANDS_HEAD = """\
+# Command line
+
+`make setup` installs the command as `.venv/bin/retrieval`. Exit codes: 0 done, 1 failed, 2 wrong usage or a wrong
+setting, 3 something is not up or not ready (`status`, `ready`), 130 interrupted. `ingest` and `retry` print a line
+for each document, and end with 1 also where only a part failed.
+"""
+KINDS = {
+    bool: "`true` or `false`",
+    int: "whole number",
+    float: "number",
+    Path: "path",
+    SecretStr: "secret, or its file",
+    str: "text",
+    list: "list",
+    dict: "JSON object",
+}
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most"}
+
+
+def list_settings() -> dict[str, list[tuple[str, str]]]:
+    """Return (field, description) of each setting by the heading under which the module lists it."""
+    source = Path(settings.__file__).read_text(encoding="utf-8")
+    (body,) = [
+        node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "Settings"
+    ]
+    headings = {
+        number: row[1]
+        for number, line in enumerate(source.splitlines(), 1)
+        if (row := re.fullmatch(r"    # (.+)", line))
+    }
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for field, docstring in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_setting(field.target.id):
+            if not (isinstance(docstring, ast.Expr) and isinstance(docstring.value, ast.Constant)):
+                message = f"retrieval/settings.py: {field.target.id} has no description"
+                raise ValueError(message)
+            heading = headings[max(number for number in headings if number < field.lineno)]
+            description = " ".join(str(docstring.value.value).split())
+            sections.setdefault(heading, []).append((field.target.id, description))
+    return sections
+
+
+def is_setting(name: str) -> bool:
+    return name in Settings.model_fields
+
+
+def format_default(field: str) -> str:
+    """Return a default as an operator would write it; empty for none."""
+    value = Settings.model_fields[field].default
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Path):
+        return str(value.relative_to(PROJECT))
+    if isinstance(value, list):
+        return "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def describe_values(field: str) -> str:
+    """Return the type and bounds of a setting in words."""
+    info = Settings.model_fields[field]
+    kind: Any = next((k for k in get_args(info.annotation) if type(None) in get_args(info.annotation)), info.annotation)
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(kind))
+    bounds = [
+        f"{words} {getattr(constraint, name)}"
+        for constraint in info.metadata
+        for name, words in BOUNDS.items()
+        if getattr(constraint, name, None) is not None
+    ]
+    return ", ".join([KINDS[get_origin(kind) or kind], *bounds])
+
+
+def render_example() -> str:
+    """Return the text of `.env.example`."""
+    lines = [EXAMPLE_HEAD.rstrip()]
+    for heading, fields in list_settings().items():
+        lines += ["", f"# --- {heading} ---"]
+        for field, description in fields:
+            choice = get_origin(Settings.model_fields[field].annotation) is Literal
+            values = f" Values: {describe_values(field).replace('`', '')}." if choice else ""
+            lines += textwrap.wrap(description + values, 118, initial_indent="# ", subsequent_indent="# ",
+                                   break_long_words=False, break_on_hyphens=False)  # fmt: skip
+            lines.append(f"#RETRIEVAL_{field.upper()}={format_default(field)}")
+    return "\n".join(lines) + "\n"
+
+
+def render_settings() -> str:
+    """Return the Markdown of the page of settings."""
+    lines = [SETTINGS_HEAD]
+    for heading, fields in list_settings().items():
+        lines += [f"## {heading}", "", "| Setting | Default | Values | Meaning |", "|---|---|---|---|"]
+        for field, description in fields:
+            default = f"`{format_default(field)}`" if format_default(field) else "none"
+            row = [f"`RETRIEVAL_{field.upper()}`", default, describe_values(field), description]
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def list_commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield each command that can be called, with its parser; those with verbs by verb."""
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not any(action.required for action in nested):
+        yield name, parser
+    for action in nested:
+        for verb, subparser in action.choices.items():
+            yield from list_commands(subparser, f"{name} {verb}")
+
+
+def describe_commands(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, str]:
+    """Return the one-line description of each command by its name."""
+    descriptions: dict[str, str] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            descriptions |= {f"{prefix}{choice.dest}": choice.help for choice in action._choices_actions if choice.help}
+            for verb, subparser in action.choices.items():
+                descriptions |= describe_commands(subparser, f"{prefix}{verb} ")
+    return descriptions
+
+
+def format_value(action: argparse.Action) -> str:
+    return "{" + ",".join(action.choices) + "}" if action.choices else str(action.metavar or action.dest.upper())
+
+
+def format_option(action: argparse.Action) -> str:
+    return f"{action.option_strings[-1]} {format_value(action)}" if action.nargs != 0 else action.option_strings[-1]
+
+
+def format_argument(action: argparse.Action) -> str:
+    """Return an argument without a name: in brackets what may be left out, with … what may be repeated."""
+    value = format_value(action)
+    return {"?": f"[{value}]", "+": f"{value} […]", None: value}[action.nargs]  # type: ignore[index]
+
+
+def render_commands() -> str:
+    """Return the Markdown of the page of commands."""
+    parser = cli._parser()
+    descriptions = describe_commands(parser)
+    lines = [COMMANDS_HEAD]
+    for name, command in list_commands(parser, parser.prog):
+        hidden = (argparse._HelpAction, argparse._SubParsersAction)
+        actions = [
+            action for action in command._actions if action.help != argparse.SUPPRESS and not isinstance(action, hidden)
+        ]
+        arguments = [action for action in actions if not action.option_strings]
+        options = [action for action in actions if action.option_strings]
+        usage = [name, *(format_argument(action) for action in arguments)]
+        usage += [format_option(action) if action.required else f"[{format_option(action)}]" for action in options]
+        summary = descriptions[name.removeprefix("retrieval ")]
+        lines += [f"## {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", "```text", " ".join(usage), "```", ""]
+        rows = [
+            "| `{}` | {} |".format(format_argument(action).replace("|", "\\|"), action.help) for action in arguments
+        ]
+        rows += [f"| `{format_option(action)}` | {action.help} |" for action in options]
+        lines += ["| Argument or option | Meaning |", "|---|---|", *rows, ""] if rows else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    (PROJECT / ".env.example").write_text(render_example(), encoding="utf-8")
