@@ -101,11 +101,11 @@ def no_leaks():
 def unhurried_services():
     """Content services on loopback take any number of requests a minute: at Notion's three a second, its tests would
     wait for minutes. In processes of their own, connections keep to their rates."""
-    from connectors.http import authorized_call
+    from connectors.http import retries
     from connectors.http.retries import Bucket
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(authorized_call, "Bucket", lambda per_minute, burst: Bucket(1000 * per_minute, burst))
+        patch.setattr(retries, "Bucket", lambda per_minute, burst: Bucket(1000 * per_minute, burst))
         yield
 
 

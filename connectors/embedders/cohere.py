@@ -15,7 +15,7 @@ from connectors.embedders.packing import Limits
 from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
 from connectors.http.responses import late, unreached
-from connectors.http.retries import Passing
+from connectors.http.retries import TransientError
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
@@ -63,7 +63,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             raise unreached(TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
         if not isinstance(vectors, list):
-            raise Passing(f"{TITLE}'s answer was no list of vectors.")
+            raise TransientError(f"{TITLE}'s answer was no list of vectors.")
         return vectors, 0
 
     return VendorEmbedder(
@@ -82,6 +82,6 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 def _meaning(error: Any, key: str) -> Exception:
     status = error.status_code
     if status is None or 200 <= status < 300:
-        return Passing(f"{TITLE}'s answer was not what its API gives.")
+        return TransientError(f"{TITLE}'s answer was not what its API gives.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     return understand(TITLE, status, error.body, headers, key=key)

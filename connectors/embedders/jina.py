@@ -13,7 +13,7 @@ from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
-from connectors.http.retries import Passing
+from connectors.http.retries import TransientError
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
@@ -79,13 +79,13 @@ def _counted(answer: Any) -> int:
 
 
 def _in_order(answer: Any) -> list[Any]:
-    """The vectors by their index, whatever order they came in. Passing for what is no list of vectors."""
+    """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
     try:
         found = sorted(answer["data"], key=lambda entry: entry["index"])
         whole = [entry["index"] for entry in found] == list(range(len(found)))
         vectors = [entry["embedding"] for entry in found]
     except (TypeError, KeyError) as error:
-        raise Passing(f"{TITLE}'s answer was no list of vectors.") from error
+        raise TransientError(f"{TITLE}'s answer was no list of vectors.") from error
     if not whole:
-        raise Passing(f"{TITLE}'s answer left out some of the vectors.")
+        raise TransientError(f"{TITLE}'s answer left out some of the vectors.")
     return vectors

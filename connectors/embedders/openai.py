@@ -15,7 +15,7 @@ from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor import MOST_BYTES, SECONDS, Refused, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
-from connectors.http.retries import Passing
+from connectors.http.retries import TransientError
 from retrieval.network import bounded_answers
 
 if TYPE_CHECKING:
@@ -135,15 +135,15 @@ def _choose_encoding(
 
 
 def in_order(entries: Any) -> list[Any]:
-    """The vectors by their index, whatever order they came in. Passing for what is no list of vectors."""
+    """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
     try:
         found = sorted(entries, key=lambda entry: entry.index)
         whole = [entry.index for entry in found] == list(range(len(found)))
         vectors = [_numbers(entry.embedding) for entry in found]
     except (TypeError, ValueError, AttributeError) as error:
-        raise Passing(f"{TITLE}'s answer was no list of vectors.") from error
+        raise TransientError(f"{TITLE}'s answer was no list of vectors.") from error
     if not whole:
-        raise Passing(f"{TITLE}'s answer left out some of the vectors.")
+        raise TransientError(f"{TITLE}'s answer left out some of the vectors.")
     return vectors
 
 

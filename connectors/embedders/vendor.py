@@ -26,7 +26,7 @@ log = structlog.get_logger()
 Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
 """One request of one vendor: the vectors of the texts, in order, and the tokens that it counted (0: it does not say).
 
-Raises Busy, Passing, Refused or Fatal.
+Raises RateLimited, TransientError, Refused or Fatal.
 """
 
 SECONDS: Mapping[TextKind, float] = {"document": 60.0, "query": 7.0}

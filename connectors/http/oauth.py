@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx
 import msgspec
 
-from connectors.http import bounded, sessions
-from connectors.http.retries import Passing, retry_after
+from connectors.http import responses, sessions
+from connectors.http.retries import TransientError, retry_after
 from retrieval.errors import AppRefused, Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
@@ -224,7 +224,7 @@ def _scope(name: str) -> str:
 def _read(answer: httpx.Response, name: str) -> Any:
     """The answer's JSON; None for what is too large, too slow or no JSON."""
     try:
-        body = bounded.read(answer.iter_bytes(), most=_ANSWER_BYTES, seconds=SECONDS, service=name)
+        body = responses.read_body(answer.iter_bytes(), most=_ANSWER_BYTES, seconds=SECONDS, service=name)
         return msgspec.json.decode(body)
-    except (Passing, msgspec.DecodeError, UnicodeError, RecursionError):
+    except (TransientError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None

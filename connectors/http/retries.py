@@ -2,6 +2,10 @@
 
 Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
 with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
+
+policy.call(tokens, request)
+    └─ retries: 429 pauses every thread of the connection, passing trouble is tried again, both end
+        └─ token: fresh from the connection's row; after a 401 renewed under its lock, then FAILED
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import structlog
@@ -23,6 +28,7 @@ from retrieval.errors import Retryable
 from retrieval.jobs import circuits
 from retrieval.jobs.circuits import Circuit
 from retrieval.metrics import catalog, counts
+from retrieval.ports import TokenSource
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -37,7 +43,7 @@ LONGEST_ASKED = 3600.0
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
-class Busy(Exception):
+class RateLimited(Exception):
     """The vendor asks to wait; `after`: seconds, None if it did not say how long."""
 
     def __init__(self, after: float | None) -> None:
@@ -45,11 +51,11 @@ class Busy(Exception):
         self.after = after
 
 
-class Passing(Exception):
+class TransientError(Exception):
     """Trouble that may be over in a moment: a reset, a timeout, a 5xx. The text says what happened, in our words."""
 
 
-class Late(Passing):
+class Timeout(TransientError):
     """No answer, or not the whole of it, within the time for it."""
 
 
@@ -112,14 +118,14 @@ class Retries:
             try:
                 with tracing.call(f"request to {self.vendor}"):
                     answer = _told(circuit, request) if circuit else request()
-            except Busy as told:
+            except RateLimited as told:
                 outcome = "rate_limited"
                 busy += 1
                 pause = told.after if told.after is not None else _pause(busy)
                 log.info("vendor.rate_limited", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
                 counts.add(catalog.VENDOR_WAIT, by=pause)
-            except Passing as trouble:
+            except TransientError as trouble:
                 outcome = "failed"
                 failed += 1
                 if failed >= self.tries:
@@ -153,7 +159,7 @@ def _told(circuit: Circuit, request: Callable[[], T]) -> T:
     began = time.monotonic()
     try:
         answer = request()
-    except Passing as trouble:
+    except TransientError as trouble:
         circuit.failed(time.monotonic() - began, str(trouble))
         raise
     except Exception:
@@ -184,3 +190,45 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return min(max(wanted, 0.0), LONGEST_ASKED)
+
+
+class Unauthorized(Exception):
+    """The service does not accept this access token (401)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePolicy:
+    """How one content service wants to be asked, a connection. `seconds`: how long one call may wait for its turn."""
+
+    service: str
+    per_minute: float = 600
+    burst: int = 10
+    seconds: float = 120
+    tries: int = 4
+
+    def call(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
+        """Return what `request(access token)` returns. It may raise this module's errors or the port's."""
+        retries = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
+        return retries.ask(lambda: self._with_token(tokens, request))
+
+    def _with_token(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
+        token = tokens.token()
+        try:
+            return request(token)
+        except Unauthorized:
+            token = tokens.renewed(token)
+        try:
+            return request(token)
+        except Unauthorized:
+            raise tokens.ended(
+                f"{self.service} refuses the access, also after it was renewed: authorize the connection again.", token
+            ) from None
+
+    def _bucket(self, connection_id: str) -> Bucket:
+        return _connection_bucket(self.service, connection_id, self.per_minute, self.burst)
+
+
+@lru_cache(maxsize=1024)
+def _connection_bucket(_service: str, _connection_id: str, per_minute: float, burst: int) -> Bucket:
+    """One for each connection that this process speaks for."""
+    return Bucket(per_minute, burst)

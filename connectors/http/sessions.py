@@ -11,17 +11,21 @@ import ssl
 from collections.abc import Iterator
 from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
-from retrieval.network import bounded_answers
+from retrieval.network import bounded_answers, fetch_guard
+from retrieval.network.fetch_guard import Blocked, Guard
 
 if TYPE_CHECKING:
     import httpx
     import requests
 
     from retrieval.settings import Endpoint
+
 
 CONNECTIONS = 16
 
@@ -96,3 +100,22 @@ def _trusted() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
+
+
+def require_private_without_tls(guard: Guard, url: str, *, title: str, field: str) -> None:
+    """Raise Fatal naming `field` where content, and a key, would be readable on the public internet.
+
+    TransientError where the host name cannot be resolved. `title`: the server in words, such as "reranker".
+    """
+    if url.startswith("https://"):
+        return
+    try:
+        resolved = guard.resolve(*fetch_guard.host_and_port(url))
+    except Blocked as error:
+        raise Fatal(str(error), field=field) from error
+    except OSError as error:
+        raise TransientError(f"The host name of the {title} cannot be resolved.") from error
+    addresses = [ip_address(where[0]) for _, where in resolved]
+    if not all(any(address in network for network in guard.allowed) for address in addresses):
+        words = f"Without https only a {title} in a range that RETRIEVAL_FETCH_ALLOW names can be used."
+        raise Fatal(words, field=field)

@@ -18,10 +18,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import msgspec
 
-from connectors.http import bounded, sessions
-from connectors.http.authorized_call import Refused, ServicePolicy
+from connectors.http import responses, sessions
 from connectors.http.responses import reached, transient_error, unreadable
-from connectors.http.retries import Passing
+from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Endpoint, Settings
@@ -91,7 +90,9 @@ class Graph:
             _judge(self.title, answer)
             body = _object(self.title, answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
-                raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
+                raise TransientError(
+                    f"{self.title} answered with status {answer.status_code}, which makes no sense here."
+                )
             if answer.status_code == 200 and body is None:
                 raise unreadable(self.title)
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
@@ -99,7 +100,7 @@ class Graph:
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
         """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
         if size is not None and size > self._most:
-            raise bounded.too_large(self._most)
+            raise responses.too_large(self._most)
         for _ in range(HOPS):
             with self._stream(url, {**_FILE, **bearer}) as answer:
                 if answer.status_code not in _MOVED:
@@ -113,10 +114,10 @@ class Graph:
         if answer.status_code == 200:
             return
         if signed and answer.status_code in {401, 403, 404, 410}:
-            raise Passing(f"{self.title} did not give out the file at the address that it named for it.")
+            raise TransientError(f"{self.title} did not give out the file at the address that it named for it.")
         _judge(self.title, answer)
         if answer.status_code < 400:
-            raise Passing(f"{self.title} answered with status {answer.status_code}, and without the file.")
+            raise TransientError(f"{self.title} answered with status {answer.status_code}, and without the file.")
         said = GraphResponse(answer.status_code, _object(self.title, answer) or {})
         raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
 
@@ -131,9 +132,11 @@ class Graph:
         return url
 
     def _write(self, answer: httpx.Response, to: Path, size: int | None) -> int:
-        written = bounded.save(answer.iter_bytes(), to, most=self._most, seconds=DOWNLOAD_SECONDS, service=self.title)
+        written = responses.save_file(
+            answer.iter_bytes(), to, most=self._most, seconds=DOWNLOAD_SECONDS, service=self.title
+        )
         if size is not None and written < size:
-            raise Passing(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
+            raise TransientError(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
         return written
 
     @contextmanager
@@ -176,7 +179,7 @@ def _bearer(token: str) -> dict[str, str]:
 def _judge(title: str, answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
     if answer.status_code == 401:
-        raise Refused
+        raise Unauthorized
     if error := transient_error(
         title, answer.status_code, answer.headers, passing={423}, busy={509}, busy_if_asked={503}
     ):
@@ -186,9 +189,9 @@ def _judge(title: str, answer: httpx.Response) -> None:
 def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
     """The answer's JSON object; None if it is none, or has no end."""
     try:
-        body = bounded.read(answer.iter_bytes(), service=title)
+        body = responses.read_body(answer.iter_bytes(), service=title)
         found = msgspec.json.decode(body)
-    except (Passing, msgspec.DecodeError, UnicodeError, RecursionError):
+    except (TransientError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

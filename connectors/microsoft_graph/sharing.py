@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from retrieval.errors import Skippable

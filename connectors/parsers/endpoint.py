@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import msgspec
 
-from connectors.http import endpoints, sessions
+from connectors.http import sessions
 from connectors.http.responses import reached, transient_error, unreadable
-from connectors.http.retries import TRIES, WAITING, Bucket, Passing, Retries
+from connectors.http.retries import TRIES, WAITING, Bucket, Retries, TransientError
 from connectors.parsers.detect import plain
 from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Fatal, Skippable
@@ -88,7 +88,7 @@ class EndpointParser:
 
     def _convert(self, data: bytes, name: str, media_type: str, seconds: float) -> str:
         field = f"{_FIELD}.url"
-        endpoints.require_private_without_tls(self._guard, self._url, title="parser", field=field)
+        sessions.require_private_without_tls(self._guard, self._url, title="parser", field=field)
         files = {"files": (name, data, media_type or "application/octet-stream")}
         try:
             with reached(TITLE, seconds), within(seconds):
@@ -125,4 +125,4 @@ def _refusal(answer: httpx.Response) -> Exception:
         return Fatal(f"There is no {PATH} at the address in {_FIELD}.url: check it.", field=f"{_FIELD}.url")
     if status in {400, 413, 415, 422}:
         return Skippable(f"{TITLE} does not take the file ({status}).")
-    return Passing(f"{TITLE} answered with the unexpected status {status}: check the address in {_FIELD}.url.")
+    return TransientError(f"{TITLE} answered with the unexpected status {status}: check the address in {_FIELD}.url.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import httpx
 
-from connectors.http import endpoints, sessions
+from connectors.http import sessions
 from connectors.http.responses import reached, unreadable
 from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
 from retrieval.errors import Fatal
@@ -63,7 +63,7 @@ class _Asker:
 
     def ask(self, query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         if not self._settled:
-            endpoints.require_private_without_tls(self._guard, self._url, title="reranker", field="rerankConfig.url")
+            sessions.require_private_without_tls(self._guard, self._url, title="reranker", field="rerankConfig.url")
         form = self._form
         status, answer = self._post(form, query, texts, seconds)
         if status.status_code in _OTHER_FORM and not self._settled:

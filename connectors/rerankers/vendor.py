@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from connectors.http.responses import transient_error, unreadable
-from connectors.http.retries import Busy, Passing
+from connectors.http.retries import RateLimited, TransientError
 from retrieval.errors import Fatal, Retryable
 
 Ask = Callable[[str, Sequence[str], float], "list[tuple[int, float]]"]
-"""One request: query, texts and seconds -> pairs of a text's number and its score. Raises Busy, Passing or Fatal."""
+"""One request: query, texts, seconds -> pairs of a text's number and score. RateLimited, TransientError or Fatal."""
 
 KEY_FIELD = "rerankConfig.apiKey"
 CHECK_SECONDS = 4.0
@@ -61,9 +61,9 @@ class VendorReranker:
             raise Retryable(f"{self._title} did not answer in time.")
         try:
             pairs = self._ask(query, texts, left)
-        except Busy as error:
+        except RateLimited as error:
             raise Retryable(f"{self._title} takes no more requests for now (429).", after=error.after) from error
-        except Passing as error:
+        except TransientError as error:
             raise Retryable(str(error)) from error
         scores = dict(pairs)
         if len(pairs) != len(texts) or scores.keys() != set(range(len(texts))):
@@ -84,7 +84,7 @@ def logistic(logit: float) -> float:
 
 
 def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
-    """Number and score of each entry of an answer; Passing for what is no such list."""
+    """Number and score of each entry of an answer; TransientError for what is no such list."""
     try:
         found = [(entry["index"], entry[score]) for entry in entries]
         if not all(type(at) is int and type(value) in {int, float} for at, value in found):

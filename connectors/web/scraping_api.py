@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from connectors.http import bounded, sessions
+from connectors.http import responses, sessions
 from connectors.http.responses import reached, transient_error, unreadable
-from connectors.http.retries import Bucket, Late, Passing, Retries
+from connectors.http.retries import Bucket, Retries, Timeout, TransientError
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.politeness import Politeness
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -76,8 +76,7 @@ class Service:
         return f"<{self.title}>"
 
     def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
-        """What `request` returns, repeated until it succeeds or the retries are used up. `request` may raise Busy and
-        Passing."""
+        """Repeat `request`, which may raise RateLimited and TransientError, until it succeeds or no try is left."""
         return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
@@ -86,13 +85,13 @@ class Service:
         return self._manners.turn(urlsplit(url).netloc, delay)
 
     def send(self, method: str, url: str, *, seconds: float, **given: Any) -> ScrapeResponse:
-        """One request, whatever the answer. Passing if it broke off; Retryable if it took longer than `seconds`."""
+        """Send one request, whatever the answer. TransientError if it broke off; Retryable after `seconds`."""
         import httpx
 
         try:
             with reached(self.title, seconds), self._client.stream(method, url, timeout=seconds, **given) as got:
                 content = self._read(got, seconds)
-        except Late as error:
+        except Timeout as error:
             raise Retryable(str(error)) from error
         except httpx.InvalidURL as error:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
@@ -100,7 +99,7 @@ class Service:
 
     def _read(self, answer: httpx.Response, seconds: float) -> bytes:
         body = bytearray()
-        for piece in bounded.within(answer.iter_bytes(), seconds, self.title):
+        for piece in responses.iter_within(answer.iter_bytes(), seconds, self.title):
             body += piece
             if len(body) > 2 * self.most + 2**20:
                 raise too_large(self.most)
@@ -119,7 +118,7 @@ class Service:
         if error := self.refusal(status, headers):
             raise error
 
-    def unreadable(self) -> Passing:
+    def unreadable(self) -> TransientError:
         """The answer is not what this service answers with."""
         return unreadable(self.title)
 
@@ -166,4 +165,4 @@ def is_file(url: str) -> bool:
 
 def too_large(most: int) -> Skippable:
     """What was fetched has more than `most` bytes."""
-    return bounded.too_large(most, "The content at the address")
+    return responses.too_large(most, "The content at the address")

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from connectors.http import oauth
-from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.oauth import OAuth, Service
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -96,13 +95,13 @@ class Memory:
                 self.base + path, params=query, headers={"Authorization": f"Bearer {token}"}, trust_env=False
             )
         except httpx.HTTPError as error:
-            raise Passing("Memory cannot be reached.") from error
+            raise TransientError("Memory cannot be reached.") from error
         if answer.status_code == 401:
-            raise Refused
+            raise Unauthorized
         if answer.status_code == 429:
-            raise Busy(retry_after(answer.headers))
+            raise RateLimited(retry_after(answer.headers))
         if answer.status_code >= 500 or "html" in answer.headers.get("content-type", ""):
-            raise Passing("Memory answers with trouble.")
+            raise TransientError("Memory answers with trouble.")
         if answer.status_code in {404, 410}:
             return None
         if answer.status_code != 200:

@@ -1,7 +1,7 @@
 """Box's API through Box's own SDK, one request at a time, with nothing but a fresh access token.
 
 The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
-its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http.authorized_call` says what follows.
+its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http.retries` says what follows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 import structlog
 
-from connectors.http import bounded, sessions
-from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.paging import Cursors
-from connectors.http.responses import reached_by_requests, transient_error, unreached, unreadable
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http import responses, sessions
+from connectors.http.responses import Cursors, reached_by_requests, transient_error, unreached, unreadable
+from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
 from connectors.sources.box.responses import (
     BoxItem,
     Collaboration,
@@ -136,7 +134,7 @@ class BoxSession:
         soon = self._network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
         try:
             return self._got(self._sdk(token, soon), "users/me", {"fields": "id"}, Named, ()).id
-        except (Refused, Busy, Passing, Fatal) as error:
+        except (Unauthorized, RateLimited, TransientError, Fatal) as error:
             log.warning("box.account_unknown", error=str(error))
             return None
 
@@ -171,8 +169,8 @@ class BoxSession:
             answer = self._sdk(token).make_request(wish)
             content = answer.content or BytesIO()
             if answer.status == 200:
-                return self._write(iter(lambda: content.read(bounded.PIECE), b""), answer.headers, to)
-            content.read(bounded.PIECE)  # to its end: the connection serves again
+                return self._write(iter(lambda: content.read(responses.CHUNK_BYTES), b""), answer.headers, to)
+            content.read(responses.CHUNK_BYTES)  # to its end: the connection serves again
             if answer.status == 202:
                 after = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
@@ -189,17 +187,17 @@ class BoxSession:
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
                 if answer.status_code == 200:
-                    return self._write(bounded.arriving(answer.raw), answer.headers, to)
+                    return self._write(responses.iter_raw(answer.raw), answer.headers, to)
                 if answer.status_code == 429:
-                    raise Busy(retry_after(answer.headers))
+                    raise RateLimited(retry_after(answer.headers))
                 if not answer.is_redirect:
-                    raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
+                    raise TransientError(f"The host that Box keeps content on answered with {answer.status_code}.")
                 url = urljoin(url, answer.headers["Location"])
         raise unreadable("Box")
 
     def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         digest = hashlib.sha1(usedforsecurity=False)
-        size = bounded.save(pieces, to, most=self.most, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest)
+        size = responses.save_file(pieces, to, most=self.most, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest)
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
         return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
 
@@ -232,7 +230,7 @@ class BoxSession:
 def _taken(answer: requests.Response, **_: Any) -> None:
     """What the SDK would read at its leisure; content is read by us."""
     if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
-        bounded.take(answer, "Box")
+        responses.buffer_body(answer, "Box")
 
 
 @contextmanager
@@ -258,7 +256,7 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
 
 def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:
     if status == 401:
-        return Refused()
+        return Unauthorized()
     if status == 403 and said.code == "insufficient_scope":
         return Fatal(
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "

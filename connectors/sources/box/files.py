@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from connectors.http import bounded
+from connectors.http import responses
 from connectors.sources.box import notes
 from connectors.sources.box.client import BoxSession, Closed, Download, Missing
 from connectors.sources.box.responses import BoxItem
@@ -69,7 +69,7 @@ def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path)
         if is_gone(entry):
             raise Skippable(_GONE)
         if (entry.size or 0) > client.most:
-            raise bounded.too_large(client.most)
+            raise responses.too_large(client.most)
         got = client.download(tokens, file_id, to)
         if got.sha1 == entry.sha1 or _is_remade(entry):
             return entry, got

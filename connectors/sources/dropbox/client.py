@@ -3,7 +3,7 @@
 The SDK's hosts are fixed, it would wait for a full rate without end, and it takes the machine's own proxies and
 .netrc: the session here sends to the operator's endpoint if there is one, takes nothing from the environment and
 follows no redirect, so a token goes to two hosts and no other; who waits and tries again is
-`connectors.http.authorized_call`.
+`connectors.http.retries`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from connectors.http import bounded, sessions
-from connectors.http.authorized_call import Refused, ServicePolicy
+from connectors.http import responses, sessions
 from connectors.http.responses import reached_by_requests, transient_error, unreadable
-from connectors.http.retries import Passing
+from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
 from retrieval.errors import Fatal, Skippable
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _judge(answer: requests.Response, **_: Any) -> None:
     if status == 200 and content and "dropbox-api-result" in answer.headers:
         return
     if status in {200, 409, 422} and is_json and not (status == 200 and content):
-        bounded.take(answer, NAME)
+        responses.buffer_body(answer, NAME)
         return
     with closing(answer):
         raise _refusal(status, answer.headers, _words(answer))
@@ -131,7 +130,7 @@ def _judge(answer: requests.Response, **_: Any) -> None:
 
 def _words(answer: requests.Response) -> bytes:
     said = b""
-    for piece in bounded.within(bounded.arriving(answer.raw), SECONDS, NAME):
+    for piece in responses.iter_within(responses.iter_raw(answer.raw), SECONDS, NAME):
         said += piece
         if len(said) > _WORDS:
             break
@@ -142,7 +141,7 @@ def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
     if status == 401 and b"missing_scope" in said:
         return Unpermitted(_PERMISSIONS)
     if status == 401 or (status == 400 and b"access token" in said):
-        return Refused()
+        return Unauthorized()
     if status == 400 and b"cursor" in said:
         return Forgotten()
     known: Mapping[int, Exception] = {
@@ -178,6 +177,6 @@ def _understood() -> Iterator[None]:
     except ApiError:
         raise
     except PathRootError as error:
-        raise Passing(f"{NAME} does not let the team's folders be seen right now.") from error
+        raise TransientError(f"{NAME} does not let the team's folders be seen right now.") from error
     except (DropboxException, ValidationError, AssertionError, LookupError, TypeError, ValueError) as error:
         raise unreadable(NAME) from error

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from connectors.http import bounded
-from connectors.http.retries import Passing
+from connectors.http import responses
+from connectors.http.retries import TransientError
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, SourceItem
 
@@ -109,7 +109,7 @@ def _content(sdk: Any, wanted: SourceItem, to: Path, most: int) -> RawContent:
     else:
         hashed = _save(answer, to, file.size, most)
         if file.content_hash and hashed != file.content_hash:
-            raise Passing("The download from Dropbox is not what it said it would be.")
+            raise TransientError("The download from Dropbox is not what it said it would be.")
         return RawContent(to, file.name, "", file.size, version=file.content_hash or file.rev, properties=_said(file))
     return _exported(sdk, wanted, to, most)
 
@@ -136,14 +136,14 @@ def _save(answer: Any, to: Path, size: int, most: int) -> str:
             raise Skippable(
                 f"The file has {size / 2**20:,.1f} MiB; {most / 2**20:,.0f} MiB is the most that is fetched."
             )
-        for piece in bounded.within(bounded.arriving(answer.raw), SECONDS, "Dropbox", "the file"):
+        for piece in responses.iter_within(responses.iter_raw(answer.raw), SECONDS, "Dropbox", "the file"):
             came += len(piece)
             if came > size:
                 break
             hasher.update(piece)
             file.write(piece)
     if came != size:
-        raise Passing("The download from Dropbox broke off.")
+        raise TransientError("The download from Dropbox broke off.")
     return str(hasher.hexdigest())
 
 
@@ -170,7 +170,7 @@ def _refusal(error: Any) -> Exception:
     if lookup in _LOOKUPS:
         return Skippable(_LOOKUPS[lookup])
     if getattr(error, "is_retry_error", bool)():
-        return Passing("Dropbox has not finished the export of this document yet.")
+        return TransientError("Dropbox has not finished the export of this document yet.")
     return Skippable("Dropbox does not give out this file.")
 
 

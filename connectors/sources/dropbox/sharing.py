@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.sources.dropbox.client import Unpermitted
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.http.authorized_call import ServicePolicy
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
+from connectors.http.retries import ServicePolicy
 from connectors.sources.google_drive import errors as drive_errors
 from connectors.sources.google_drive import export_links
 from connectors.sources.google_drive.transport import Ask, Sink, Wires

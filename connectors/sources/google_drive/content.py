@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.http import bounded
+from connectors.http import responses
 from connectors.sources.google_drive import items
 from connectors.sources.google_drive.client import Drive
 from connectors.sources.google_drive.errors import TooLarge, Unsupported
@@ -37,7 +37,7 @@ def _stored(drive: Drive, file: Mapping[str, Any], to: Path, most: int) -> None:
     """Retryable unless what came is what Google Drive says of the file."""
     size = file.get("size", "")
     if size.isdigit() and int(size) > most:
-        raise bounded.too_large(most)
+        raise responses.too_large(most)
     if size == "0":  # there would be no part to ask for
         to.write_bytes(b"")
         return

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.http.authorized_call import Refused
 from connectors.http.responses import transient_error, unreadable
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http.retries import RateLimited, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 
 
@@ -56,9 +55,9 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
     """What to raise for an answer that is no success. A refusal that is not Google's own is trouble that passes."""
     reason = _reason(content)
     if status == 401:
-        return Refused()
+        return Unauthorized()
     if status == 403 and reason in _BUSY:
-        return Busy(retry_after(headers))
+        return RateLimited(retry_after(headers))
     if status in {403, 404} and reason in _LATER:
         return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
     if error := transient_error("Google Drive", status, headers):
@@ -66,12 +65,12 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
     return unreadable("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
 
 
-def senseless() -> Passing:
-    return Passing("Google Drive's answer was no listing.")
+def senseless() -> TransientError:
+    return TransientError("Google Drive's answer was no listing.")
 
 
-def incomplete() -> Passing:
-    return Passing("Google Drive searched only a part of what there is.")
+def incomplete() -> TransientError:
+    return TransientError("Google Drive searched only a part of what there is.")
 
 
 def endless() -> Retryable:

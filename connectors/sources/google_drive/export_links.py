@@ -14,7 +14,7 @@ import httpx
 
 from connectors.http import sessions
 from connectors.http.responses import unreached
-from connectors.http.retries import Passing
+from connectors.http.retries import TransientError
 from connectors.sources.google_drive import errors as drive_errors
 from connectors.sources.google_drive import transport as wire
 
@@ -66,4 +66,4 @@ def _read(answer: httpx.Response, sink: wire.Sink) -> None:
     for piece in answer.iter_bytes():
         sink.write(piece)
         if time.monotonic() > ends:
-            raise Passing("Google Drive did not send the document in time.")
+            raise TransientError("Google Drive did not send the document in time.")

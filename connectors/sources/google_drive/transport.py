@@ -25,9 +25,9 @@ import httplib2
 from googleapiclient import discovery, errors
 from googleapiclient.http import MediaIoBaseDownload
 
-from connectors.http import bounded, sessions
+from connectors.http import responses, sessions
 from connectors.http.responses import unreached
-from connectors.http.retries import Passing
+from connectors.http.retries import TransientError
 from connectors.sources.google_drive import errors as drive_errors
 from retrieval.settings import Endpoint
 
@@ -94,7 +94,7 @@ class Wires:
                 before = sink.size
                 _, ended = download.next_chunk()
                 if not ended and sink.size == before:
-                    raise Passing("Google Drive's download stands still.")
+                    raise TransientError("Google Drive's download stands still.")
 
     @contextmanager
     def _speaking(self, token: str) -> Iterator[httplib2.Http]:
@@ -135,7 +135,7 @@ class Sink:
     def write(self, data: bytes) -> int:
         self.size += len(data)
         if self.size > self._most:
-            raise bounded.too_large(self._most)
+            raise responses.too_large(self._most)
         self.md5.update(data)
         return self._file.write(data)
 
@@ -159,7 +159,7 @@ class _Wire(httplib2.Http):  # type: ignore[misc]
     ) -> Any:
         """The SDK takes the next part of a download from where the answer to the last one says."""
         if not uri.startswith(self._base):
-            raise Passing("Google Drive's answer pointed to another host, which is not asked.")
+            raise TransientError("Google Drive's answer pointed to another host, which is not asked.")
         watch = Timer(ANSWER_SECONDS, self._cut)
         watch.daemon = True
         watch.start()

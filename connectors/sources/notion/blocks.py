@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.sources.notion import files as notion_files
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
 from retrieval.errors import Retryable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 
-from connectors.http import bounded, oauth, sessions
-from connectors.http.authorized_call import Refused, ServicePolicy
+from connectors.http import oauth, responses, sessions
 from connectors.http.responses import transient_error, unreached, unreadable
-from connectors.http.retries import Passing, retry_after
+from connectors.http.retries import ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.transport import Transport
@@ -85,10 +84,10 @@ class Wire:
                 if answer.status_code != 200:
                     raise Retryable(f"Notion did not give out the file (status {answer.status_code}).")
                 pieces = answer.iter_bytes()
-                return bounded.save(pieces, to, most=self.largest, seconds=DOWNLOAD_SECONDS, service="Notion")
+                return responses.save_file(pieces, to, most=self.largest, seconds=DOWNLOAD_SECONDS, service="Notion")
         except fetch_guard.Blocked as error:
             raise Skippable("Notion offers the file at an address that this service does not dial.") from error
-        except (Passing, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (TransientError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise Retryable("Notion's file could not be reached, broke off, or did not come in time.") from error
 
     @functools.cached_property
@@ -138,8 +137,8 @@ def _understood(error: Any) -> Exception:
     """What the SDK's error means, by its status; without one it waited too long."""
     status = getattr(error, "status", None)
     if status is None:
-        return Passing("Notion did not answer in time, or the request was none.")
-    plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}
+        return TransientError("Notion did not answer in time, or the request was none.")
+    plain: dict[int, type[Exception]] = {400: Unfit, 401: Unauthorized, 403: Closed, 404: Missing}
     if status in plain:
         return plain[status]()
     if error := transient_error("Notion", status, error.headers, passing={409}, busy_if_asked={529}):

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import GONE, Drive
 from retrieval.choices import Choice, Subject

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.http.paging import Cursors
+from connectors.http.responses import Cursors
 from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
 from connectors.vectors.pinecone.expressions import expression
 from retrieval import settings

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import structlog
 
-from connectors.http.bounded import too_large
+from connectors.http.responses import too_large
 from connectors.http.retries import retry_after
 from connectors.web.builtin import body
 from connectors.web.builtin.politeness import Politeness

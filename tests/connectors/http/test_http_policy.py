@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from connectors.http import bounded, responses, sessions
-from connectors.http.retries import Busy, Late, Passing
+from connectors.http import responses, sessions
+from connectors.http.retries import RateLimited, Timeout, TransientError
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Endpoint
 
@@ -22,38 +22,38 @@ from retrieval.settings import Endpoint
         (401, {}, None),
         (403, {}, None),
         (404, {}, None),
-        (408, {}, Passing),
+        (408, {}, TransientError),
         (409, {}, None),
-        (425, {}, Passing),
-        (429, {}, Busy),
-        (429, {"Retry-After": "7"}, Busy),
-        (500, {}, Passing),
-        (503, {}, Passing),
-        (503, {"Retry-After": "7"}, Passing),
-        (599, {}, Passing),
+        (425, {}, TransientError),
+        (429, {}, RateLimited),
+        (429, {"Retry-After": "7"}, RateLimited),
+        (500, {}, TransientError),
+        (503, {}, TransientError),
+        (503, {"Retry-After": "7"}, TransientError),
+        (599, {}, TransientError),
     ],
 )
 def test_what_is_tried_again_at_every_vendor(status, headers, kind):
     found = responses.transient_error("Acme", status, headers)
     assert (type(found) if found else None) is kind
-    if kind is Busy:
+    if kind is RateLimited:
         assert found.after == (7 if headers else None)
-    if kind is Passing:
+    if kind is TransientError:
         assert str(found) == f"Acme answered with an error of its own ({status})."
 
 
 def test_what_a_vendor_adds():
-    assert isinstance(responses.transient_error("Acme", 409, {}, passing={409}), Passing)
-    assert isinstance(responses.transient_error("Acme", 509, {}, busy={509}), Busy)
-    assert isinstance(responses.transient_error("Acme", 529, {"retry-after": "1"}, busy_if_asked={529}), Busy)
-    assert isinstance(responses.transient_error("Acme", 529, {}, busy_if_asked={529}), Passing)
+    assert isinstance(responses.transient_error("Acme", 409, {}, passing={409}), TransientError)
+    assert isinstance(responses.transient_error("Acme", 509, {}, busy={509}), RateLimited)
+    assert isinstance(responses.transient_error("Acme", 529, {"retry-after": "1"}, busy_if_asked={529}), RateLimited)
+    assert isinstance(responses.transient_error("Acme", 529, {}, busy_if_asked={529}), TransientError)
 
 
 @pytest.mark.parametrize(
     ("raised", "kind", "said"),
     [
-        (httpx.ReadTimeout("secret"), Late, "Acme did not answer within 30 s."),
-        (httpx.ConnectError("secret"), Passing, "Acme could not be reached, or its answer broke off."),
+        (httpx.ReadTimeout("secret"), Timeout, "Acme did not answer within 30 s."),
+        (httpx.ConnectError("secret"), TransientError, "Acme could not be reached, or its answer broke off."),
     ],
 )
 def test_failures_are_told_in_our_words(raised, kind, said):
@@ -64,23 +64,23 @@ def test_failures_are_told_in_our_words(raised, kind, said):
 
 def test_a_file_is_written_hashed_and_measured(tmp_path):
     digest = hashlib.sha256()
-    size = bounded.save([b"ab", b"c"], tmp_path / "f", most=3, seconds=10, service="Acme", digest=digest)
+    size = responses.save_file([b"ab", b"c"], tmp_path / "f", most=3, seconds=10, service="Acme", digest=digest)
     assert (size, (tmp_path / "f").read_bytes()) == (3, b"abc")
     assert digest.digest() == hashlib.sha256(b"abc").digest()
 
 
 def test_a_file_beyond_the_cap_is_left_out_with_the_cap(tmp_path):
     with pytest.raises(Skippable, match="larger than 1 MiB, the most that is fetched"):
-        bounded.save([b"x" * 2**20, b"x"], tmp_path / "f", most=2**20, seconds=10, service="Acme")
+        responses.save_file([b"x" * 2**20, b"x"], tmp_path / "f", most=2**20, seconds=10, service="Acme")
 
 
 def test_what_never_ends_is_given_up(tmp_path, monkeypatch):
     clock = iter(range(1000))
-    monkeypatch.setattr(bounded.time, "monotonic", lambda: next(clock))
-    with pytest.raises(Late, match=r"Acme did not send the file within 5 s\."):
-        bounded.save((b"." for _ in range(1000)), tmp_path / "f", most=2**20, seconds=5, service="Acme")
-    with pytest.raises(Passing, match="has no end"):
-        bounded.read((b"." for _ in range(100)), most=10, seconds=5000, service="Acme")
+    monkeypatch.setattr(responses.time, "monotonic", lambda: next(clock))
+    with pytest.raises(Timeout, match=r"Acme did not send the file within 5 s\."):
+        responses.save_file((b"." for _ in range(1000)), tmp_path / "f", most=2**20, seconds=5, service="Acme")
+    with pytest.raises(TransientError, match="has no end"):
+        responses.read_body((b"." for _ in range(100)), most=10, seconds=5000, service="Acme")
 
 
 @contextmanager

@@ -411,7 +411,7 @@ def test_content_is_fetched_over_http_alone(account, connector, tokens, tmp_path
 
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
     client = box_client.BoxSession(Endpoint(base_url="https://api.box.example"), 1000)
-    with pytest.raises(retries.Passing):
+    with pytest.raises(retries.TransientError):
         client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests
 

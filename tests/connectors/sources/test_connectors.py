@@ -28,12 +28,12 @@ ACCOUNTS = {
 
 
 LIMITS = {
-    "BOX": [("connectors.http.bounded", "SECONDS")],
-    "DROPBOX": [("connectors.http.bounded", "SECONDS")],
+    "BOX": [("connectors.http.responses", "READ_SECONDS")],
+    "DROPBOX": [("connectors.http.responses", "READ_SECONDS")],
     "GOOGLE_DRIVE": [("connectors.sources.google_drive.transport", "ANSWER_SECONDS")],
     "NOTION": [("connectors.sources.notion.transport", "SECONDS")],
-    "ONEDRIVE": [("connectors.http.bounded", "SECONDS")],
-    "SHAREPOINT": [("connectors.http.bounded", "SECONDS")],
+    "ONEDRIVE": [("connectors.http.responses", "READ_SECONDS")],
+    "SHAREPOINT": [("connectors.http.responses", "READ_SECONDS")],
 }
 """What bounds the time of one answer."""
 

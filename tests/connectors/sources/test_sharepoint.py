@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from connectors import registry
-from connectors.http import paging
+from connectors.http import responses
 from connectors.microsoft_graph import changes
 from connectors.sources.sharepoint import sites
 from retrieval.choices import Choice
@@ -237,7 +237,7 @@ def test_other_drives_of_a_site_are_no_libraries(account, connector, tokens):
 
 @pytest.mark.parametrize("kind", ["back", "on"])
 def test_sites_without_end_are_no_listing(account, connector, tokens, monkeypatch, kind):
-    monkeypatch.setattr(paging, "IDLE_PAGES", 5)
+    monkeypatch.setattr(responses, "IDLE_PAGES", 5)
     numbers = itertools.count(9)
 
     def twist(body):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.http import paging
+from connectors.http import responses
 from connectors.vectors.pinecone import client as pinecone_client
 from connectors.vectors.pinecone import expressions
 from connectors.vectors.pinecone import store as adapter
@@ -324,7 +324,7 @@ def test_labels_stay_far_below_the_vendors_bound(index, store):
 
 @pytest.mark.parametrize("circle", ["back", "on"])
 def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle):
-    monkeypatch.setattr(paging, "IDLE_PAGES", 20)
+    monkeypatch.setattr(responses, "IDLE_PAGES", 20)
     store.upsert(SCOPE, vectors(150))
     index.circle = circle
     with pytest.raises(Retryable, match="would never end"):

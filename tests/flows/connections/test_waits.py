@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.states import Failed
 
 from connectors import registry
-from connectors.http.authorized_call import ServicePolicy
+from connectors.http.retries import ServicePolicy
 from flows import long_waits, steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
