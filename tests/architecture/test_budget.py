@@ -1,0 +1,57 @@
+"""The project keeps to the sizes of budget.toml, and git holds no generated file that .gitattributes does not list."""
+
+import re
+import subprocess
+import tomllib
+from itertools import takewhile
+
+import pytest
+
+from retrieval.settings import PROJECT
+
+BUDGET = tomllib.loads((PROJECT / "budget.toml").read_text(encoding="utf-8"))
+CHANGELOG_LINES = 40
+GENERATED = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
+
+
+def list_files(*patterns):
+    """The files of git, and those that are about to be added."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    names = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [PROJECT / name for name in sorted(set(names)) if name and (PROJECT / name).is_file()]
+
+
+@pytest.mark.parametrize("package", BUDGET["packages"])
+def test_a_package_keeps_to_its_budget(package):
+    files = list_files(f"{package}/*.py")
+    lines = sum(file.read_text(encoding="utf-8").count("\n") for file in files)
+    budget = BUDGET["packages"][package]
+    advice = f"Make {package} smaller, or raise its budget in budget.toml in the same commit and say why."
+    assert lines <= budget["lines"], advice
+    assert len(files) <= budget["files"], advice
+
+
+def test_the_documentation_keeps_to_its_budget():
+    pages = [page for page in list_files("docs/*.md") if "adr" not in page.parts]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert words <= BUDGET["docs"]["words"], "Shorten the pages, or raise the budget in budget.toml and say why."
+
+
+def test_a_release_has_few_lines_in_the_changelog():
+    """Of releases after 0.1.0; for users, one line for each change."""
+    text = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for release in takewhile(lambda part: not part.startswith("[0.1.0]"), text.split("\n## ")[1:]):
+        lines = [line for line in release.splitlines()[1:] if line.strip()]
+        assert len(lines) <= CHANGELOG_LINES, release.partition("\n")[0]
+
+
+def test_generated_files_are_listed():
+    listed = subprocess.run(
+        ["git", "ls-files", ":(attr:linguist-generated)"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    marked = {
+        str(file.relative_to(PROJECT))
+        for file in list_files("*.py", "*.md", "*.ts", "*.json", "*.toml", ".env.example")
+        if GENERATED.search(file.read_text(encoding="utf-8")[:300])
+    }
+    assert marked <= set(listed), "Make the file when it is needed, or list it in .gitattributes."
