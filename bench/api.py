@@ -270,13 +270,13 @@ def baseline(stack: ExitStack, home: Path, url: str) -> Server:
 def database(stack: ExitStack) -> tuple[Path, str, int]:
     """A home of its own with an embedded PostgreSQL: the folder, the database's address, the postmaster's pid."""
     from local import postgres
-    from retrieval.database.database import migrate
+    from retrieval.database.revisions import upgrade_schema
 
     home = Path(tempfile.mkdtemp(prefix="rt-"))
     stack.callback(shutil.rmtree, home, ignore_errors=True)
     url = postgres.start(home)
     stack.callback(postgres.stop, home)
-    migrate(url)
+    upgrade_schema(url)
     return home, url, int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
 
 

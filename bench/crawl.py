@@ -105,13 +105,13 @@ def crawl_in(home: Path, start: str) -> tuple[int, float]:
     }
     from flows import steps
     from local import postgres
-    from retrieval.database import database
+    from retrieval.database import database, revisions
     from tests.flows.configured import Configured
     from tests.flows.crawling import accept, listing, names
 
     url = postgres.start(home)
     try:
-        database.migrate(url)
+        revisions.upgrade_schema(url)
         db = database.Database(url)
         space = Configured(db, webScraperConfig={"provider": "BUILTIN"})
         run = accept(space, "WEBSITE", url=start, maxDepth=5, maxLinks=PAGES * 2)

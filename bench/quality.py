@@ -33,7 +33,7 @@ from connectors.parsers.detect import plain  # noqa: E402
 from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
 from local import postgres  # noqa: E402
 from retrieval import ids, settings  # noqa: E402
-from retrieval.database import database  # noqa: E402
+from retrieval.database import database, revisions  # noqa: E402
 from retrieval.ingestion.chunking import titles  # noqa: E402
 from retrieval.ingestion.chunking.titles import embedded_text  # noqa: E402
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for  # noqa: E402
@@ -211,7 +211,7 @@ def main() -> None:
     report: dict[str, Any] = {"model": chosen.model}
     try:
         url = postgres.start(home)
-        database.migrate(url)
+        revisions.upgrade_schema(url)
         db = database.Database(url)
         print(f"{'collection':<16}{'questions':>10}" + "".join(f"{way:>10}" for way in WAYS))
         for folder in sorted(DATA.iterdir()):

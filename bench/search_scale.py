@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench import report, search_corpus
 from bench.search_corpus import DIMENSIONS
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
-from retrieval.database import database
+from retrieval.database import database, revisions
 from retrieval.database.halves import HalfVector
 from retrieval.ports import Scope
 from retrieval.search import packing, search
@@ -287,7 +287,7 @@ def a_database(url: str | None) -> Iterator[str]:
 def migrated(url: str | None, *, size: int) -> Iterator[database.Database]:
     """`a_database` with the service's schema, opened as the API opens it with so many connections."""
     with a_database(url) as address:
-        database.migrate(address)
+        revisions.upgrade_schema(address)
         db = database.Database(address, role="api", size=size)
         try:
             yield db

@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-from local import migration_lint
 from local.errors import LocalError
-from retrieval.database import database
+from retrieval.database import revisions
+from retrieval.database.revisions import RevisionError
 
 
 def run(url: str) -> None:
     """Bring the schema up to date; LocalError if the database refuses or is not there."""
-    from alembic.util import CommandError
     from psycopg import OperationalError, errors
     from sqlalchemy.exc import DBAPIError
 
     try:
-        database.migrate(url)
-    except CommandError as error:
-        try:
-            database.pending(url)
-        except ValueError as newer:
-            raise LocalError(f"{newer} Start the version that made it, or restore a backup of this one.") from error
-        raise
-    except DBAPIError as error:
-        who, what = _names(url)
-        match error.orig:
-            case errors.InsufficientPrivilege() if "extension" in str(error.orig):
-                advice = f"let a superuser run `CREATE EXTENSION vector` in the database {what} once, then start again"
-                raise LocalError(f"The user {who} may not create the extension vector: {advice}.") from error
-            case errors.InsufficientPrivilege() if "role" in str(error.orig):
-                advice = f"`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO {who}`"
+        revisions.upgrade_schema(url)
+    except RevisionError as error:
+        raise LocalError(str(error)) from error
+    except (DBAPIError, OperationalError) as error:
+        user, database = _names(url)
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        match cause:
+            case errors.InsufficientPrivilege() if "extension" in str(cause):
+                advice = (
+                    f"let a superuser run `CREATE EXTENSION vector` in the database {database} once, then start again"
+                )
+                raise LocalError(f"The user {user} may not create the extension vector: {advice}.") from error
+            case errors.InsufficientPrivilege() if "role" in str(cause):
+                advice = f"`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO {user}`"
                 raise LocalError(
-                    f"The user {who} may not create the role retrieval_viewer, by which documents are read for users:"
+                    f"The user {user} may not create the role retrieval_viewer, by which documents are read for users:"
                     f" let a superuser run {advice} once, then start again."
                 ) from error
             case errors.InsufficientPrivilege():
-                reason = str(error.orig).splitlines()[0]
-                advice = f"let its owner run `GRANT CREATE ON SCHEMA public TO {who}`, or make {who} the owner"
-                raise LocalError(f"The database {what} refuses its schema ({reason}): {advice}.") from error
-            case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(error.orig):
+                reason = str(cause).splitlines()[0]
+                advice = f"let its owner run `GRANT CREATE ON SCHEMA public TO {user}`, or make {user} the owner"
+                raise LocalError(f"The database {database} refuses its schema ({reason}): {advice}.") from error
+            case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(cause):
                 advice = "install pgvector there (on Debian: postgresql-NN-pgvector), then start again"
-                raise LocalError(f"The PostgreSQL of {what} has no extension vector: {advice}.") from error
-            case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.QueryCanceled():
-                reason = str(error.orig).splitlines()[0]
-                raise LocalError(
-                    f"A migration of {what} waited for others in vain ({reason}): nothing is half done. Look into"
-                    " pg_stat_activity for a transaction that has been open for minutes, end it, and migrate again."
-                ) from error
+                raise LocalError(f"The PostgreSQL of {database} has no extension vector: {advice}.") from error
             case OperationalError():
-                reason = " ".join(str(error.orig).split())
+                reason = " ".join(str(cause).split())
                 raise LocalError(
-                    f"The database {what} cannot be used: {reason}. Look at RETRIEVAL_DATABASE_URL."
+                    f"The database {database} cannot be used: {reason}. Look at RETRIEVAL_DATABASE_URL."
                 ) from error
         raise
 
@@ -75,23 +67,20 @@ _HAS_LANGUAGE = """
 
 
 def check(url: str) -> int:
-    """Say which migrations the database lacks and whether each may run beside the service; 1 if there are any."""
+    """Print the migrations that the database lacks; return 1 if there are any."""
     from psycopg import OperationalError
 
     try:
-        pending = database.pending(url)
+        pending = revisions.list_pending(url)
     except OperationalError as error:
         raise LocalError("The database does not answer: look at RETRIEVAL_DATABASE_URL.") from error
-    except ValueError as error:
+    except RevisionError as error:
         raise LocalError(str(error)) from error
     if not pending:
         print("The database has the newest schema.")
         return 0
-    for one in pending:
-        why = migration_lint.problems(one.file.read_text(encoding="utf-8"))
-        print(f"{one.revision}  {'online' if not why else 'not online'}  {one.does}")
-        for reason in why:
-            print(f"      {reason}")
+    for migration in pending:
+        print(f"{migration.revision}  {migration.summary}")
     return 1
 
 

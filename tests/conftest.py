@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from local import postgres
 from retrieval import ids
-from retrieval.database import database
+from retrieval.database import revisions
 from retrieval.database.database import Database
 from retrieval.ports import Scope
 
@@ -151,7 +151,7 @@ def postgres_url(postgres_home):
 @pytest.fixture(scope="session")
 def database_url(postgres_url):
     """The same with the newest schema. Tests share it: each makes an organization of its own."""
-    database.migrate(postgres_url)
+    revisions.upgrade_schema(postgres_url)
     with psycopg.connect(postgres_url.replace("/retrieval?", "/postgres?"), autocommit=True) as connection:
         connection.execute("create database migrated template retrieval strategy file_copy")
     return postgres_url

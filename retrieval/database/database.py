@@ -1,15 +1,11 @@
-"""PostgreSQL: two pools, one for the API's event loop and one for threads, and the migration to the newest schema."""
+"""PostgreSQL: two pools, one for the API's event loop and one for threads."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
-import psycopg
 import structlog
 from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
@@ -20,9 +16,6 @@ from retrieval.database.limits import LIMITS, milliseconds
 from retrieval.database.pools import Pools, View
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 halves.register()
 json_numbers.register()
@@ -48,9 +41,6 @@ AWAY = (
 
 HELD = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
 """What it raises where rows are held by another, or a limit of ours has ended a statement."""
-
-LOCKED = 300.0
-"""Seconds for which migrations try to get at a table that others hold."""
 
 log = structlog.get_logger()
 
@@ -339,56 +329,3 @@ async def _async_check(connection: AsyncConnection[Any]) -> None:
     if can_be_read(connection.fileno()):
         await connection.close()
         raise OperationalError("the connection was closed while it was idle")
-
-
-def migrate(url: str) -> None:
-    """Bring the schema to the newest revision; several processes may try at once, one does it.
-
-    A migration gives way to whoever holds its tables: it is tried again, for `LOCKED` seconds in a row.
-    """
-    from alembic import command
-    from sqlalchemy.exc import DBAPIError
-
-    config = _history()
-    config.attributes["url"] = url
-    deadline, pause = time.monotonic() + LOCKED, 0.1
-    while True:
-        try:
-            return command.upgrade(config, "head")
-        except DBAPIError as error:
-            if not isinstance(error.orig, HELD) or time.monotonic() > deadline:
-                raise
-        time.sleep(pause)
-        pause = min(2 * pause, 2.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """A step of the schema's history, and the file that carries it out."""
-
-    revision: str
-    does: str
-    file: Path
-
-
-def pending(url: str) -> list[Migration]:
-    """The migrations that the database lacks, oldest first. ValueError for a schema that this version does not know."""
-    from alembic.script import ScriptDirectory
-
-    history = list(reversed(list(ScriptDirectory.from_config(_history()).walk_revisions())))
-    revisions = [one.revision for one in history]
-    with psycopg.connect(url, autocommit=True) as connection:
-        known = connection.execute("select to_regclass('alembic_version') is not null").fetchone()
-        row = connection.execute("select version_num from alembic_version").fetchone() if known and known[0] else None
-    if row is not None and row[0] not in revisions:
-        raise ValueError(f"The database has the schema {row[0]}, which is newer than this version's {revisions[-1]}.")
-    after = 0 if row is None else revisions.index(row[0]) + 1
-    return [Migration(one.revision, one.doc.splitlines()[0], Path(one.path)) for one in history[after:]]
-
-
-def _history() -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).resolve().parents[2] / "migrations"))
-    return config

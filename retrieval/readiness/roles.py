@@ -11,18 +11,16 @@ Whether Prefect sees a worker is asked of Prefect (`local.probes`); whether a pr
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
-from pathlib import Path
 from typing import LiteralString
 
 from psycopg.errors import UndefinedTable
 
+from retrieval.database import revisions
 from retrieval.database.database import Database, Row
 from retrieval.readiness import dispatch, files_folder, writing
 from retrieval.settings import Settings
 
 NOT_MIGRATED = "The database is not migrated yet."
-MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 
 _VERSION: LiteralString = "select version_num as version from alembic_version"
 _FOLDER: LiteralString = "select id from files_folder"
@@ -69,26 +67,19 @@ def dispatcher(db: Database, settings: Settings) -> tuple[str, ...]:
     return worker(db, settings) or dispatch.look(db).reasons
 
 
-@lru_cache(maxsize=1)
-def newest_revision() -> str:
-    """The revision that the migrations of this version lead to."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    return str(ScriptDirectory.from_config(config).get_current_head())
-
-
 def _schema(row: Row | None, *, is_newer_fine: bool = False) -> str | None:
-    found, wanted = row["version"] if row else None, newest_revision()
-    if found is None:
+    revision, newest = row["version"] if row else None, revisions.newest()
+    if revision is None:
         return NOT_MIGRATED
-    if found == wanted or (found > wanted and is_newer_fine):
+    if revision == newest or (revision > newest and is_newer_fine):
         return None
-    if found < wanted:
-        return f"The database has schema {found}, this version needs {wanted}: run `retrieval migrate`."
-    return f"The database has schema {found} of a newer version, this one knows {wanted}: start the newer version here."
+    if revision < revisions.BASELINE:
+        return f"The database's schema, {revision}, {revisions.MOVE}."
+    if revision < newest:
+        return f"The database has schema {revision}, this version needs {newest}: run `retrieval migrate`."
+    return (
+        f"The database has schema {revision} of a newer version, this one knows {newest}: start the newer version here."
+    )
 
 
 def _files(settings: Settings, row: Row | None) -> tuple[str, ...]:

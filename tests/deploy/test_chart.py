@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,13 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
 ALL = ("worker.autoscaling.enabled=true", "ingress.enabled=true", "ingress.appHost=app.example.com", "caSecret=house",
        "app.signInSecret=people")  # fmt: skip
+
+
+def test_chart_and_client_have_the_version_of_the_service():
+    version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    client = tomllib.loads((PROJECT / "clients" / "python" / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert {client, chart["version"], chart["appVersion"]} == {version}
 
 
 def test_every_value_that_is_used_has_a_default_and_every_default_is_used():

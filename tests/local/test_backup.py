@@ -20,7 +20,7 @@ from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
 from retrieval import settings
-from retrieval.database import database
+from retrieval.database import database, revisions
 from retrieval.settings import Settings
 from tests.flows.configured import Configured
 
@@ -94,7 +94,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     settings.load.cache_clear()
     registry._made.clear()
     url = started(old)
-    database.migrate(url)
+    revisions.upgrade_schema(url)
     db = database.Database(url, size=4)
     space = Configured(db)
     for number in range(3000):

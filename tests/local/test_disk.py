@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from local import control, disk, instance, postgres, processes
 from local.instance import Record, RoleRecord
 from local.processes import Process
-from retrieval.database import database, disk_full
+from retrieval.database import disk_full, revisions
 from retrieval.settings import Settings
 
 
@@ -43,7 +43,7 @@ def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_p
     with tempfile.TemporaryDirectory(prefix="ra-") as folder:
         home = Path(folder)
         url = postgres.start(home)
-        database.migrate(url)
+        revisions.upgrade_schema(url)
         settings = Settings(home=home, database_url=url, secret_key="1:" + "A" * 43 + "=")
         myself = Process.of(os.getpid())
         dispatcher = RoleRecord("dispatcher", state="up", pid=myself.pid, started=myself.started)

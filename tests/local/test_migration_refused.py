@@ -67,12 +67,21 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
 
 
 @pytest.mark.parametrize("command", ["migrate", "up"])
-def test_a_database_of_a_newer_version_is_told_in_a_sentence_with_what_to_do(fresh_database, tmp_path, command):
-    url = fresh_database(f"newer_{command}")
+@pytest.mark.parametrize(
+    ("revision", "advice"),
+    [
+        ("0050", "`retrieval export` each namespace there, and `retrieval import` the files into a new RETRIEVAL_HOME"),
+        ("9999", "Start the version that made it, or restore a backup of this one."),
+    ],
+)
+def test_a_schema_of_another_version_is_refused_with_what_to_do(fresh_database, tmp_path, command, revision, advice):
+    url = fresh_database(f"of_{revision}_{command}")
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("update alembic_version set version_num = '9999'")
+        connection.execute("update alembic_version set version_num = %s", [revision])
     ports = {f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "UI")}
     done = migrate(url, tmp_path, command, RETRIEVAL_PREFECT_API_URL="http://127.0.0.1:1/api", **ports)
     line = sentence(done)
-    assert "The database has the schema 9999, which is newer than this version's" in line
-    assert "Start the version that made it, or restore a backup of this one." in line
+    assert revision in line
+    assert advice in line
+    with psycopg.connect(url) as connection:
+        assert connection.execute("select version_num from alembic_version").fetchall() == [(revision,)]

@@ -12,9 +12,9 @@ import pytest
 from local import ready
 from local.errors import LocalError
 from retrieval import readiness
+from retrieval.database import revisions
 from retrieval.database.database import Database
 from retrieval.readiness import Beat, files_folder, roles
-from retrieval.readiness.roles import newest_revision
 from retrieval.settings import Settings
 from tests.api import process
 from tests.api.support import serve
@@ -56,14 +56,14 @@ def test_a_machine_without_landlock_is_ready_with_a_warning(at, monkeypatch):
 def test_a_schema_of_another_version_is_not_ready(at, own_db):
     _, ask = at
     assert ask().status_code == 200
-    for found, words in (("0001", "run `retrieval migrate`"), ("9999", "of a newer version")):
-        own_db.rows("update alembic_version set version_num = %(found)s", {"found": found})
+    for revision, words in (("0050", "is of version 0.1.0"), ("9999", "of a newer version")):
+        own_db.rows("update alembic_version set version_num = %(revision)s", {"revision": revision})
         time.sleep(1.1)
         assert words in reason(ask())
-        assert newest_revision() in reason(ask())
-    own_db.rows("update alembic_version set version_num = '0001'")
+        assert revision in reason(ask())
+    own_db.rows("update alembic_version set version_num = '0050'")
     time.sleep(1.1)
-    assert newest_revision() in reason(ask(**{"for": "requests"}))
+    assert "is of version 0.1.0" in reason(ask(**{"for": "requests"}))
 
 
 def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db):
@@ -76,12 +76,13 @@ def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db
 
 
 @pytest.mark.parametrize("role", [roles.worker, roles.dispatcher])
-def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role):
+def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role, monkeypatch):
     """What is not ready is ended first in a rolling upgrade, with what it has in hand; and nothing replaces it yet."""
     configured, _ = at
     own_db.rows("update alembic_version set version_num = '9999'")
     assert role(own_db, configured) == ()
-    own_db.rows("update alembic_version set version_num = '0001'")
+    own_db.rows("update alembic_version set version_num = %(revision)s", {"revision": revisions.newest()})
+    monkeypatch.setattr(revisions, "newest", lambda: "9999")
     (reason,) = role(own_db, configured)
     assert "run `retrieval migrate`" in reason
 

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from local import postgres, processes
 from retrieval.accounts import api_keys, bootstrap, organizations
-from retrieval.database import database, disk_full, statements
+from retrieval.database import disk_full, revisions, statements
 from retrieval.database.database import Database
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
@@ -42,7 +42,7 @@ def answered(client, path):
 
 def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
     url = postgres.start(cluster)
-    database.migrate(url)
+    revisions.upgrade_schema(url)
     db = Database(url)
     made = bootstrap.ensure(db, ring)
     db.close()
@@ -91,7 +91,7 @@ def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, ap
     """As a standby does until it is promoted. Requests are counted in the process meanwhile, up to the limit. Job runs
     that wait and the queue say what they wait for."""
     url = postgres.start(cluster)
-    database.migrate(url)
+    revisions.upgrade_schema(url)
     db = Database(url)
     owner = organizations.create(db, "reader", requests_per_minute=60)
     api_key = api_keys.create(db, ring, owner.id, "reader").api_key
@@ -136,7 +136,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
     monkeypatch.setattr(statements, "KEYED_SECONDS", 2.0)
     monkeypatch.setattr(statements.LoopConnection, "seconds", 2.0)
     url = postgres.start(cluster)
-    database.migrate(url)
+    revisions.upgrade_schema(url)
     db = Database(url)
     made = bootstrap.ensure(db, ring)
     db.close()
@@ -179,5 +179,5 @@ def test_it_starts_while_the_database_is_away(cluster, api_settings, ring):
             assert ready.status_code == 503
             assert time.monotonic() - back < 5
             time.sleep(0.1)
-        database.migrate(url)
+        revisions.upgrade_schema(url)
         assert client.get(f"{base}/ready").json() == {"status": "ready", "reason": None}

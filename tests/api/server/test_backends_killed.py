@@ -18,7 +18,7 @@ import pytest
 
 from local import postgres, processes
 from retrieval.accounts import api_keys, organizations
-from retrieval.database import database
+from retrieval.database import revisions
 from retrieval.database.database import Database
 from tests.api.process import running
 from tests.api.support import EMBEDDED, client_of
@@ -117,7 +117,7 @@ def until_accepted(client: httpx.Client, namespace: str) -> None:
 @pytest.mark.timeout(240)
 def test_every_request_ends_and_writes_go_on_after_kills_of_backends_and_of_postgres(home, ring, tmp_path):
     url = postgres.start(home)
-    database.migrate(url)
+    revisions.upgrade_schema(url)
     db = Database(url)
     owner = organizations.create(db, "killed", requests_per_minute=1_000_000)
     api_key = api_keys.create(db, ring, owner.id, "killed").api_key

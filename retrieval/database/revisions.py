@@ -1,0 +1,88 @@
+"""Revisions of the schema: a baseline and the migrations after it, which Alembic carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+BASELINE = "0051"
+"""The schema of 0.2.0. Revisions sort by age."""
+MOVE = (
+    "is of version 0.1.0. Nothing was changed. Start 0.1.0 on it, `retrieval export` each namespace there, and"
+    " `retrieval import` the files into a new RETRIEVAL_HOME, or an empty database, of this version"
+    ' ("Upgrades" in docs/operations.md)'
+)
+
+
+class RevisionError(ValueError):
+    """The database has a schema that this version cannot bring up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A step of the schema's history."""
+
+    revision: str
+    summary: str
+
+
+def upgrade_schema(url: str) -> None:
+    """Bring the schema to the newest revision; of several processes that try at once, one does it."""
+    from alembic import command
+
+    list_pending(url)
+    config = _config()
+    config.attributes["url"] = url
+    command.upgrade(config, "head")
+
+
+def list_pending(url: str) -> list[Migration]:
+    """Return the migrations that the database lacks, oldest first. RevisionError for one of 0.1.0 or a newer one."""
+    history = list(reversed(list(_scripts().walk_revisions())))
+    revisions = [script.revision for script in history]
+    with psycopg.connect(url, autocommit=True) as connection:
+        is_migrated = connection.execute("select to_regclass('alembic_version') is not null").fetchone()
+        row = (
+            connection.execute("select version_num from alembic_version").fetchone() if is_migrated == (True,) else None
+        )
+    if row is None:
+        first = 0
+    elif row[0] in revisions:
+        first = revisions.index(row[0]) + 1
+    elif row[0] < BASELINE:
+        raise RevisionError(f"The database's schema, {row[0]}, {MOVE}.")
+    else:
+        raise RevisionError(
+            f"The database has the schema {row[0]}, which is newer than this version's {revisions[-1]}."
+            " Start the version that made it, or restore a backup of this one."
+        )
+    return [Migration(script.revision, script.doc.splitlines()[0]) for script in history[first:]]
+
+
+@lru_cache(maxsize=1)
+def newest() -> str:
+    """Return the revision that the migrations of this version lead to."""
+    return str(_scripts().get_current_head())
+
+
+def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config())
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
