@@ -18,7 +18,7 @@ from api import idempotency, on_behalf
 from api.errors import TENANT_CODES, raises, render
 from api.openapi import file_operation, generators
 from api.operation import Operation, TenantUse
-from api.wire import descriptions
+from api.wire import parameters
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.accounts.idempotency import HEADER
 from retrieval.errors import ErrorCode, ServiceError
@@ -77,8 +77,7 @@ def document(handlers: Sequence[HTTPRouteHandler], models: Mapping[str, Sequence
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
             paths[path] = {"get": _page(handler, *handler.opt["page"])}
     generators.reshape(schemas, models)
-    descriptions.describe(schemas)
-    descriptions.describe_parameters(paths)
+    parameters.describe(paths)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Retrieval Service", "version": "1.0.0", "description": _DESCRIPTION},

@@ -34,7 +34,7 @@ class Access(Struct):
 
     users: Names | None = None
     groups: Names | None = None
-    denied: Denied | None = None
+    denied: Annotated[Denied | None, Meta(description="Who may not see it, whatever else is said.")] = None
     public: Annotated[bool, Meta(description="Every user whom it does not deny.")] | None = False
 
     def to_values(self, code: ErrorCode, where: str) -> principals.Access:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, Timestamp
 from api.wire.ingest import NamespaceId
 from retrieval.jobs import activity
 from retrieval.statuses import RunStatus
@@ -21,35 +21,43 @@ class ActivityQuery(Struct, rename="camel"):
 class OpenRuns(Struct, rename="camel"):
     """Job runs under way, by status, and since when the oldest one waits."""
 
-    queued: int
-    pre_processing: int
-    processing: int
-    oldest_queued_at: Timestamp | None
+    queued: Annotated[int, Meta(description="Accepted, waiting for a worker.")]
+    pre_processing: Annotated[int, Meta(description="Finding out what to ingest.")]
+    processing: Annotated[int, Meta(description="With documents in the pipeline.")]
+    oldest_queued_at: Annotated[
+        Timestamp | None, Meta(description="Since when the oldest waiting job run waits; null if none does.")
+    ]
 
 
 class SearchTimeCount(Struct, rename="camel"):
     """So many searches took about so long."""
 
-    milliseconds: Annotated[float, Meta(ge=0)]
-    count: int
+    milliseconds: Annotated[float, Meta(ge=0, description="About how long they took.")]
+    count: Annotated[int, Meta(description="How many.")]
 
 
 class SearchActivity(Struct, rename="camel"):
     """Searches of the last 24 hours. Times in milliseconds, null without any search."""
 
-    count: int
-    p50: Annotated[float, Meta(ge=0)] | None
-    p95: Annotated[float, Meta(ge=0)] | None
-    times: list[SearchTimeCount]
+    count: Annotated[int, Meta(description="How many.")]
+    p50: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="Milliseconds that half of the searches did not exceed.")
+    ]
+    p95: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="Milliseconds that 95 of 100 searches did not exceed.")
+    ]
+    times: Annotated[list[SearchTimeCount], Meta(description="How many searches took how long, fastest first.")]
 
 
 class ActivityData(Struct, rename="camel"):
     """Runs, failures of the last day, tokens of the searchable documents, and searches."""
 
-    runs: OpenRuns
-    documents_failed_last_day: int
-    tokens: int
-    searches: SearchActivity
+    runs: Annotated[OpenRuns, Meta(description="Job runs under way.")]
+    documents_failed_last_day: Annotated[
+        int, Meta(description="Documents that failed within 24 hours and are failed still.")
+    ]
+    tokens: Annotated[int, Meta(description="Tokens of the searchable documents.")]
+    searches: Annotated[SearchActivity, Meta(description="Searches of the last 24 hours.")]
 
     @classmethod
     def of(cls, found: activity.Activity) -> ActivityData:
@@ -70,7 +78,5 @@ class ActivityData(Struct, rename="camel"):
         )
 
 
-class ActivityAnswer(Answer, kw_only=True):
+class ActivityAnswer(DataAnswer[ActivityData]):
     """What goes on in the namespace and tenant."""
-
-    data: ActivityData

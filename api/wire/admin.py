@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Listing, Timestamp
+from api.wire.common import DataAnswer, Listing, Timestamp
 from api.wire.quotas import Quotas, UsageGroup
 from retrieval.accounts import api_keys as keys
 from retrieval.accounts import tenants
@@ -24,10 +24,14 @@ Scopes = Annotated[
 class CreateKey(Struct, rename="camel"):
     """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
 
-    name: KeyName
-    scopes: Scopes | None = None
-    namespace_id: str | None = None
-    tenant_id: TenantId | None = None
+    name: Annotated[KeyName, Meta(description="The name, for people.")]
+    scopes: Annotated[Scopes | None, Meta(description="What the key may do.")] = None
+    namespace_id: Annotated[
+        str | None, Meta(description="The only namespace that the key may use; all without it.")
+    ] = None
+    tenant_id: Annotated[
+        TenantId | None, Meta(description="The only tenant that the key may act for; any without it.")
+    ] = None
     principal: Annotated[str, Meta(description="The user as whom it acts.", examples=["ada@example.com"])] | None = None
     principal_required: (
         Annotated[bool, Meta(description="Whether it answers on behalf of a user (X-On-Behalf-Of) alone.")] | None
@@ -37,18 +41,25 @@ class CreateKey(Struct, rename="camel"):
 class Key(Struct, rename="camel", kw_only=True):
     """An API key without the key itself: `hint` is its last four characters."""
 
-    id: str
-    name: str
-    hint: str
-    scopes: list[str]
-    namespace_id: str | None
-    tenant_id: str | None
-    created_at: Timestamp
-    revoked_at: Timestamp | None
-    principal: str | UnsetType = UNSET
-    principal_required: bool | UnsetType = UNSET
-    role: str | UnsetType = UNSET
-    expires_at: Timestamp | UnsetType = UNSET
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    hint: Annotated[str, Meta(description="The last four characters of the API key.")]
+    scopes: Annotated[list[str], Meta(description="What the key may do.")]
+    namespace_id: Annotated[str | None, Meta(description="The only namespace that the key may use; null for all.")]
+    tenant_id: Annotated[str | None, Meta(description="The only tenant that the key may act for; null for any.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    revoked_at: Annotated[Timestamp | None, Meta(description="When the key was revoked; null while it is valid.")]
+    principal: Annotated[str | UnsetType, Meta(description="The user as whom it acts; absent if it acts as none.")] = (
+        UNSET
+    )
+    principal_required: Annotated[
+        bool | UnsetType, Meta(description="Whether it answers on behalf of a user alone; absent if it does not.")
+    ] = UNSET
+    role: Annotated[
+        str | UnsetType,
+        Meta(description="Of a person who signed in with a token: `viewer`, `editor` or `admin`. Absent for a key."),
+    ] = UNSET
+    expires_at: Annotated[Timestamp | UnsetType, Meta(description="When that token ends. Absent for a key.")] = UNSET
 
     @classmethod
     def of(cls, key: keys.ApiKey) -> Key:
@@ -69,52 +80,46 @@ class Key(Struct, rename="camel", kw_only=True):
 class KeysData(Listing, kw_only=True):
     """Newest first, revoked ones too."""
 
-    keys: list[Key]
+    keys: Annotated[list[Key], Meta(description="The API keys, without their secrets.")]
 
 
-class KeysAnswer(Answer, kw_only=True):
+class KeysAnswer(DataAnswer[KeysData]):
     """The API keys of the organization, newest first."""
-
-    data: KeysData
 
 
 class MadeKeyData(Struct, rename="camel"):
     """The key is shown here and never again."""
 
-    key: Key
-    api_key: str
+    key: Annotated[Key, Meta(description="The API key, without its secret.")]
+    api_key: Annotated[str, Meta(description="The API key itself, shown this once.")]
 
 
-class KeyMadeAnswer(Answer, kw_only=True):
+class KeyMadeAnswer(DataAnswer[MadeKeyData]):
     """The new API key, shown this once."""
-
-    data: MadeKeyData
 
 
 class KeyData(Struct):
     """One API key."""
 
-    key: Key
+    key: Annotated[Key, Meta(description="The API key, without its secret.")]
 
 
-class KeyAnswer(Answer, kw_only=True):
+class KeyAnswer(DataAnswer[KeyData]):
     """The API key as it is now."""
-
-    data: KeyData
 
 
 class CreateTenant(Struct):
     """A tenant to make known, by the name that clients send in X-Tenant-ID."""
 
-    id: TenantId
+    id: Annotated[TenantId, Meta(description="The id.")]
 
 
 class Tenant(Struct, rename="camel"):
     """A tenant that the organization knows, with its quotas."""
 
-    id: str
-    created_at: Timestamp
-    quotas: Quotas
+    id: Annotated[str, Meta(description="The tenant's name, as X-Tenant-ID sends it.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    quotas: Annotated[Quotas, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")]
 
     @classmethod
     def of(cls, tenant: tenants.Tenant) -> Tenant:
@@ -127,10 +132,8 @@ class TenantsData(Listing, kw_only=True):
     tenants: list[Tenant]
 
 
-class TenantsAnswer(Answer, kw_only=True):
+class TenantsAnswer(DataAnswer[TenantsData]):
     """The tenants that the organization knows, oldest first."""
-
-    data: TenantsData
 
 
 class TenantData(Struct):
@@ -139,29 +142,25 @@ class TenantData(Struct):
     tenant: Tenant
 
 
-class TenantAnswer(Answer, kw_only=True):
+class TenantAnswer(DataAnswer[TenantData]):
     """The tenant is known."""
-
-    data: TenantData
 
 
 class ForgottenTenant(Struct):
     """The tenant's name."""
 
-    id: str
+    id: Annotated[str, Meta(description="The tenant's name.")]
 
 
-class TenantDeletedAnswer(Answer, kw_only=True):
+class TenantDeletedAnswer(DataAnswer[ForgottenTenant]):
     """The tenant is not known any more; its data stays."""
-
-    data: ForgottenTenant
 
 
 class Allowance(Struct):
     """How much of a limit is used."""
 
-    used: int
-    limit: int
+    used: Annotated[int, Meta(description="How much is used now.")]
+    limit: Annotated[int, Meta(description="How much may be used.")]
 
 
 class UsageData(Struct, rename="camel"):
@@ -170,21 +169,21 @@ class UsageData(Struct, rename="camel"):
     What follows `namespaces` is there where days or groups were asked for.
     """
 
-    documents: int
-    chunks: int
-    storage_bytes: int
-    requests: Allowance
-    namespaces: Allowance
-    start: str | UnsetType = msgspec.field(name="from", default=UNSET)
-    end: str | UnsetType = msgspec.field(name="to", default=UNSET)
-    by: str | UnsetType = UNSET
-    used: Quotas | UnsetType = UNSET
-    limit: Quotas | UnsetType = UNSET
-    currency: str | UnsetType = UNSET
-    usage: list[UsageGroup] | UnsetType = UNSET
+    documents: Annotated[int, Meta(description="How many documents there are.")]
+    chunks: Annotated[int, Meta(description="How many chunks there are.")]
+    storage_bytes: Annotated[int, Meta(description="The sum of the documents' sizes as they were sent.")]
+    requests: Annotated[Allowance, Meta(description="Requests of this calendar minute.")]
+    namespaces: Annotated[Allowance, Meta(description="How many namespaces there are and may be.")]
+    start: Annotated[str | UnsetType, Meta(description="The first day (UTC).")] = msgspec.field(
+        name="from", default=UNSET
+    )
+    end: Annotated[str | UnsetType, Meta(description="The last day (UTC).")] = msgspec.field(name="to", default=UNSET)
+    by: Annotated[str | UnsetType, Meta(description="What is added up by.")] = UNSET
+    used: Annotated[Quotas | UnsetType, Meta(description="What the organization uses of its quotas.")] = UNSET
+    limit: Annotated[Quotas | UnsetType, Meta(description="The organization's quotas.")] = UNSET
+    currency: Annotated[str | UnsetType, Meta(description="The currency of the costs.")] = UNSET
+    usage: Annotated[list[UsageGroup] | UnsetType, Meta(description="The days, namespaces or tenants.")] = UNSET
 
 
-class UsageAnswer(Answer, kw_only=True):
+class UsageAnswer(DataAnswer[UsageData]):
     """What the organization uses of what it may use."""
-
-    data: UsageData

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, NextCursor, PageSize, Timestamp
 from retrieval.accounts.audit import Filter, Source, Written
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -15,8 +15,8 @@ from retrieval.errors import ErrorCode, ServiceError
 class AuditQuery(Struct, rename="camel"):
     """Which part of the log; `cursor` is the `nextCursor` of the part before."""
 
-    cursor: str | None = None
-    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    page_size: PageSize = None
     object_type: Annotated[
         str | None, Meta(description="About this kind of object alone, as entries name it.", examples=["namespace"])
     ] = None
@@ -53,19 +53,24 @@ class AuditQuery(Struct, rename="camel"):
 class AuditEntry(Struct, rename="camel", kw_only=True):
     """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
 
-    id: str
-    at: Timestamp
-    key_id: str | None
-    key_name: str | None
-    principal: str | None
-    method: str
-    route: str
-    object_type: str
-    object_id: str | None
-    status: int
-    request_id: str | None
-    source: Literal["API", "CLI"]
-    subject: str | UnsetType = UNSET
+    id: Annotated[str, Meta(description="The id.")]
+    at: Annotated[Timestamp, Meta(description="When the write was answered.")]
+    key_id: Annotated[str | None, Meta(description="The API key that asked; null where none did.")]
+    key_name: Annotated[str | None, Meta(description="The name of that key.")]
+    principal: Annotated[
+        str | None,
+        Meta(description="On whose behalf it was done; at the command line the user of the operating system."),
+    ]
+    method: Annotated[str, Meta(description="The method of the request, or `CLI`.")]
+    route: Annotated[str, Meta(description="The path of the operation, or the command.")]
+    object_type: Annotated[str, Meta(description="What was changed or made.")]
+    object_id: Annotated[str | None, Meta(description="Its id; null where none was known.")]
+    status: Annotated[int, Meta(description="The status of the answer.")]
+    request_id: Annotated[str | None, Meta(description="The id of the request, as X-Request-Id says it.")]
+    source: Annotated[Literal["API", "CLI"], Meta(description="By which way it came.")]
+    subject: Annotated[str | UnsetType, Meta(description="The token's subject, where a person asked and no key.")] = (
+        UNSET
+    )
     object_ids: Annotated[list[str], Meta(description="The first 100 documents that were changed.")] | UnsetType = UNSET
     object_count: Annotated[int, Meta(ge=0, description="How many documents were changed.")] | UnsetType = UNSET
     changes: (
@@ -103,13 +108,11 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
 class AuditData(Struct, rename="camel"):
     """A part of the log, newest first."""
 
-    entries: list[AuditEntry]
-    items_returned: int
-    has_next_page: bool
-    next_cursor: str | None
+    entries: Annotated[list[AuditEntry], Meta(description="The writes, newest first.")]
+    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
+    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    next_cursor: NextCursor
 
 
-class AuditAnswer(Answer, kw_only=True):
+class AuditAnswer(DataAnswer[AuditData]):
     """The organization's writes, newest first."""
-
-    data: AuditData

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode
 
+D = TypeVar("D")
+PageSize = Annotated[Annotated[int, Meta(ge=1, le=100)] | None, Meta(description="How many at most.")]
+NextCursor = Annotated[
+    str | None, Meta(description="What to send as `cursor` for the next page; null on the last one.")
+]
+
 
 class Timestamp(Struct, rename="camel"):
     """A moment in UTC, ISO 8601 with milliseconds."""
 
-    iso_string: Annotated[str, Meta(examples=["2026-11-20T12:00:00.000Z"], extra_json_schema={"format": "date-time"})]
+    iso_string: Annotated[
+        str,
+        Meta(
+            examples=["2026-11-20T12:00:00.000Z"],
+            extra_json_schema={"format": "date-time"},
+            description="ISO 8601 in UTC with milliseconds.",
+        ),
+    ]
 
     @classmethod
     def of(cls, moment: datetime) -> Timestamp:
@@ -24,14 +37,14 @@ class Timestamp(Struct, rename="camel"):
 class Identified(Struct):
     """Another object, by its id."""
 
-    id: str
+    id: Annotated[str, Meta(description="The id.")]
 
 
 class PartQuery(Struct, rename="camel"):
     """Which part of a list; all of it where neither is sent. `cursor` is the `nextCursor` of the part before."""
 
-    cursor: str | None = None
-    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    page_size: PageSize = None
 
     def part(self) -> Part | None:
         """None for the whole list."""
@@ -43,8 +56,10 @@ class PartQuery(Struct, rename="camel"):
 class Listing(Struct, rename="camel", kw_only=True):
     """Pagination fields of a listing; present only if a page was requested."""
 
-    has_next_page: bool | UnsetType = UNSET
-    next_cursor: str | UnsetType | None = UNSET
+    has_next_page: Annotated[bool | UnsetType, Meta(description="Whether there are more.")] = UNSET
+    next_cursor: Annotated[
+        str | UnsetType | None, Meta(description="What to send as `cursor` for the next page; null on the last one.")
+    ] = UNSET
 
     def lead_on(self, part: Part | None, cursor: str | None) -> Self:
         """Set the cursor of the next page, if a page was requested."""
@@ -54,16 +69,28 @@ class Listing(Struct, rename="camel", kw_only=True):
 
 
 class Answer(Struct, kw_only=True):
-    """What every successful answer carries; `data` is added by each operation's own struct."""
+    """What every successful answer carries."""
 
-    success: Literal[True] = True
+    success: Annotated[
+        Literal[True],
+        Meta(description="Whether the request was done: true in every answer with status 200, false in every error."),
+    ] = True
     message: Annotated[str, Meta(description="What happened, for people.")]
 
 
-class DeletionAnswered(Answer, rename="camel", kw_only=True):
-    """What is answered to a deletion whose receipt can be read."""
+class DataAnswer(Answer, Generic[D], kw_only=True):
+    """A successful answer with its data; each operation has a subclass of its own."""
 
-    deletion_id: str
+    data: D
+
+
+class DeletionAnswered(Answer, Generic[D], rename="camel", kw_only=True):
+    """A successful answer to a deletion whose receipt can be read."""
+
+    deletion_id: Annotated[
+        str, Meta(description="The receipt to ask for: what was removed where, and when it was read back.")
+    ]
+    data: D
 
 
 class ErrorDetails(Struct):
@@ -72,35 +99,58 @@ class ErrorDetails(Struct):
     `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
     """
 
-    reason: str
-    field: str | UnsetType = UNSET
-    quota: str | UnsetType = UNSET
-    used: int | UnsetType = UNSET
-    limit: int | UnsetType = UNSET
+    reason: Annotated[str, Meta(description="The cause in one stable word.")]
+    field: Annotated[
+        str | UnsetType, Meta(description="The path of what is wrong in the request; absent where there is none.")
+    ] = UNSET
+    quota: Annotated[
+        str | UnsetType, Meta(description="The quota that would be exceeded; with QUOTA_EXCEEDED alone.")
+    ] = UNSET
+    used: Annotated[int | UnsetType, Meta(description="What is used of the quota; with QUOTA_EXCEEDED alone.")] = UNSET
+    limit: Annotated[int | UnsetType, Meta(description="The quota's limit; with QUOTA_EXCEEDED alone.")] = UNSET
 
 
 class ErrorInfo(Struct):
     """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
 
-    code: ErrorCode
-    message: str
-    details: ErrorDetails
-    type: str | UnsetType = UNSET
-    param: str | UnsetType | None = UNSET
+    code: Annotated[ErrorCode, Meta(description="Which error it is; stable, for programs.")]
+    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
+    details: Annotated[ErrorDetails, Meta(description="Where and why, for programs.")]
+    type: Annotated[
+        str | UnsetType, Meta(description="The kind of error as OpenAI names it; below /v1/vector_stores alone.")
+    ] = UNSET
+    param: Annotated[
+        str | UnsetType | None,
+        Meta(description="The path of what is wrong, as OpenAI names it; below /v1/vector_stores alone."),
+    ] = UNSET
 
 
 class ErrorAnswer(Struct, kw_only=True):
     """What every error answers, but the two about tenants. `error_code` and `error_msg` are Dify's."""
 
-    success: Literal[False] = False
-    message: str
+    success: Annotated[
+        Literal[False],
+        Meta(description="Whether the request was done: true in every answer with status 200, false in every error."),
+    ] = False
+    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
     error: ErrorInfo
-    error_code: int | UnsetType = UNSET
-    error_msg: str | UnsetType = UNSET
+    error_code: Annotated[
+        int | UnsetType,
+        Meta(description="Dify's number of the error, else its HTTP status; below /v1/compat/dify alone."),
+    ] = UNSET
+    error_msg: Annotated[
+        str | UnsetType, Meta(description="What is wrong, as Dify reads it; below /v1/compat/dify alone.")
+    ] = UNSET
 
 
 class TenantErrorAnswer(Struct):
     """What a missing or unknown X-Tenant-ID answers."""
 
-    error: Annotated[str, Meta(extra_json_schema={"enum": ["missing_tenant_id", "invalid_tenant_id"]})]
-    message: str
+    error: Annotated[
+        str,
+        Meta(
+            extra_json_schema={"enum": ["missing_tenant_id", "invalid_tenant_id"]},
+            description="Which of the two tenant errors it is.",
+        ),
+    ]
+    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]

@@ -5,7 +5,6 @@ Dify's external knowledge API, and the search of OpenAI's vector stores. Both ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -30,48 +29,6 @@ Scalar = str | Number | bool
 CHUNKS = 10
 """Chunks of one document in a result of a vector store."""
 MOST_QUERIES = 10
-
-WORDS: Mapping[str, str] = {
-    "knowledge_id": "The namespace's id.",
-    "retrieval_setting": "How many records, and how good they must be.",
-    "top_k": "Records at most.",
-    "score_threshold": "The least score.",
-    "metadata_condition": "What the documents' metadata must be.",
-    "logical_operator": "Whether all conditions must hold or one of them.",
-    "conditions": "Conditions on the metadata.",
-    "DifyCondition.name": "Metadata keys; one of them must fit.",
-    "comparison_operator": "How the value is compared.",
-    "DifyCondition.value": "What it is compared with; nothing for `empty` and `not empty`.",
-    "records": "What was found, best first.",
-    "DifyRecord.title": "The document's name.",
-    "max_num_results": "Documents at most.",
-    "filters": "What the documents' metadata must be.",
-    "ranking_options": "How results are ranked, and how good they must be.",
-    "ranker": "`none` switches the namespace's reranker off.",
-    "hybrid_search": "How much meaning and words count; halves without it.",
-    "embedding_weight": "How much the meaning counts.",
-    "text_weight": "How much the words count.",
-    "rewrite_query": "Taken and not used: queries are searched as they are.",
-    "VectorStoreFilter.type": "`and` or `or` of `filters`, or how the value of `key` is compared.",
-    "key": "The metadata key.",
-    "VectorStoreFilter.value": "What it is compared with.",
-    "VectorStoreFilter.filters": "The parts of `and` and `or`.",
-    "search_query": "The queries that were searched.",
-    "VectorStoreSearchAnswer.data": "Documents with their best chunks, best first.",
-    "has_more": "Always false: there is one page.",
-    "next_page": "Always null.",
-    "file_id": "The document's id.",
-    "filename": "The document's name.",
-    "attributes": "The document's metadata as far as it is text, numbers, true or false.",
-    "VectorStoreResult.content": "The chunks that were found, best first.",
-    "VectorStoreContent.text": "The chunk.",
-    "object": "What kind of answer this is.",
-    "ErrorInfo.type": "The kind of error as OpenAI names it; below /v1/vector_stores alone.",
-    "param": "The path of what is wrong, as OpenAI names it; below /v1/vector_stores alone.",
-    "error_code": "Dify's number of the error, else its HTTP status; below /v1/compat/dify alone.",
-    "error_msg": "What is wrong, as Dify reads it; below /v1/compat/dify alone.",
-}
-"""What its properties mean, by name: for the OpenAPI document."""
 
 
 class DifySetting(Struct):
@@ -106,9 +63,15 @@ DifyOperator = Literal[
 class DifyCondition(Struct):
     """A condition on metadata. Text that is a number counts as that number where numbers are compared."""
 
-    name: Annotated[list[str], Meta(min_length=1, max_length=10)] | str
-    comparison_operator: DifyOperator
-    value: Scalar | list[str | Number] | None = None
+    name: Annotated[
+        Annotated[list[str], Meta(min_length=1, max_length=10)] | str,
+        Meta(description="Metadata keys; one of them must fit."),
+    ]
+    comparison_operator: Annotated[DifyOperator, Meta(description="How the value is compared.")]
+    value: Annotated[
+        Scalar | list[str | Number] | None,
+        Meta(description="What it is compared with; nothing for `empty` and `not empty`."),
+    ] = None
 
     def where(self, at: str) -> dict[str, Any]:
         """The same as a condition of ours."""
@@ -155,8 +118,12 @@ _NUMERIC = frozenset("=≠><≥≤")
 class DifyConditions(Struct):
     """Conditions on metadata, all of which must hold, or one with `or`."""
 
-    conditions: Annotated[list[DifyCondition], Meta(max_length=50)] | None = None
-    logical_operator: Literal["and", "or"] | None = "and"
+    conditions: Annotated[
+        Annotated[list[DifyCondition], Meta(max_length=50)] | None, Meta(description="Conditions on the metadata.")
+    ] = None
+    logical_operator: Annotated[
+        Literal["and", "or"] | None, Meta(description="Whether all conditions must hold or one of them.")
+    ] = "and"
 
     def where(self) -> dict[str, Any] | None:
         at = "metadata_condition.conditions"
@@ -167,10 +134,14 @@ class DifyConditions(Struct):
 class DifyRetrieval(Struct):
     """What Dify asks of an external knowledge base."""
 
-    knowledge_id: str
+    knowledge_id: Annotated[str, Meta(description="The namespace's id.")]
     query: QueryText
-    retrieval_setting: DifySetting = field(default_factory=DifySetting)
-    metadata_condition: DifyConditions | None = None
+    retrieval_setting: Annotated[DifySetting, Meta(description="How many records, and how good they must be.")] = field(
+        default_factory=DifySetting
+    )
+    metadata_condition: Annotated[DifyConditions | None, Meta(description="What the documents' metadata must be.")] = (
+        None
+    )
 
     def to_search(self) -> HybridSearchRequest:
         """The same as a search of ours, by meaning and words in equal parts."""
@@ -188,10 +159,10 @@ class DifyRetrieval(Struct):
 class DifyRecord(Struct):
     """A chunk that was found."""
 
-    content: str
-    score: float
-    title: str
-    metadata: dict[str, Any]
+    content: Annotated[str, Meta(description="The chunk's text.")]
+    score: Annotated[float, Meta(description="How well it matches.")]
+    title: Annotated[str, Meta(description="The document's name.")]
+    metadata: Annotated[dict[str, Any], Meta(description="The document's own keys and values.")]
 
     @classmethod
     def of(cls, found: SearchResult) -> DifyRecord:
@@ -201,16 +172,19 @@ class DifyRecord(Struct):
 class DifyAnswer(Answer, kw_only=True):
     """What Dify expects, beside what every answer carries."""
 
-    records: list[DifyRecord]
+    records: Annotated[list[DifyRecord], Meta(description="What was found, best first.")]
 
 
 class VectorStoreFilter(Struct, omit_defaults=True):
     """A comparison of a metadata key, or several with `and` and `or`."""
 
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"]
-    key: str | UnsetType = UNSET
-    value: Scalar | list[Scalar] | UnsetType = UNSET
-    filters: list[VectorStoreFilter] | UnsetType = UNSET
+    type: Annotated[
+        Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"],
+        Meta(description="`and` or `or` of `filters`, or how the value of `key` is compared."),
+    ]
+    key: Annotated[str | UnsetType, Meta(description="The API key, without its secret.")] = UNSET
+    value: Annotated[Scalar | list[Scalar] | UnsetType, Meta(description="What it is compared with.")] = UNSET
+    filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The parts of `and` and `or`.")] = UNSET
 
     def where(self, at: str) -> dict[str, Any]:
         """The same as a condition of ours."""
@@ -228,8 +202,8 @@ class VectorStoreFilter(Struct, omit_defaults=True):
 class VectorStoreWeights(Struct):
     """How much meaning and words count, in proportion to each other."""
 
-    embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000)]
-    text_weight: Annotated[float, Meta(ge=0, le=1_000_000)]
+    embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the meaning counts.")]
+    text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the words count.")]
 
     def to_config(self) -> HybridConfig:
         both = self.embedding_weight + self.text_weight
@@ -242,19 +216,28 @@ class VectorStoreWeights(Struct):
 class VectorStoreRanking(Struct):
     """How results are ranked, and the least score of one."""
 
-    ranker: str | None = None
+    ranker: Annotated[str | None, Meta(description="`none` switches the namespace's reranker off.")] = None
     score_threshold: Threshold | None = 0.0
-    hybrid_search: VectorStoreWeights | None = None
+    hybrid_search: Annotated[
+        VectorStoreWeights | None, Meta(description="How much meaning and words count; halves without it.")
+    ] = None
 
 
 class VectorStoreSearch(Struct):
     """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
 
-    query: QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MOST_QUERIES)]
-    filters: VectorStoreFilter | None = None
-    max_num_results: Annotated[int, Meta(ge=1, le=50)] | None = 10
-    ranking_options: VectorStoreRanking | None = None
-    rewrite_query: bool | None = False
+    query: Annotated[
+        QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MOST_QUERIES)],
+        Meta(description="What to look for, up to 8 KB."),
+    ]
+    filters: Annotated[VectorStoreFilter | None, Meta(description="What the documents' metadata must be.")] = None
+    max_num_results: Annotated[Annotated[int, Meta(ge=1, le=50)] | None, Meta(description="Documents at most.")] = 10
+    ranking_options: Annotated[
+        VectorStoreRanking | None, Meta(description="How results are ranked, and how good they must be.")
+    ] = None
+    rewrite_query: Annotated[bool | None, Meta(description="Taken and not used: queries are searched as they are.")] = (
+        False
+    )
 
     @property
     def queries(self) -> list[str]:
@@ -284,18 +267,20 @@ class VectorStoreSearch(Struct):
 class VectorStoreContent(Struct):
     """A chunk of the document."""
 
-    text: str
-    type: Literal["text"] = "text"
+    text: Annotated[str, Meta(description="The chunk.")]
+    type: Annotated[Literal["text"], Meta(description="Which kind of file storage.")] = "text"
 
 
 class VectorStoreResult(Struct):
     """A document that was found, with its best chunks."""
 
-    file_id: str
-    filename: str
-    score: float
-    attributes: dict[str, Scalar]
-    content: list[VectorStoreContent]
+    file_id: Annotated[str, Meta(description="The document's id.")]
+    filename: Annotated[str, Meta(description="The document's name.")]
+    score: Annotated[float, Meta(description="How well it matches.")]
+    attributes: Annotated[
+        dict[str, Scalar], Meta(description="The document's metadata as far as it is text, numbers, true or false.")
+    ]
+    content: Annotated[list[VectorStoreContent], Meta(description="The chunks that were found, best first.")]
 
     @classmethod
     def of(cls, chunks: list[SearchResult]) -> VectorStoreResult:
@@ -314,11 +299,13 @@ class VectorStoreResult(Struct):
 class VectorStoreSearchAnswer(Answer, kw_only=True):
     """What a client of OpenAI's expects, beside what every answer carries."""
 
-    search_query: list[str]
-    data: list[VectorStoreResult]
-    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
-    has_more: Literal[False] = False
-    next_page: None = None
+    search_query: Annotated[list[str], Meta(description="The queries that were searched.")]
+    data: Annotated[list[VectorStoreResult], Meta(description="Documents with their best chunks, best first.")]
+    object: Annotated[Literal["vector_store.search_results.page"], Meta(description="What kind of answer this is.")] = (
+        "vector_store.search_results.page"
+    )
+    has_more: Annotated[Literal[False], Meta(description="Always false: there is one page.")] = False
+    next_page: Annotated[None, Meta(description="Always null.")] = None
 
 
 def _filter(where: dict[str, Any] | None) -> SearchFilter | None:

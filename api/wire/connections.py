@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.access import Access
-from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Identified, Listing, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
 from retrieval.connections import connections, schedules
@@ -69,8 +69,8 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
     """A connection to create. The namespace must have the connector's app."""
 
     namespace_id: NamespaceId
-    name: Name
-    connector: ConnectorName
+    name: Annotated[Name, Meta(description="The name, for people.")]
+    connector: Annotated[ConnectorName, Meta(description="The content service.")]
     client_redirect_url: RedirectUrl | None = None
     sync_interval_minutes: SyncInterval | None = None
     permissions: Sharing = Permissions.IGNORE
@@ -80,7 +80,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     """What to change; without anything it only asks for a new authorization. Null takes a value away."""
 
     namespace_id: NamespaceId
-    name: Name | UnsetType = UNSET
+    name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
     permissions: Sharing | UnsetType = UNSET
@@ -120,20 +120,20 @@ class ConnectionsQuery(PartQuery, kw_only=True):
     """Which connections; those of every connector if none is named."""
 
     namespace_id: NamespaceId
-    connector: ConnectorName | None = None
+    connector: Annotated[ConnectorName | None, Meta(description="Only connections of this content service.")] = None
 
 
 class ConnectionQuery(Struct, rename="camel"):
     """If the namespace is named, the connection must be in it."""
 
-    namespace_id: str | None = None
+    namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 
 
 class ConnectionCredentials(Struct, rename="camel"):
     """The tokens, masked."""
 
-    access_token: Masked
-    refresh_token: Masked | None
+    access_token: Annotated[Masked, Meta(description="The access token, masked.")]
+    refresh_token: Annotated[Masked | None, Meta(description="The refresh token, masked; null where there is none.")]
 
     @classmethod
     def of(cls, tokens: Tokens) -> ConnectionCredentials:
@@ -143,26 +143,38 @@ class ConnectionCredentials(Struct, rename="camel"):
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
     """How the access was given. No credentials before the authorization, and none after the revocation."""
 
-    auth_type: Literal["OAUTH2"] = "OAUTH2"
-    credentials: ConnectionCredentials | None
+    auth_type: Annotated[Literal["OAUTH2"], Meta(description="How the access was given.")] = "OAUTH2"
+    credentials: Annotated[
+        ConnectionCredentials | None,
+        Meta(description="The tokens, masked; null before the authorization and after the revocation."),
+    ]
 
 
 class Connection(Struct, rename="camel", kw_only=True):
     """An authorization of a content service."""
 
-    id: str
-    name: str
-    connector: ConnectorName
-    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, ConnectionStatus)]})]
-    status_reason: str | None
-    config: ConnectionConfig
-    client_redirect_url: str | None
-    sync_interval_minutes: int | None
-    tenant_id: str | None
-    namespace: NamespaceReference
-    organization: Identified
-    created_at: Timestamp
-    updated_at: Timestamp
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    connector: Annotated[ConnectorName, Meta(description="The content service.")]
+    status: Annotated[
+        str, Meta(extra_json_schema={"enum": [*map(str, ConnectionStatus)]}, description="How far it is.")
+    ]
+    status_reason: Annotated[
+        str | None, Meta(description="Why the connection is in its status; null without a reason.")
+    ]
+    config: Annotated[ConnectionConfig, Meta(description="How the access was given.")]
+    client_redirect_url: Annotated[
+        str | None, Meta(description="Where the browser goes after the authorization; null for a page of the service.")
+    ]
+    sync_interval_minutes: Annotated[
+        int | None,
+        Meta(description="Minutes after which it is ingested again by itself; null: only when it is asked for."),
+    ]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null for the scope without one.")]
+    namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
+    organization: Annotated[Identified, Meta(description="The organization that owns it.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
     permissions: (
         Annotated[Permissions, Meta(description="SOURCE; absent where sharing at the service is ignored.")] | UnsetType
     ) = UNSET
@@ -199,7 +211,7 @@ class CreatedConnectionData(Struct, rename="camel"):
     """The new connection, and where a person authorizes it within ten minutes."""
 
     connection: Identified
-    authorization_url: str
+    authorization_url: Annotated[str, Meta(description="Where a person authorizes the connection, within ten minutes.")]
 
 
 class ConnectionDocuments(Struct):
@@ -275,7 +287,7 @@ class RevokedDocuments(Struct):
 class RevokedConnectionData(Struct):
     """The connection as it is for good, and what becomes of its documents."""
 
-    connection: Connection
+    connection: Annotated[Connection, Meta(description="The connection that it came by; null without one.")]
     documents: RevokedDocuments
 
 
@@ -288,7 +300,7 @@ class ConnectionsData(Listing, kw_only=True):
 class UpdatedConnectionData(Struct, rename="camel"):
     """The connection, and where a person authorizes it anew within ten minutes."""
 
-    authorization_url: str
+    authorization_url: Annotated[str, Meta(description="Where a person authorizes the connection, within ten minutes.")]
     connection: Connection
 
 
@@ -314,7 +326,7 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
     """A file or folder of an account, as the service says it."""
 
     id: Annotated[str, Meta(description="The service's own id, as include and exclude take it.")]
-    name: str
+    name: Annotated[str, Meta(description="The name, for people.")]
     path: Annotated[str, Meta(description="As include and exclude take it.")]
     kind: Annotated[EntryKind, Meta(description="A page of Notion is a file that may have children.")]
     mime_type: Annotated[str | None, Meta(description="As include and exclude take it; null of folders.")]
@@ -351,41 +363,29 @@ class BrowsedData(Struct, rename="camel"):
     """A page of one folder, in the service's order."""
 
     items: Annotated[list[BrowsedEntry], Meta(description="What lies right in the folder.")]
-    has_next_page: bool
-    next_cursor: str | None
+    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    next_cursor: NextCursor
 
 
-class BrowsedAnswer(Answer, kw_only=True):
+class BrowsedAnswer(DataAnswer[BrowsedData]):
     """What lies in a folder."""
 
-    data: BrowsedData
 
-
-class ConnectionCreatedAnswer(Answer, kw_only=True):
+class ConnectionCreatedAnswer(DataAnswer[CreatedConnectionData]):
     """The connection is PENDING until it is authorized."""
 
-    data: CreatedConnectionData
 
-
-class ConnectionAnswer(Answer, kw_only=True):
+class ConnectionAnswer(DataAnswer[ConnectionData]):
     """One connection."""
 
-    data: ConnectionData
 
-
-class ConnectionRevokedAnswer(Answer, kw_only=True):
+class ConnectionRevokedAnswer(DataAnswer[RevokedConnectionData]):
     """The connection is REVOKED."""
 
-    data: RevokedConnectionData
 
-
-class ConnectionsAnswer(Answer, kw_only=True):
+class ConnectionsAnswer(DataAnswer[ConnectionsData]):
     """Every connection of the namespace and tenant."""
 
-    data: ConnectionsData
 
-
-class ConnectionUpdatedAnswer(Answer, kw_only=True):
+class ConnectionUpdatedAnswer(DataAnswer[UpdatedConnectionData]):
     """The connection as it is now."""
-
-    data: UpdatedConnectionData

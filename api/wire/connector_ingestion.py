@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import Meta, Struct, defstruct
 
-from api.wire.ingest import ChunkConfig, DryRun, For, Metadata, NamespaceId
+from api.wire.ingest import Chunking, DryRun, For, Metadata, NamespaceId
 from connectors import registry
 from retrieval.choices import MOST
 from retrieval.sources import pascal
@@ -29,7 +29,7 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
 
     connection_id: ConnectionId
     metadata: Metadata | None = None
-    chunk_config: ChunkConfig | None = None
+    chunk_config: Chunking = None
     access: For = None
     include: list[Any] | None = None
     exclude: list[Any] | None = None
@@ -43,7 +43,7 @@ class ConnectorIngestion(Struct, rename="camel", kw_only=True):
     """A connection with how to cut its documents. A `chunkConfig` within `config` counts where none is beside it."""
 
     config: ConnectorConfig
-    chunk_config: ChunkConfig | None = None
+    chunk_config: Chunking = None
     source: str
 
 
@@ -53,6 +53,9 @@ class IngestFromConnector(Struct, rename="camel"):
     namespace_id: NamespaceId
     ingest_config: ConnectorIngestion
     dry_run: DryRun | None = False
+
+
+_EXCLUDE = "What to leave out of it, as in include: where both name a file, it is left out."
 
 
 def _body(name: str) -> type[IngestFromConnector]:
@@ -65,9 +68,12 @@ def _body(name: str) -> type[IngestFromConnector]:
 
     info, known = registry.infos()[name], pascal(name)
     chosen = info.choice
-    parts = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
-    without = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
-    choices = ("include", parts, None), ("exclude", without, None)
+    include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
+    exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
+    choices = (
+        ("include", Annotated[include, Meta(description=chosen.about)], None),
+        ("exclude", Annotated[exclude, Meta(description=_EXCLUDE)], None),
+    )
     config = struct(f"{known}Config", ConnectorConfig, chosen.scope, *choices)
     source = ("source", Literal[name])
     ingestion = struct(f"{known}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct, UnsetType
+from typing import Annotated
 
-from api.wire.common import Answer
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.wire.common import DataAnswer
 from api.wire.ingest import OcrConfig
 from retrieval.ingestion.convert import Converted
 
@@ -12,15 +14,15 @@ from retrieval.ingestion.convert import Converted
 class ConvertForm(Struct, rename="camel", kw_only=True):
     """The fields of the form beside the file; `ocrConfig` is JSON as text."""
 
-    ocr_config: OcrConfig | None = None
+    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
 
 
 class ConvertedDocument(Struct, omit_defaults=True):
     """The file, or one that was packed into it; `error` says why that one could not be read."""
 
-    filename: str
-    markdown: str
-    error: str | UnsetType = UNSET
+    filename: Annotated[str, Meta(description="The file's name, and the path of what was packed into it.")]
+    markdown: Annotated[str, Meta(description="The text; empty where it could not be read.")]
+    error: Annotated[str | UnsetType, Meta(description="Why the member could not be read.")] = UNSET
 
     @classmethod
     def of(cls, one: Converted) -> ConvertedDocument:
@@ -30,10 +32,8 @@ class ConvertedDocument(Struct, omit_defaults=True):
 class ConvertData(Struct):
     """The file, then the files within it."""
 
-    documents: list[ConvertedDocument]
+    documents: Annotated[list[ConvertedDocument], Meta(description="The file, then what was packed into it.")]
 
 
-class ConvertAnswer(Answer, kw_only=True):
+class ConvertAnswer(DataAnswer[ConvertData]):
     """The file as Markdown, with the files that were packed into it."""
-
-    data: ConvertData

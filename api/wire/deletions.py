@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, Timestamp
 from retrieval.documents import receipts
 from retrieval.documents.receipts import Receipt
 
@@ -16,24 +16,30 @@ from retrieval.documents.receipts import Receipt
 class DeletionStore(Struct, rename="camel"):
     """What one store has lost."""
 
-    store: str
-    removed: int
-    read_back_at: Timestamp | None
+    store: Annotated[str, Meta(description="Which store.")]
+    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")]
+    read_back_at: Annotated[
+        Timestamp | None, Meta(description="When the store was asked again and had nothing left; null before.")
+    ]
 
 
 class Deletion(Struct, rename="camel"):
     """What a DELETE has removed, and where it was looked for afterwards."""
 
-    id: str
-    status: Literal["PENDING", "CONFIRMED", "FAILED"]
-    requested_at: Timestamp
-    confirmed_at: Timestamp | None
-    documents: int
-    chunks: int
-    vectors: int
-    files: int
-    stores: list[DeletionStore]
-    signature: str = ""
+    id: Annotated[str, Meta(description="The id.")]
+    status: Annotated[Literal["PENDING", "CONFIRMED", "FAILED"], Meta(description="How far it is.")]
+    requested_at: Annotated[Timestamp, Meta(description="When the deletion was asked for.")]
+    confirmed_at: Annotated[
+        Timestamp | None, Meta(description="When every store had been read back and had nothing left; null before.")
+    ]
+    documents: Annotated[int, Meta(description="The documents.")]
+    chunks: Annotated[int, Meta(description="The chunks, in their order.")]
+    vectors: Annotated[int, Meta(description="Vectors that were removed.")]
+    files: Annotated[int, Meta(description="Files that were removed.")]
+    stores: Annotated[list[DeletionStore], Meta(description="What each store has lost.")]
+    signature: Annotated[
+        str, Meta(description="HMAC-SHA256 over the receipt's canonical JSON; POST /v1/deletions/verify checks it.")
+    ] = ""
 
     @classmethod
     def of(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
@@ -56,13 +62,11 @@ class Deletion(Struct, rename="camel"):
 class DeletionData(Struct):
     """One receipt."""
 
-    deletion: Deletion
+    deletion: Annotated[Deletion, Meta(description="The receipt of the deletion.")]
 
 
-class DeletionAnswer(Answer, kw_only=True):
+class DeletionAnswer(DataAnswer[DeletionData]):
     """A receipt, as far as the deletion has come."""
-
-    data: DeletionData
 
 
 class VerifyDeletion(Struct):
@@ -74,13 +78,11 @@ class VerifyDeletion(Struct):
 class VerifiedDeletion(Struct):
     """What is known of a receipt."""
 
-    valid: bool
+    valid: Annotated[bool, Meta(description="Whether the receipt was signed here and not changed since.")]
 
 
-class DeletionVerifiedAnswer(Answer, kw_only=True):
+class DeletionVerifiedAnswer(DataAnswer[VerifiedDeletion]):
     """Whether the receipt is ours, and unchanged."""
-
-    data: VerifiedDeletion
 
 
 def _moment(at: datetime | None) -> Timestamp | None:

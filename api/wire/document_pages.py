@@ -13,4 +13,6 @@ class PageQuery(Struct, rename="camel"):
     """Where the document is; `chunk` is the index of the chunk to shade on the page."""
 
     namespace_id: NamespaceId
-    chunk: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    chunk: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None, Meta(description="Its place in the document.")
+    ] = None

@@ -28,15 +28,25 @@ class PageToCheck(Struct, rename="camel"):
 class DocumentProperties(Struct, rename="camel"):
     """What was found out about a document's content; null while it is not known."""
 
-    mime_type: str | None = None
-    file_size: int | None = None
-    character_count: int | None = None
-    token_count: int | None = None
-    embedding_count: int | None = None
-    title: str | None = None
-    author: str | None = None
-    language: str | None = None
-    page_count: int | None = None
+    mime_type: Annotated[str | None, Meta(description="The media type.")] = None
+    file_size: Annotated[int | None, Meta(description="The size in bytes.")] = None
+    character_count: Annotated[int | None, Meta(description="The length of the parsed text.")] = None
+    token_count: Annotated[int | None, Meta(description="The tokens of all chunks.")] = None
+    embedding_count: Annotated[int | None, Meta(description="How many chunks have a vector.")] = None
+    title: Annotated[
+        str | None, Meta(description="The title that the content names, or its first heading; null if it has none.")
+    ] = None
+    author: Annotated[str | None, Meta(description="Who made it, as the content says; null if it does not.")] = None
+    language: Annotated[
+        str | None,
+        Meta(
+            description="The language of the text, as the content says or as it was recognised; null if it is "
+            "not known."
+        ),
+    ] = None
+    page_count: Annotated[
+        int | None, Meta(description="How many pages, slides or pictures it has; null where there are none.")
+    ] = None
     text_quality: (
         Annotated[
             float,
@@ -47,11 +57,24 @@ class DocumentProperties(Struct, rename="camel"):
     pages_to_check: Annotated[
         list[PageToCheck], Meta(description="Pages with a quality below .8, the lowest 50 at most, in their order.")
     ] = []
-    created_at: Timestamp | None = None
-    modified_at: Timestamp | None = None
-    url: str | None = None
-    path: str | None = None
-    owner: str | None = None
+    created_at: Annotated[
+        Timestamp | None, Meta(description="When the content was made, as it says itself; null if it does not.")
+    ] = None
+    modified_at: Annotated[
+        Timestamp | None,
+        Meta(description="When the content last changed, as it or its source says; null if they do not."),
+    ] = None
+    url: Annotated[str | None, Meta(description="Where the content is found on the web; null if nowhere.")] = None
+    path: Annotated[
+        str | None,
+        Meta(
+            description="Where it lies in the folders of its source, or in the archive or mail that held it; "
+            "null if nowhere."
+        ),
+    ] = None
+    owner: Annotated[
+        str | None, Meta(description="To whom it belongs at its content service; null if it is not known.")
+    ] = None
     notice: Annotated[
         str | None, Meta(description="What else the file holds that was not read, such as pictures; null if nothing.")
     ] = None

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import Bearer, Kind, Signer
 from api.wire.access import Access
-from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
+from api.wire.common import DataAnswer, DeletionAnswered, Identified, NextCursor, PageSize, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters, finding
@@ -59,15 +59,27 @@ Where = Annotated[
 class FilterConfig(Struct, rename="camel", omit_defaults=True):
     """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
 
-    document_ids: Ids | None = None
-    document_external_ids: Ids | None = None
-    document_types: Annotated[list[str], _one_of(TYPES)] | None = None
-    document_connection_ids: Ids | None = None
-    document_archive_ids: Ids | None = None
-    document_ingestion_sources: Annotated[list[str], _one_of(SOURCES)] | None = None
-    document_ingestion_statuses: Annotated[list[str], _one_of(STATUSES)] | None = None
-    metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
-    awaiting_removal: bool | None = None
+    document_ids: Annotated[Ids | None, Meta(description="Any of these ids.")] = None
+    document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
+    document_types: Annotated[
+        Annotated[list[str], _one_of(TYPES)] | None,
+        Meta(description="Any of these types; SITEMAP and WEBSITE mean pages that came by that way."),
+    ] = None
+    document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
+    document_archive_ids: Annotated[Ids | None, Meta(description="Packed into any of these documents.")] = None
+    document_ingestion_sources: Annotated[
+        Annotated[list[str], _one_of(SOURCES)] | None, Meta(description="From any of these sources.")
+    ] = None
+    document_ingestion_statuses: Annotated[
+        Annotated[list[str], _one_of(STATUSES)] | None, Meta(description="With any of these statuses.")
+    ] = None
+    metadata: Annotated[
+        Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
+        Meta(description="Every key must match."),
+    ] = None
+    awaiting_removal: Annotated[
+        bool | None, Meta(description="Whether they are gone at the content service and wait for confirmation.")
+    ] = None
     where: Where | None = None
     text: (
         Annotated[
@@ -91,7 +103,10 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         ]
         | None
     ) = None
-    access_statuses: Annotated[list[str], _one_of(ACCESS_STATUSES)] | None = None
+    access_statuses: Annotated[
+        Annotated[list[str], _one_of(ACCESS_STATUSES)] | None,
+        Meta(description="UNKNOWN: those of whom the content service does not tell who may see them."),
+    ] = None
 
     def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
         return filters.parse(msgspec.to_builtins(self), code, where=where)
@@ -100,19 +115,24 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
 class Pagination(Struct, rename="camel"):
     """A page of a listing; `cursor` is the `nextCursor` of the page before."""
 
-    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
-    cursor: str | None = None
+    page_size: PageSize = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
 
 
 class IncludeConfig(Struct, rename="camel"):
     """What an answer holds beside or instead of the documents."""
 
-    documents: bool | None = True
-    raw_file_url: bool | None = False
-    parsed_text_file_url: bool | None = False
-    stats_by_source: bool | None = False
-    stats_by_status: bool | None = False
-    stats_by_site: bool | None = False
+    documents: Annotated[bool | None, Meta(description="Whether to answer the documents.")] = True
+    raw_file_url: Annotated[bool | None, Meta(description="Whether to answer a link to the file as it came.")] = False
+    parsed_text_file_url: Annotated[bool | None, Meta(description="Whether to answer a link to the parsed text.")] = (
+        False
+    )
+    stats_by_source: Annotated[bool | None, Meta(description="How many documents came from where.")] = False
+    stats_by_status: Annotated[bool | None, Meta(description="How many documents are in which state.")] = False
+    stats_by_site: Annotated[
+        bool | None,
+        Meta(description="Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted."),
+    ] = False
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
@@ -120,8 +140,8 @@ class FetchDocuments(Struct, rename="camel", kw_only=True):
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
-    pagination: Pagination | None = None
-    include_config: IncludeConfig | None = None
+    pagination: Annotated[Pagination | None, Meta(description="Which page; up to 1000 documents without it.")] = None
+    include_config: Annotated[IncludeConfig | None, Meta(description="What to answer beside the documents.")] = None
     facets: (
         Annotated[
             list[str],
@@ -172,54 +192,76 @@ class DeleteDocuments(Struct, rename="camel", kw_only=True):
 class EmbeddingConfig(Struct, rename="camel"):
     """How a document was cut and embedded: the values used, which may be lower than those asked for."""
 
-    provider: str | None = None
-    model: str | None = None
-    dimensions: int | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
+    provider: Annotated[str | None, Meta(description="Whose service it is.")] = None
+    model: Annotated[str | None, Meta(description="The model's name.")] = None
+    dimensions: Annotated[int | None, Meta(description="The length of the vectors.")] = None
+    chunk_size: Annotated[int | None, Meta(description="Tokens of a chunk at most.")] = None
+    chunk_overlap: Annotated[
+        int | None, Meta(description="Tokens that a chunk repeats of the one before; fewer than chunkSize.")
+    ] = None
 
 
 class Providers(Struct, rename="camel"):
     """Who serves the namespace."""
 
-    file_storage: str
-    vector_storage: str
-    embedding_model: str
-    web_scraper: str | None
+    file_storage: Annotated[str, Meta(description="The kind of file storage.")]
+    vector_storage: Annotated[str, Meta(description="The provider of the vector storage.")]
+    embedding_model: Annotated[str, Meta(description="The provider of the embedding model.")]
+    web_scraper: Annotated[str | None, Meta(description="The provider of the web scraper; null without one.")]
 
 
 class NamespaceReference(Struct):
     """The owning namespace."""
 
-    identifier: str
+    identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
 
 
 class Document(Struct, rename="camel", kw_only=True):
     """An ingested unit."""
 
-    id: str
-    external_id: str
-    name: str
-    document_type: Annotated[str, Meta(extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})})]
-    metadata: dict[str, Any]
-    ingestion_source: Annotated[str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})})]
-    ingestion_status: Annotated[str, Meta(extra_json_schema={"enum": sorted(STATUSES)})]
-    ingestion_error: str | None
-    ingest_job: Identified
-    ingest_job_run: Identified
-    connection: Identified | None
+    id: Annotated[str, Meta(description="The id.")]
+    external_id: Annotated[
+        str, Meta(description="The document's identity at its source: the same one again replaces the document.")
+    ]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    document_type: Annotated[
+        str,
+        Meta(extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})}, description="What the document is."),
+    ]
+    metadata: Annotated[dict[str, Any], Meta(description="The document's own keys and values.")]
+    ingestion_source: Annotated[
+        str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})}, description="How the document came.")
+    ]
+    ingestion_status: Annotated[
+        str, Meta(extra_json_schema={"enum": sorted(STATUSES)}, description="How far the document is.")
+    ]
+    ingestion_error: Annotated[str | None, Meta(description="Why the document failed; null unless it did.")]
+    ingest_job: Annotated[Identified, Meta(description="The ingestion request that it came from.")]
+    ingest_job_run: Annotated[Identified, Meta(description="The latest job run that it was part of.")]
+    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
     connection_ids: Annotated[list[str], Meta(description="All connections that have it; `connection` is one of them.")]
-    archive: Identified | None
-    awaiting_removal: bool
-    document_properties: DocumentProperties
-    embedding_config: EmbeddingConfig
-    providers: Providers
-    tenant_id: str | None
-    namespace: NamespaceReference
-    organization: Identified
-    created_at: Timestamp
-    updated_at: Timestamp
-    last_synced_at: Timestamp | None
+    archive: Annotated[
+        Identified | None,
+        Meta(description="The document of the archive or mail that it was packed into; null if it was not."),
+    ]
+    awaiting_removal: Annotated[
+        bool, Meta(description="Whether it is gone at the content service, and its removal waits for confirmation.")
+    ]
+    document_properties: Annotated[
+        DocumentProperties, Meta(description="What is known of the content; null while it is not.")
+    ]
+    embedding_config: Annotated[
+        EmbeddingConfig, Meta(description="How it was embedded and cut; null while it was not.")
+    ]
+    providers: Annotated[Providers, Meta(description="Which services hold and serve it.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null for the scope without one.")]
+    namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
+    organization: Annotated[Identified, Meta(description="The organization that owns it.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    last_synced_at: Annotated[
+        Timestamp | None, Meta(description="When its content was last taken from the source; null before.")
+    ]
     access: (
         Annotated[Access, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")]
         | UnsetType
@@ -314,42 +356,52 @@ class Surroundings:
 class SourceCount(Struct, rename="camel"):
     """Documents of one source."""
 
-    source: str
-    total_count: int
+    source: Annotated[str, Meta(description="Where the documents came from.")]
+    total_count: Annotated[int, Meta(description="How many documents.")]
 
 
 class StatusCount(Struct, rename="camel"):
     """Documents of one status."""
 
-    status: str
-    total_count: int
+    status: Annotated[str, Meta(description="The status of the documents.")]
+    total_count: Annotated[int, Meta(description="How many documents.")]
 
 
 class SiteCount(Struct, rename="camel"):
     """Web pages of one site: a host, with its port if the URLs have one."""
 
-    site: str
-    total_count: int
+    site: Annotated[str, Meta(description="The host, with its port if the URLs have one.")]
+    total_count: Annotated[int, Meta(description="How many documents.")]
 
 
 class FacetCount(Struct):
     """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
 
-    value: str | float | bool
-    count: int
+    value: Annotated[str | float | bool, Meta(description="A value of the field.")]
+    count: Annotated[int, Meta(description="How many.")]
 
 
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A page of documents, newest first; statistics, if they were asked for, count all that match."""
 
     documents: list[Document] | UnsetType = UNSET
-    items_returned: int
-    has_next_page: bool
-    next_cursor: str | None
-    stats_by_source: list[SourceCount] | UnsetType = UNSET
-    stats_by_status: list[StatusCount] | UnsetType = UNSET
-    stats_by_site: list[SiteCount] | UnsetType = UNSET
-    facets: dict[str, list[FacetCount]] | UnsetType = UNSET
+    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
+    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    next_cursor: NextCursor
+    stats_by_source: Annotated[
+        list[SourceCount] | UnsetType, Meta(description="How many documents came from where.")
+    ] = UNSET
+    stats_by_status: Annotated[
+        list[StatusCount] | UnsetType, Meta(description="How many documents are in which state.")
+    ] = UNSET
+    stats_by_site: Annotated[
+        list[SiteCount] | UnsetType,
+        Meta(description="Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted."),
+    ] = UNSET
+    facets: Annotated[
+        dict[str, list[FacetCount]] | UnsetType,
+        Meta(description="The most frequent values of the fields that were asked for, among all documents that match."),
+    ] = UNSET
 
     def count(self, stats: Stats, include: IncludeConfig) -> None:
         """Add the statistics that were asked for."""
@@ -363,25 +415,21 @@ class UpdatedDocumentsData(Struct, rename="camel"):
     """The documents as they are now."""
 
     documents: list[Document]
-    items_updated: int
+    items_updated: Annotated[int, Meta(description="How many documents changed.")]
 
 
-class DocumentsAnswer(Answer, kw_only=True):
+class DocumentsAnswer(DataAnswer[DocumentsData]):
     """The documents that match, newest first."""
 
-    data: DocumentsData
 
-
-class DocumentsUpdatedAnswer(Answer, kw_only=True):
+class DocumentsUpdatedAnswer(DataAnswer[UpdatedDocumentsData]):
     """The documents that were changed."""
-
-    data: UpdatedDocumentsData
 
 
 class DocumentsDeletedAnswer(DeletionAnswered, kw_only=True):
     """The documents are gone from every answer; the message says how many."""
 
-    data: None = None
+    data: Annotated[None, Meta(description="What was asked for.")] = None
 
 
 def _known(values: Mapping[str, Any], kind: type[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Listing, PartQuery, Timestamp
+from api.wire.common import Answer, DataAnswer, Listing, PartQuery, Timestamp
 from api.wire.ingest import NamespaceId
 from api.wire.search import PerDocument, QueryText, RecencyConfig, RerankOptions, SearchFilter, TopK, checked, where_of
 from retrieval.errors import ErrorCode, ServiceError
@@ -23,8 +23,8 @@ Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Characters from th
 class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
 
-    document_id: Id | UnsetType = UNSET
-    external_id: Id | UnsetType = UNSET
+    document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
+    external_id: Annotated[Id | UnsetType, Meta(description="The document's identity at its source.")] = UNSET
     start: Offset | UnsetType = UNSET
     end: Offset | UnsetType = UNSET
     grade: Annotated[int, Meta(ge=1, le=4, description="How relevant; 1 by default.")] = 1
@@ -34,8 +34,8 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A query as users ask it, with everything that answers it."""
 
     query: QueryText
-    relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000)]
-    filter: SearchFilter | None = None
+    relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000, description="The documents that answer.")]
+    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
 
     def to_values(self, field: str) -> dict[str, Any]:
         """As it is stored. `field`: where it stands in the request, for errors."""
@@ -60,18 +60,18 @@ class CreateEvaluation(Struct, rename="camel", kw_only=True):
     """A set of judged questions."""
 
     namespace_id: NamespaceId
-    name: Name
-    questions: Questions
+    name: Annotated[Name, Meta(description="The name, for people.")]
+    questions: Annotated[Questions, Meta(description="Queries with the documents that answer them.")]
 
 
 class Verdict(Struct, rename="camel", kw_only=True):
     """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
 
     query: QueryText
-    document_id: Id | UnsetType = UNSET
-    external_id: Id | UnsetType = UNSET
+    document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
+    external_id: Annotated[Id | UnsetType, Meta(description="The document's identity at its source.")] = UNSET
     grade: Annotated[int, Meta(ge=0, le=4, description="How relevant, 1 by default; 0: not judged any more.")] = 1
-    filter: SearchFilter | None = None
+    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
 
     def to_values(self, field: str) -> judgements.Verdict:
         """`field`: where it stands in the request, for errors."""
@@ -93,29 +93,46 @@ class UpdateEvaluation(Struct, rename="camel", kw_only=True):
     judge one by one, at the end."""
 
     namespace_id: NamespaceId
-    name: Name | UnsetType = UNSET
-    add: Annotated[list[Question], Meta(max_length=evaluations.MOST_QUESTIONS)] = []
-    remove: Annotated[list[str], Meta(max_length=evaluations.MOST_QUESTIONS)] = []
-    judge: Annotated[list[Verdict], Meta(max_length=100)] = []
+    name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
+    add: Annotated[list[Question], Meta(max_length=evaluations.MOST_QUESTIONS, description="Questions to add.")] = []
+    remove: Annotated[
+        list[str],
+        Meta(
+            max_length=evaluations.MOST_QUESTIONS,
+            description="Queries whose questions to remove, before others are added.",
+        ),
+    ] = []
+    judge: Annotated[
+        list[Verdict],
+        Meta(max_length=100, description="Single documents to judge, each for the question with its query."),
+    ] = []
 
 
 class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """One way to search, under a name; the two weights sum to 1.0."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100, examples=["hybrid"])]
-    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
-    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
+    name: Annotated[str, Meta(min_length=1, max_length=100, examples=["hybrid"], description="The name, for people.")]
+    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much meaning counts.")]
+    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
     top_k: TopK | UnsetType = UNSET
-    rerank: bool | RerankOptions | UnsetType = UNSET
+    rerank: Annotated[
+        bool | RerankOptions | UnsetType,
+        Meta(description="Whether, and how, the reranker reads the best results again."),
+    ] = UNSET
     per_document: PerDocument | UnsetType = UNSET
-    recency: RecencyConfig | UnsetType = UNSET
+    recency: Annotated[RecencyConfig | UnsetType, Meta(description="Let the age of documents count.")] = UNSET
 
 
 class StartRun(Struct, rename="camel", kw_only=True):
     """Settings to compare; differences are told from the first."""
 
     namespace_id: NamespaceId
-    settings: Annotated[list[Setting], Meta(min_length=1, max_length=20)]
+    settings: Annotated[
+        list[Setting],
+        Meta(
+            min_length=1, max_length=20, description="The settings that are compared; differences are from the first."
+        ),
+    ]
 
     def to_values(self) -> list[dict[str, Any]]:
         """As they are stored; INVALID_REQUEST for names that repeat, or weights that do not sum to 1."""
@@ -145,25 +162,33 @@ class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
     """Where the run is; `questionLimit`: so many of its questions, those that the setting `changed` changed most first,
     or in their order without it."""
 
-    question_limit: Annotated[int, Meta(ge=0, le=1000)] | None = None
-    changed: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+    question_limit: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)] | None,
+        Meta(description="So many of the run's questions, 0 for none; all if it is left out."),
+    ] = None
+    changed: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=100)] | None,
+        Meta(description="A setting's name: the questions that it changed most against the first setting."),
+    ] = None
 
 
 class QuestionsQuery(EvaluationsQuery, rename="camel", kw_only=True):
     """Where the evaluation is; `query`: only the questions that ask just this."""
 
-    query: QueryText | None = None
+    query: Annotated[QueryText | None, Meta(description="What to look for, up to 8 KB.")] = None
 
 
 class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
 
-    id: str
-    name: str
-    namespace_id: str
-    question_count: int
-    unresolved: list[str] | UnsetType = UNSET
-    created_at: Timestamp
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    namespace_id: Annotated[str, Meta(description="The namespace's id.")]
+    question_count: Annotated[int, Meta(description="How many questions it has.")]
+    unresolved: Annotated[
+        list[str] | UnsetType, Meta(description="Judged external ids that the namespace does not have, 100 at most.")
+    ] = UNSET
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
 
     @classmethod
     def of(cls, found: evaluations.Evaluation) -> Evaluation:
@@ -183,72 +208,91 @@ Interval = Annotated[list[float], Meta(min_length=2, max_length=2, examples=[[0.
 class Metric(Struct, rename="camel"):
     """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
 
-    value: float
-    ci95: Interval
-    delta_ci95: Interval | None
+    value: Annotated[float, Meta(description="A value of the field.")]
+    ci95: Annotated[Interval, Meta(description="Its 95 % interval.")]
+    delta_ci95: Annotated[
+        Interval | None, Meta(description="The interval of the difference from the first setting; null for that one.")
+    ]
 
 
 class Metrics(Struct, rename="camel"):
     """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
 
-    ndcg_at10: Metric
-    recall_at10: Metric
-    recall_at100: Metric
-    mrr: Metric
-    span_recall_at10: Metric | None
+    ndcg_at10: Annotated[Metric, Meta(description="Discounted gain of the first ten documents, of the best possible.")]
+    recall_at10: Annotated[Metric, Meta(description="Share of the judged documents among the first ten.")]
+    recall_at100: Annotated[Metric, Meta(description="The same among the first hundred.")]
+    mrr: Annotated[Metric, Meta(description="One divided by the rank of the first judged document, within a hundred.")]
+    span_recall_at10: Annotated[
+        Metric | None,
+        Meta(description="Share of the judged spans that the first ten results cover; null without spans."),
+    ]
 
 
 class Latency(Struct):
     """Milliseconds of a search after its query was embedded."""
 
-    p50: float
-    p95: float
+    p50: Annotated[float, Meta(description="Milliseconds that half of them did not exceed.")]
+    p95: Annotated[float, Meta(description="Milliseconds that 95 of 100 did not exceed.")]
 
 
 class Compared(Struct):
     """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
 
-    better: int
-    same: int
-    worse: int
+    better: Annotated[int, Meta(description="Questions whose first judged document stands higher.")]
+    same: Annotated[
+        int, Meta(description="Questions whose first judged document stands where it stood, or is found by neither.")
+    ]
+    worse: Annotated[int, Meta(description="Questions whose first judged document stands lower.")]
 
 
 class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
     """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
 
-    metrics: Metrics | UnsetType = UNSET
-    latency_ms: Latency | UnsetType = UNSET
-    reranked: int | UnsetType = UNSET
-    compared: Compared | UnsetType = UNSET
+    metrics: Annotated[Metrics | UnsetType, Meta(description="What the setting achieved.")] = UNSET
+    latency_ms: Annotated[
+        Latency | UnsetType, Meta(description="How long its searches took after their queries were embedded.")
+    ] = UNSET
+    reranked: Annotated[int | UnsetType, Meta(description="Searches that the reranker has ordered.")] = UNSET
+    compared: Annotated[
+        Compared | UnsetType,
+        Meta(description="How many questions it answers better, alike and worse than the first setting."),
+    ] = UNSET
 
 
 class Progress(Struct):
     """Searches that were made, of all."""
 
-    asked: int
-    total: int
+    asked: Annotated[int, Meta(description="Searches that were made.")]
+    total: Annotated[int, Meta(description="Searches that the run makes: each question under each setting.")]
 
 
 class QuestionResult(Struct):
     """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
 
-    query: str
-    ranks: dict[str, list[int | None]]
+    query: Annotated[str, Meta(description="What to look for, up to 8 KB.")]
+    ranks: Annotated[
+        dict[str, list[int | None]],
+        Meta(description="By setting, the rank of each judged document; null where it was not found."),
+    ]
 
 
 class EvaluationRun(Struct, rename="camel", kw_only=True):
     """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was sent,
     null before its searches are counted."""
 
-    id: str
-    evaluation_id: str
-    status: EvaluationStatus
-    settings: list[SettingResult]
-    questions: list[QuestionResult]
-    error: str | None
-    created_at: Timestamp
-    finished_at: Timestamp | None
-    progress: Progress | UnsetType | None = UNSET
+    id: Annotated[str, Meta(description="The id.")]
+    evaluation_id: Annotated[str, Meta(description="The evaluation that it is of.")]
+    status: Annotated[EvaluationStatus, Meta(description="How far the run is.")]
+    settings: Annotated[
+        list[SettingResult], Meta(description="The settings that are compared; differences are from the first.")
+    ]
+    questions: Annotated[list[QuestionResult], Meta(description="The ranks of each question; empty before the end.")]
+    error: Annotated[str | None, Meta(description="Why the run failed; null unless it did.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    finished_at: Annotated[Timestamp | None, Meta(description="When it ended; null before.")]
+    progress: Annotated[Progress | UnsetType | None, Meta(description="How far the run is; null before it begins.")] = (
+        UNSET
+    )
 
     @classmethod
     def of(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
@@ -300,7 +344,7 @@ class EvaluationsData(Listing, kw_only=True):
 class QuestionsData(Listing, kw_only=True):
     """A page of questions, in their order."""
 
-    questions: list[Question]
+    questions: Annotated[list[Question], Meta(description="Queries with the documents that answer them.")]
 
 
 class RunData(Struct):
@@ -315,40 +359,30 @@ class RunsData(Listing, kw_only=True):
     runs: list[EvaluationRun]
 
 
-class EvaluationAnswer(Answer, kw_only=True):
+class EvaluationAnswer(DataAnswer[EvaluationData]):
     """One evaluation."""
 
-    data: EvaluationData
 
-
-class EvaluationsAnswer(Answer, kw_only=True):
+class EvaluationsAnswer(DataAnswer[EvaluationsData]):
     """All evaluations of the scope, or a part of them."""
-
-    data: EvaluationsData
 
 
 class EvaluationDeletedAnswer(Answer, kw_only=True):
     """It is gone, with its runs."""
 
-    data: None = None
+    data: Annotated[None, Meta(description="What was asked for.")] = None
 
 
-class QuestionsAnswer(Answer, kw_only=True):
+class QuestionsAnswer(DataAnswer[QuestionsData]):
     """A page of the questions, in their order."""
 
-    data: QuestionsData
 
-
-class RunAnswer(Answer, kw_only=True):
+class RunAnswer(DataAnswer[RunData]):
     """One run."""
 
-    data: RunData
 
-
-class RunsAnswer(Answer, kw_only=True):
+class RunsAnswer(DataAnswer[RunsData]):
     """All runs of an evaluation, or a part of them."""
-
-    data: RunsData
 
 
 def _wrong(message: str, field: str) -> ServiceError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, Timestamp
 from api.wire.ingest import NamespaceId
 from retrieval.access import groups
 from retrieval.access.groups import MEMBERS
@@ -18,15 +17,15 @@ Members = Annotated[list[str], Meta(max_length=MEMBERS, examples=[["ada@example.
 class GroupMembers(Struct):
     """What a group holds. Groups may hold each other: cycles are harmless."""
 
-    users: Members | None = None
-    groups: Members | None = None
+    users: Annotated[Members | None, Meta(description="The users, by their names.")] = None
+    groups: Annotated[Members | None, Meta(description="The groups, by their names.")] = None
 
 
 class PutGroup(Struct, rename="camel"):
     """All that the group holds from now on, 10,000 members at most."""
 
     namespace_id: NamespaceId
-    members: GroupMembers
+    members: Annotated[GroupMembers, Meta(description="What the group holds, directly.")]
 
 
 class GroupQuery(Struct, rename="camel"):
@@ -44,17 +43,17 @@ class DeletedGroupQuery(Struct, rename="camel"):
 class HeldMembers(Struct):
     """What the group holds, directly, as it is compared."""
 
-    users: list[str]
-    groups: list[str]
+    users: Annotated[list[str], Meta(description="The users, by their names.")]
+    groups: Annotated[list[str], Meta(description="The groups, by their names.")]
 
 
 class Group(Struct, rename="camel"):
     """A group of users and of other groups."""
 
-    id: str
-    members: HeldMembers
-    created_at: Timestamp
-    updated_at: Timestamp
+    id: Annotated[str, Meta(description="The group's name, as it is compared.")]
+    members: Annotated[HeldMembers, Meta(description="What the group holds, directly.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
 
     @classmethod
     def of(cls, group: groups.Group) -> Group:
@@ -68,36 +67,15 @@ class GroupData(Struct):
     group: Group
 
 
-class GroupAnswer(Answer, kw_only=True):
+class GroupAnswer(DataAnswer[GroupData]):
     """The group as it is now."""
-
-    data: GroupData
 
 
 class DeletedGroup(Struct):
     """The group's name."""
 
-    id: str
+    id: Annotated[str, Meta(description="The group's name.")]
 
 
-class GroupDeletedAnswer(Answer, kw_only=True):
+class GroupDeletedAnswer(DataAnswer[DeletedGroup]):
     """The group holds nobody any more."""
-
-    data: DeletedGroup
-
-
-WORDS: Mapping[str, str] = {
-    "users": "The users, by their names.",
-    "groups": "The groups, by their names.",
-    "denied": "Who may not see it, whatever else is said.",
-    "members": "What the group holds, directly.",
-    "group": "The group.",
-    "Group.id": "The group's name, as it is compared.",
-    "DeletedGroup.id": "The group's name.",
-    "Key.principal": "The user as whom it acts; absent if it acts as none.",
-    "Key.principalRequired": "Whether it answers on behalf of a user alone; absent if it does not.",
-    "Key.role": "Of a person who signed in with a token: `viewer`, `editor` or `admin`. Absent for a key.",
-    "Key.expiresAt": "When that token ends. Absent for a key.",
-    "AuditEntry.subject": "The token's subject, where a person asked and no key.",
-}
-"""What the properties mean, for the OpenAPI document."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 
 class Health(Struct):
     """The process answers."""
 
-    status: Literal["ok"]
+    status: Annotated[Literal["ok"], Meta(description="Always `ok`.")]
 
 
 class Readiness(Struct):
     """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it unavailable."""
 
-    status: Literal["ready", "unavailable"]
-    reason: str | None = None
-    warnings: list[str] | UnsetType = UNSET
+    status: Annotated[Literal["ready", "unavailable"], Meta(description="Whether requests can be served.")]
+    reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None
+    warnings: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Protection that this machine does not offer; absent if there is none to name."),
+    ] = UNSET

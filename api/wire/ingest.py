@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from api.wire.access import Access, of_request
-from api.wire.common import Answer, Identified, Timestamp
+from api.wire.common import Answer, DataAnswer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
 from retrieval.jobs.outcome import Notice
@@ -50,8 +50,16 @@ For = Annotated[
 class ChunkConfig(Struct, rename="camel"):
     """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
 
-    chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000])]
-    chunk_overlap: Annotated[int, Meta(ge=0, le=8190, examples=[200])]
+    chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Tokens of a chunk at most.")]
+    chunk_overlap: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=8190,
+            examples=[200],
+            description="Tokens that a chunk repeats of the one before; fewer than chunkSize.",
+        ),
+    ]
 
     def check(self, field: str) -> None:
         if self.chunk_overlap >= self.chunk_size:
@@ -63,20 +71,37 @@ class ChunkConfig(Struct, rename="camel"):
             )
 
 
+Chunking = Annotated[
+    ChunkConfig | None, Meta(description="How to cut documents; 1000 tokens with 200 of overlap without it.")
+]
+
+
 class OcrConfig(Struct, rename="camel"):
     """How to find the text of a file."""
 
-    strategy: OcrStrategy = OcrStrategy.BASIC_PARSER
+    strategy: Annotated[
+        OcrStrategy, Meta(description="The file's own text layer only, or optical recognition too.")
+    ] = OcrStrategy.BASIC_PARSER
 
 
 class TextConfig(Struct, rename="camel"):
     """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces it."""
 
-    text: Annotated[str, Meta(min_length=1, examples=["Turn the key to the left to open the cover."])]
+    text: Annotated[
+        str,
+        Meta(
+            min_length=1, examples=["Turn the key to the left to open the cover."], description="The text, up to 5 MiB."
+        ),
+    ]
     metadata: Metadata | None = None
-    name: ShortText | None = None
-    external_id: ShortText | None = None
-    chunk_config: ChunkConfig | None = None
+    name: Annotated[
+        ShortText | None, Meta(description="The document's name; its identity where no externalId is sent.")
+    ] = None
+    external_id: Annotated[
+        ShortText | None,
+        Meta(description="The document's identity at its source: the same one again replaces the document."),
+    ] = None
+    chunk_config: Chunking = None
     modified_at: ModifiedAt | None = None
     access: For = None
 
@@ -84,16 +109,16 @@ class TextConfig(Struct, rename="camel"):
 class TextIngestion(Struct, rename="camel"):
     """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
 
-    source: Literal["TEXT"]
-    config: TextConfig
-    chunk_config: ChunkConfig | None = None
+    source: Annotated[Literal["TEXT"], Meta(description="Where the content comes from; it must fit the path.")]
+    config: Annotated[TextConfig, Meta(description="What to take from the source.")]
+    chunk_config: Chunking = None
 
 
 class IngestText(Struct, rename="camel"):
     """A text to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: TextIngestion
+    ingest_config: Annotated[TextIngestion, Meta(description="What to ingest, and how.")]
     dry_run: DryRun | None = False
 
 
@@ -108,11 +133,16 @@ class FileForm(Struct, rename="camel", kw_only=True):
     """The fields of the form beside the file; those that are objects are JSON as text."""
 
     namespace_id: NamespaceId
-    source: FileSource = FileSource.LOCAL_FILE
+    source: Annotated[FileSource, Meta(description="Where the content comes from; it must fit the path.")] = (
+        FileSource.LOCAL_FILE
+    )
     metadata: Metadata | None = None
-    chunk_config: ChunkConfig | None = None
-    ocr_config: OcrConfig | None = None
-    external_id: ShortText | None = None
+    chunk_config: Chunking = None
+    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
+    external_id: Annotated[
+        ShortText | None,
+        Meta(description="The document's identity at its source: the same one again replaces the document."),
+    ] = None
     modified_at: ModifiedAt | None = None
     dry_run: DryRun = False
     access: For = None
@@ -124,13 +154,13 @@ class JobRunDocument(Struct, rename="camel"):
     `name` is absent in the answer to an ingestion.
     """
 
-    id: str
+    id: Annotated[str, Meta(description="The id.")]
     status: Annotated[
         str,
-        Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}),
+        Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}, description="How far it is."),
     ]
-    error: str | None
-    name: str | UnsetType = UNSET
+    error: Annotated[str | None, Meta(description="Why the document failed and what to do; null unless it failed.")]
+    name: Annotated[str | UnsetType, Meta(description="The name, for people.")] = UNSET
 
     @classmethod
     def of(cls, entry: RunDocument) -> JobRunDocument:
@@ -140,8 +170,8 @@ class JobRunDocument(Struct, rename="camel"):
 class IngestData(Struct, rename="camel"):
     """The receipt: read the job run to follow its progress."""
 
-    ingest_job_run_id: str
-    documents: list[JobRunDocument]
+    ingest_job_run_id: Annotated[str, Meta(description="The job run to follow.")]
+    documents: Annotated[list[JobRunDocument], Meta(description="The documents that are known at once.")]
 
 
 class IngestAnswer(Answer, kw_only=True):
@@ -175,11 +205,11 @@ class IngestAnswer(Answer, kw_only=True):
 class JobRunDocuments(Struct):
     """The documents of a run by how far they have come."""
 
-    queued: list[JobRunDocument]
-    processing: list[JobRunDocument]
-    completed: list[JobRunDocument]
-    failed: list[JobRunDocument]
-    cancelled: list[JobRunDocument]
+    queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
+    processing: Annotated[list[JobRunDocument], Meta(description="Documents that are worked on.")]
+    completed: Annotated[list[JobRunDocument], Meta(description="Documents that are searchable.")]
+    failed: Annotated[list[JobRunDocument], Meta(description="Documents that failed, with the reason.")]
+    cancelled: Annotated[list[JobRunDocument], Meta(description="Documents that were ended by a person.")]
 
 
 class RunProgress(Struct, rename="camel"):
@@ -187,24 +217,26 @@ class RunProgress(Struct, rename="camel"):
     and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
     person's confirmation."""
 
-    found: int
-    fetched: int
-    parsed: int
-    chunked: int
-    embedded: int
-    upserted: int
-    failed: int
-    skipped: int = 0
-    skipped_reasons: dict[str, int] = {}
-    removed: int = 0
-    awaiting_confirmation: int = 0
+    found: Annotated[int, Meta(description="Documents that are known.")]
+    fetched: Annotated[int, Meta(description="Documents whose content is there.")]
+    parsed: Annotated[int, Meta(description="Documents whose text was read.")]
+    chunked: Annotated[int, Meta(description="Documents that were cut.")]
+    embedded: Annotated[int, Meta(description="Documents whose chunks have vectors.")]
+    upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
+    failed: Annotated[int, Meta(description="Documents that failed.")]
+    skipped: Annotated[int, Meta(description="What was found and left out.")] = 0
+    skipped_reasons: Annotated[dict[str, int], Meta(description="How many were left out for which reason.")] = {}
+    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")] = 0
+    awaiting_confirmation: Annotated[
+        int, Meta(description="Documents that are gone at the content service and wait for a person's confirmation.")
+    ] = 0
 
 
 class RunNotice(Struct):
     """What a person is to know of a run beside its documents, and of how many things it is true."""
 
-    reason: str
-    count: int
+    reason: Annotated[str, Meta(description="What there is to know, in a sentence.")]
+    count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
 
     @classmethod
     def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
@@ -235,27 +267,30 @@ Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null
 class EstimatedCost(Struct):
     """What the embedding costs, by the prices that the operator has set."""
 
-    amount: float
-    currency: str
+    amount: Annotated[float, Meta(description="In units of the currency.")]
+    currency: Annotated[str, Meta(description="ISO 4217.")]
 
 
 class DryRunReport(Struct, rename="camel", kw_only=True):
     """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
 
-    create: int
-    update: int
-    unchanged: int
-    remove: int
-    failed: int
-    pages: int
-    chunks: int
-    tokens_to_embed: int
-    embedding_calls: int
-    estimated_seconds: float
-    sampled: bool
+    create: Annotated[int, Meta(description="Documents that would be new.")]
+    update: Annotated[int, Meta(description="Documents that would be replaced.")]
+    unchanged: Annotated[int, Meta(description="Documents of which nothing would be embedded.")]
+    remove: Annotated[int, Meta(description="Documents that would be removed because they are gone at their source.")]
+    failed: Annotated[int, Meta(description="Documents that cannot be read.")]
+    pages: Annotated[int, Meta(description="Pages of the documents to create and update, where they have pages.")]
+    chunks: Annotated[int, Meta(description="Chunks of the documents to create and update.")]
+    tokens_to_embed: Annotated[int, Meta(description="Tokens that would be sent to the model, titles included.")]
+    embedding_calls: Annotated[int, Meta(description="Requests to the model; batches of a LOCAL one.")]
+    estimated_seconds: Annotated[float, Meta(description="How long the ingestion takes, about.")]
+    sampled: Annotated[bool, Meta(description="Whether some documents were read for all.")]
     pages_recognised: Annotated[int, Meta(description="Pages that are recognised from their picture.")] = 0
     pages_unread: Annotated[int, Meta(description="Pages that cannot be read, and are left out.")] = 0
-    estimated_cost: EstimatedCost | UnsetType = UNSET
+    estimated_cost: Annotated[
+        EstimatedCost | UnsetType,
+        Meta(description="What the embedding costs; absent where the model's price is not set."),
+    ] = UNSET
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> DryRunReport | None:
@@ -265,23 +300,34 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
 class JobRunData(Struct, rename="camel"):
     """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
 
-    id: str
-    name: str
-    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]})]
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[
+        str,
+        Meta(
+            description="What the run is about: a host, a file, a connection, how many documents. Never a query string."
+        ),
+    ]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="How far it is.")]
     outcome: Outcome
-    source: str
-    connection: Identified | None
-    documents: JobRunDocuments
-    created_at: Timestamp
-    updated_at: Timestamp
+    source: Annotated[str, Meta(description="Where the content comes from.")]
+    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
+    documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by their state.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
     queue_position: QueuePosition
     estimated_start: EstimatedStart
-    progress: RunProgress
-    notices: list[RunNotice]
+    progress: Annotated[RunProgress, Meta(description="How many documents have come how far.")]
+    notices: Annotated[
+        list[RunNotice],
+        Meta(description="What a person is to know of the run beside its documents, such as why it found nothing."),
+    ]
     timings: Timings
     prefect_url: PrefectUrl
     dry_run: ShownDryRun | UnsetType = UNSET
-    report: DryRunReport | UnsetType | None = UNSET
+    report: Annotated[
+        DryRunReport | UnsetType | None,
+        Meta(description="What the ingestion would do; null until the dry run has ended."),
+    ] = UNSET
 
     @classmethod
     def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
@@ -315,10 +361,8 @@ class JobRunData(Struct, rename="camel"):
         )
 
 
-class JobRunAnswer(Answer, kw_only=True):
+class JobRunAnswer(DataAnswer[JobRunData]):
     """A job run as it stands."""
-
-    data: JobRunData
 
 
 def ingestion(

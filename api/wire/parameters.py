@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from retrieval.sources import CONNECTORS, slug
 
@@ -39,3 +40,11 @@ PARAMETERS: Mapping[str, str] = {
     "page": "The page of the document, counted from 1.",
 }
 """What a parameter of a path, or of a query that no struct describes, means."""
+
+
+def describe(paths: Mapping[str, Any]) -> None:
+    """Describe the parameters of every operation, which clients show instead of their schemas."""
+    for operation in (operation for methods in paths.values() for operation in methods.values()):
+        for parameter in operation.get("parameters", []):
+            if word := parameter["schema"].get("description") or PARAMETERS.get(parameter["name"]):
+                parameter.setdefault("description", word)

@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, Timestamp
 from retrieval.readiness import Loop, work
 from retrieval.readiness.work import Held, Working
 
 Seconds = Annotated[float, Meta(ge=0)]
 
-WORDS: Mapping[str, str] = {
-    "QueueData.queued": "Job runs that wait for a worker.",
-    "oldestQueuedAt": "Since when the oldest of them waits; null if none does.",
-    "QueueData.held": "Job runs that wait for a vendor or site that does not answer: more workers do not help them.",
-    "workers": "Workers that are connected, of the whole installation.",
-    "stalled": "Whether accepted work of the installation does not move.",
-    "reasons": "Why it does not move, in words: a full disk, levers of Prefect such as a paused pool, what comes late.",
-    "QueueData.warnings": "What protects less than it should on the API's machine, such as a kernel without Landlock.",
-    "breakers": "Vendors and sites that are not asked for now, because they do not answer.",
-    "Breaker.name": "The vendor or site.",
-    "Breaker.reason": "How the last request failed.",
-    "Breaker.failures": "Failures in a row.",
-    "since": "When that began.",
-    "until": "When it is tried again.",
-    "waitingJobRuns": "Job runs that wait for it.",
-    "working": "What workers have in hand, oldest first, 50 at most.",
-    "Work.ingestJobRunId": "The first of the job runs.",
-    "Work.namespaceId": "Where they belong.",
-    "Work.tenantId": "The tenant; null without one.",
-    "Work.source": "What they ingest from.",
-    "Work.jobRuns": "Job runs that are worked on together.",
-    "Work.attempt": "1, or more where a worker was lost.",
-    "Work.document": "The document on which the worker works alone; null if it works on several.",
-    "Work.createdAt": "When they were put together.",
-    "Work.startedAt": "When a worker began; null before.",
-    "Work.leaseUntil": "Until when the worker is taken to be alive without another sign; null before it began.",
-    "loops": "The dispatchers' loops.",
-    "loop": "Its name.",
-    "lastSuccessSeconds": "Seconds since its last success.",
-    "late": "Whether that is too long ago.",
-    "DispatcherLoop.reason": "The error that it failed with since; null without one.",
-}
-"""What its properties mean, by name: for the OpenAPI document."""
-
 
 class Breaker(Struct, rename="camel"):
     """A vendor or site that nobody asks for a while."""
 
-    name: str
-    reason: str
-    failures: int
-    since: Timestamp
-    until: Timestamp
-    waiting_job_runs: int
+    name: Annotated[str, Meta(description="The vendor or site.")]
+    reason: Annotated[str, Meta(description="How the last request failed.")]
+    failures: Annotated[int, Meta(description="Failures in a row.")]
+    since: Annotated[Timestamp, Meta(description="The status that is known already.")]
+    until: Annotated[Timestamp, Meta(description="When it is tried again.")]
+    waiting_job_runs: Annotated[int, Meta(description="Job runs that wait for it.")]
 
     @classmethod
     def of(cls, found: Held) -> Breaker:
@@ -67,16 +33,21 @@ class Breaker(Struct, rename="camel"):
 class Work(Struct, rename="camel", kw_only=True):
     """Job runs of one source that a worker has in hand together."""
 
-    ingest_job_run_id: str
-    namespace_id: str
-    tenant_id: str | None
-    source: str
-    job_runs: int
-    attempt: int
-    document: str | None
-    created_at: Timestamp
-    started_at: Timestamp | None
-    lease_until: Timestamp | None
+    ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
+    namespace_id: Annotated[str, Meta(description="Where they belong.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
+    source: Annotated[str, Meta(description="What they ingest from.")]
+    job_runs: Annotated[int, Meta(description="Job runs that are worked on together.")]
+    attempt: Annotated[int, Meta(description="1, or more where a worker was lost.")]
+    document: Annotated[
+        str | None, Meta(description="The document on which the worker works alone; null if it works on several.")
+    ]
+    created_at: Annotated[Timestamp, Meta(description="When they were put together.")]
+    started_at: Annotated[Timestamp | None, Meta(description="When a worker began; null before.")]
+    lease_until: Annotated[
+        Timestamp | None,
+        Meta(description="Until when the worker is taken to be alive without another sign; null before it began."),
+    ]
 
     @classmethod
     def of(cls, found: Working) -> Work:
@@ -97,10 +68,10 @@ class Work(Struct, rename="camel", kw_only=True):
 class DispatcherLoop(Struct, rename="camel"):
     """One of the loops that let accepted work leave, take lost work back and collect garbage."""
 
-    loop: str
-    last_success_seconds: Seconds
-    late: bool
-    reason: str | None
+    loop: Annotated[str, Meta(description="Its name.")]
+    last_success_seconds: Annotated[Seconds, Meta(description="Seconds since its last success.")]
+    late: Annotated[bool, Meta(description="Whether that is too long ago.")]
+    reason: Annotated[str | None, Meta(description="The error that it failed with since; null without one.")]
 
     @classmethod
     def of(cls, found: Loop) -> DispatcherLoop:
@@ -110,16 +81,34 @@ class DispatcherLoop(Struct, rename="camel"):
 class QueueData(Struct, rename="camel", kw_only=True):
     """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
 
-    queued: int
-    oldest_queued_at: Timestamp | None
-    held: int
-    workers: int
-    stalled: bool
-    reasons: list[str]
-    warnings: list[str]
-    breakers: list[Breaker]
-    working: list[Work]
-    loops: list[DispatcherLoop]
+    queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
+    oldest_queued_at: Annotated[
+        Timestamp | None, Meta(description="Since when the oldest waiting job run waits; null if none does.")
+    ]
+    held: Annotated[
+        int,
+        Meta(
+            description="Job runs that wait for a vendor or site that does not answer: more workers do not help them."
+        ),
+    ]
+    workers: Annotated[int, Meta(description="Workers that are connected, of the whole installation.")]
+    stalled: Annotated[bool, Meta(description="Whether accepted work of the installation does not move.")]
+    reasons: Annotated[
+        list[str],
+        Meta(
+            description="Why it does not move, in words: a full disk, levers of Prefect such as a paused "
+            "pool, what comes late."
+        ),
+    ]
+    warnings: Annotated[
+        list[str],
+        Meta(description="What protects less than it should on the API's machine, such as a kernel without Landlock."),
+    ]
+    breakers: Annotated[
+        list[Breaker], Meta(description="Vendors and sites that are not asked for now, because they do not answer.")
+    ]
+    working: Annotated[list[Work], Meta(description="What workers have in hand, oldest first, 50 at most.")]
+    loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
     def of(cls, found: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
@@ -147,7 +136,5 @@ class QueueData(Struct, rename="camel", kw_only=True):
         )
 
 
-class QueueAnswer(Answer, kw_only=True):
+class QueueAnswer(DataAnswer[QueueData]):
     """The queue and the workers."""
-
-    data: QueueData

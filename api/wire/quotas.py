@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import DataAnswer, Timestamp
 from retrieval.accounts import quotas, usage
 from retrieval.accounts.organizations import Organization as Owner
 from retrieval.accounts.quotas import Use
@@ -20,10 +20,14 @@ _Limit = Annotated[int, Meta(ge=0, le=quotas.MOST)]
 class SetQuotas(Struct, rename="camel"):
     """Limits to set; null removes one, and what is absent stays."""
 
-    documents: _Limit | UnsetType | None = UNSET
-    stored_bytes: _Limit | UnsetType | None = UNSET
-    tokens_per_month: _Limit | UnsetType | None = UNSET
-    concurrent_runs: _Limit | UnsetType | None = UNSET
+    documents: Annotated[_Limit | UnsetType | None, Meta(description="Documents; null removes the limit.")] = UNSET
+    stored_bytes: Annotated[_Limit | UnsetType | None, Meta(description="Bytes of documents as they were sent.")] = (
+        UNSET
+    )
+    tokens_per_month: Annotated[
+        _Limit | UnsetType | None, Meta(description="Tokens of documents that are embedded in a calendar month (UTC).")
+    ] = UNSET
+    concurrent_runs: Annotated[_Limit | UnsetType | None, Meta(description="Job runs that are not finished.")] = UNSET
 
     def values(self) -> dict[str, int | None]:
         given: dict[str, int | None] = msgspec.to_builtins(self)
@@ -33,22 +37,28 @@ class SetQuotas(Struct, rename="camel"):
 class UpdateOrganization(Struct):
     """What to change of the organization."""
 
-    quotas: SetQuotas | UnsetType = UNSET
+    quotas: Annotated[
+        SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
+    ] = UNSET
 
 
 class UpdateTenant(Struct):
     """What to change of a tenant."""
 
-    quotas: SetQuotas | UnsetType = UNSET
+    quotas: Annotated[
+        SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
+    ] = UNSET
 
 
 class Quotas(Struct, rename="camel", kw_only=True):
     """A number for each quota; null where there is no limit."""
 
-    documents: int | None
-    stored_bytes: int | None
-    tokens_per_month: int | None
-    concurrent_runs: int | None
+    documents: Annotated[int | None, Meta(description="Documents.")]
+    stored_bytes: Annotated[int | None, Meta(description="Bytes of documents as they were sent.")]
+    tokens_per_month: Annotated[
+        int | None, Meta(description="Tokens of documents that are embedded in a calendar month (UTC).")
+    ]
+    concurrent_runs: Annotated[int | None, Meta(description="Job runs that are not finished.")]
 
     @classmethod
     def of(cls, numbers: Mapping[str, int]) -> Quotas:
@@ -63,11 +73,11 @@ class Quotas(Struct, rename="camel", kw_only=True):
 class OrganizationDetails(Struct, rename="camel", kw_only=True):
     """The organization of the key."""
 
-    id: str
-    name: str
-    plan: str
-    created_at: Timestamp
-    quotas: Quotas
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    plan: Annotated[str, Meta(description="What the organization has booked.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    quotas: Annotated[Quotas, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")]
 
     @classmethod
     def of(cls, owner: Owner) -> OrganizationDetails:
@@ -86,10 +96,8 @@ class OrganizationData(Struct):
     organization: OrganizationDetails
 
 
-class OrganizationAnswer(Answer, kw_only=True):
+class OrganizationAnswer(DataAnswer[OrganizationData]):
     """The organization as it is now."""
-
-    data: OrganizationData
 
 
 class UsageQuery(Struct, rename="camel"):
@@ -101,31 +109,33 @@ class UsageQuery(Struct, rename="camel"):
     end: Annotated[date, Meta(description="The last day (UTC); today without it.")] | None = msgspec.field(
         name="to", default=None
     )
-    by: Literal["day", "namespace", "tenant"] | None = None
+    by: Annotated[Literal["day", "namespace", "tenant"] | None, Meta(description="What is added up by.")] = None
 
 
 class ModelUsage(Struct, rename="camel"):
     """Tokens of one model. `cost` is null for a model without a price."""
 
-    provider: str
-    model: str
-    tokens: int
-    cost: float | None
+    provider: Annotated[str, Meta(description="Whose service it is.")]
+    model: Annotated[str, Meta(description="The model's name.")]
+    tokens: Annotated[int, Meta(description="Tokens embedded in the days that were asked for.")]
+    cost: Annotated[float | None, Meta(description="What they cost by the price table; null without a price.")]
 
 
 class UsageGroup(Struct, rename="camel", kw_only=True):
     """What belongs to a day, a namespace or a tenant. `used` and `limit` stand with tenants that have quotas."""
 
-    day: str | UnsetType = UNSET
-    namespace_id: str | UnsetType = UNSET
-    tenant_id: str | UnsetType | None = UNSET
-    documents: int
-    stored_bytes: int
-    tokens: int
-    cost: float | None
-    models: list[ModelUsage]
-    used: Quotas | UnsetType = UNSET
-    limit: Quotas | UnsetType = UNSET
+    day: Annotated[str | UnsetType, Meta(description="The day (UTC).")] = UNSET
+    namespace_id: Annotated[str | UnsetType, Meta(description="The namespace.")] = UNSET
+    tenant_id: Annotated[str | UnsetType | None, Meta(description="The tenant; null for the scope without one.")] = (
+        UNSET
+    )
+    documents: Annotated[int, Meta(description="Documents that are there; by day, those that came then.")]
+    stored_bytes: Annotated[int, Meta(description="Bytes of documents as they were sent.")]
+    tokens: Annotated[int, Meta(description="Tokens embedded in the days that were asked for.")]
+    cost: Annotated[float | None, Meta(description="What they cost by the price table; null without a price.")]
+    models: Annotated[list[ModelUsage], Meta(description="The same by model.")]
+    used: Annotated[Quotas | UnsetType, Meta(description="What the tenant uses of its quotas.")] = UNSET
+    limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 
 def group(found: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:

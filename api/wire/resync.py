@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer
+from api.wire.common import DataAnswer
 from api.wire.documents import FilterConfig
 from api.wire.ingest import NamespaceId
 from retrieval.jobs import resync
@@ -26,19 +26,25 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
 class ResyncedDocument(Struct, rename="camel"):
     """What became of a document that matched. `error` says why it is not eligible."""
 
-    id: str
-    status: Annotated[str, Meta(extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]})]
-    error: str | None
+    id: Annotated[str, Meta(description="The id.")]
+    status: Annotated[
+        str,
+        Meta(
+            extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]},
+            description="How far it is.",
+        ),
+    ]
+    error: Annotated[str | None, Meta(description="Why the document cannot be fetched again; null if it is queued.")]
 
 
 class ResyncData(Struct, rename="camel", kw_only=True):
     """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
 
-    items_queued: int
-    items_skipped: int
-    documents: list[ResyncedDocument]
-    ingest_job_run_id: str | None
-    ingest_job_run_ids: list[str]
+    items_queued: Annotated[int, Meta(description="How many documents are queued.")]
+    items_skipped: Annotated[int, Meta(description="How many documents cannot be fetched again.")]
+    documents: Annotated[list[ResyncedDocument], Meta(description="What became of each document that matched.")]
+    ingest_job_run_id: Annotated[str | None, Meta(description="The first of the job runs; null if nothing was queued.")]
+    ingest_job_run_ids: Annotated[list[str], Meta(description="The job runs to follow.")]
 
     @classmethod
     def of(cls, made: Resync) -> ResyncData:
@@ -51,7 +57,5 @@ class ResyncData(Struct, rename="camel", kw_only=True):
         )
 
 
-class ResyncAnswer(Answer, kw_only=True):
+class ResyncAnswer(DataAnswer[ResyncData]):
     """The eligible documents are queued; until they are done everything stays as it is."""
-
-    data: ResyncData

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer
+from api.wire.common import DataAnswer
 from api.wire.documents import FilterConfig, Where
 from api.wire.ingest import NamespaceId
 from retrieval import filters
@@ -23,7 +23,15 @@ from retrieval.search.shaping import Expansion, Recency, Shape
 QUERY_BYTES = 8 * 1024
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 
-QueryText = Annotated[str, Meta(min_length=1, max_length=QUERY_BYTES, examples=["How do I open the cover?"])]
+QueryText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=QUERY_BYTES,
+        examples=["How do I open the cover?"],
+        description="What to look for, up to 8 KB.",
+    ),
+]
 TopK = Annotated[int, Meta(ge=1, le=100, description="Results at most.")]
 Threshold = Annotated[float, Meta(ge=0, le=1, description="The least score of a result.")]
 Explain = Annotated[bool, Meta(description="Answer how each score came about, and where the time went.")]
@@ -32,7 +40,9 @@ Explain = Annotated[bool, Meta(description="Answer how each score came about, an
 class RerankOptions(Struct, rename="camel"):
     """How many of the best are read again, and for how long the answer may wait for it."""
 
-    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES)] = CANDIDATES
+    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="How many of the best are read again.")] = (
+        CANDIDATES
+    )
     budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
 
 
@@ -62,7 +72,9 @@ class SearchFilter(Struct, omit_defaults=True):
     """Every metadata key must match: a value or any of a list; against a list in the document: contains. `documents`
     restricts by everything that documents are listed by, `where` by a condition; all three must hold."""
 
-    metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None = None
+    metadata: Annotated[
+        Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None, Meta(description="Every key must match.")
+    ] = None
     documents: FilterConfig | None = None
     where: Where | None = None
 
@@ -70,8 +82,10 @@ class SearchFilter(Struct, omit_defaults=True):
 class Expand(Struct, rename="camel"):
     """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
 
-    unit: Unit
-    max_tokens: Annotated[int, Meta(ge=1, le=8000)] | None = 512
+    unit: Annotated[Unit, Meta(description="What surrounds a result: its chunk, section, page or document.")]
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1, le=8000)] | None, Meta(description="Tokens that a context may have.")
+    ] = 512
 
     def to_values(self) -> Expansion:
         return Expansion(self.unit) if self.max_tokens is None else Expansion(self.unit, self.max_tokens)
@@ -81,8 +95,10 @@ class RecencyConfig(Struct, rename="camel"):
     """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the score
     halves every `halfLifeDays`."""
 
-    half_life_days: Annotated[float, Meta(gt=0, le=1_000_000, examples=[30.0])]
-    weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2])]
+    half_life_days: Annotated[
+        float, Meta(gt=0, le=1_000_000, examples=[30.0], description="Days in which what the age adds halves.")
+    ]
+    weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2], description="How much the age counts.")]
 
     def to_values(self) -> Recency:
         return Recency(self.half_life_days, self.weight)
@@ -96,13 +112,15 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     namespace_ids: NamespaceIds | None = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: SearchFilter | None = None
-    search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
+    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
+    search_type: Annotated[Literal["SEMANTIC"] | None, Meta(description="Must fit the path if it is sent.")] = (
+        "SEMANTIC"
+    )
     explain: Explain | None = False
     rerank: Reranking = None
     per_document: PerDocument | None = None
-    expand: Expand | None = None
-    recency: RecencyConfig | None = None
+    expand: Annotated[Expand | None, Meta(description="Add what surrounds each result.")] = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
@@ -116,8 +134,8 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
 class HybridConfig(Struct, rename="camel"):
     """How much meaning and how much words count; the two sum to 1.0."""
 
-    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
-    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
+    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much meaning counts.")]
+    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
 
 
 class HybridSearchRequest(Struct, rename="camel", kw_only=True):
@@ -126,16 +144,16 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     query: QueryText
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
-    hybrid_config: HybridConfig
+    hybrid_config: Annotated[HybridConfig, Meta(description="How much meaning and words count.")]
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: SearchFilter | None = None
-    search_type: Literal["HYBRID"] | None = "HYBRID"
+    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
+    search_type: Annotated[Literal["HYBRID"] | None, Meta(description="Must fit the path if it is sent.")] = "HYBRID"
     explain: Explain | None = False
     rerank: Reranking = None
     per_document: PerDocument | None = None
-    expand: Expand | None = None
-    recency: RecencyConfig | None = None
+    expand: Annotated[Expand | None, Meta(description="Add what surrounds each result.")] = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
@@ -162,19 +180,21 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
 class ResultDocument(Struct, rename="camel"):
     """The document that a result is from."""
 
-    id: str
-    name: str
-    external_id: str
-    document_type: str
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The document's name.")]
+    external_id: Annotated[
+        str, Meta(description="The document's identity at its source: the same one again replaces the document.")
+    ]
+    document_type: Annotated[str, Meta(description="What the document is.")]
 
 
 class ResultChunk(Struct):
     """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
-    index: int
-    start: int
-    end: int
-    page: int | None
+    index: Annotated[int, Meta(description="Its number in the document, from 0.")]
+    start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
+    end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
+    page: Annotated[int | None, Meta(description="The page that it begins on, from 1; null where there are no pages.")]
 
 
 class Explanation(Struct, rename="camel"):
@@ -182,13 +202,15 @@ class Explanation(Struct, rename="camel"):
 
     `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed."""
 
-    semantic_score: float
-    keyword_score: float
-    semantic_rank: int | None
-    keyword_rank: int | None
-    rerank_score: float | UnsetType = UNSET
-    rank_before: int | UnsetType = UNSET
-    recency_score: float | UnsetType = UNSET
+    semantic_score: Annotated[float, Meta(description="The score of meaning, before it is weighed.")]
+    keyword_score: Annotated[float, Meta(description="The score of words, before it is weighed.")]
+    semantic_rank: Annotated[int | None, Meta(description="The place by meaning, from 1; null outside of that list.")]
+    keyword_rank: Annotated[int | None, Meta(description="The place by words, from 1; null outside of that list.")]
+    rerank_score: Annotated[float | UnsetType, Meta(description="What the reranker made of it, before recency.")] = (
+        UNSET
+    )
+    rank_before: Annotated[int | UnsetType, Meta(description="The place before reranking, from 1.")] = UNSET
+    recency_score: Annotated[float | UnsetType, Meta(description="What the age adds, before it is weighed.")] = UNSET
 
     @classmethod
     def of(cls, hit: Hit) -> Explanation:
@@ -206,9 +228,9 @@ class ResultContext(Struct):
     Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without `expand`.
     """
 
-    content: str
-    start: int
-    end: int
+    content: Annotated[str, Meta(description="The chunk's text.")]
+    start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
+    end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
     header: (
         Annotated[str, Meta(description="The table's column names.", examples=["order_no | status"])] | UnsetType
     ) = UNSET
@@ -233,8 +255,8 @@ def with_header(header: str, rows: str) -> str:
 class SearchResult(Struct, rename="camel"):
     """A piece of a document that matches."""
 
-    content: str
-    score: Annotated[float, Meta(ge=0, le=1)]
+    content: Annotated[str, Meta(description="The chunk's text.")]
+    score: Annotated[float, Meta(ge=0, le=1, description="How well it matches.")]
     metadata: Annotated[
         dict[str, Any],
         Meta(
@@ -245,12 +267,19 @@ class SearchResult(Struct, rename="camel"):
             },
         ),
     ]
-    document: ResultDocument
-    chunk: ResultChunk
-    explanation: Explanation | UnsetType = UNSET
-    context: ResultContext | UnsetType = UNSET
+    document: Annotated[ResultDocument, Meta(description="The document that it is from.")]
+    chunk: Annotated[ResultChunk, Meta(description="Its place in the document.")]
+    explanation: Annotated[
+        Explanation | UnsetType, Meta(description="How the score came about, if it was asked for.")
+    ] = UNSET
+    context: Annotated[
+        ResultContext | UnsetType, Meta(description="What surrounds the result, if `expand` was sent.")
+    ] = UNSET
     namespace_id: Annotated[str, Meta(description="Where it lies, if `namespaceIds` were sent.")] | UnsetType = UNSET
-    more: list[SearchResult] | UnsetType = UNSET
+    more: Annotated[
+        list[SearchResult] | UnsetType,
+        Meta(description="The next results of the same document, if `groupBy` was sent."),
+    ] = UNSET
 
     @property
     def passage(self) -> str:
@@ -275,10 +304,10 @@ class SearchResult(Struct, rename="camel"):
 class SearchTimings(Struct):
     """Milliseconds by step; null for a step that was not needed."""
 
-    embed: float | None
-    vector: float | None
-    keyword: float | None
-    hydrate: float | None
+    embed: Annotated[float | None, Meta(description="Milliseconds for the query's vector.")]
+    vector: Annotated[float | None, Meta(description="Milliseconds for the search by meaning.")]
+    keyword: Annotated[float | None, Meta(description="Milliseconds for the search by words.")]
+    hydrate: Annotated[float | None, Meta(description="Milliseconds for reading what was found.")]
 
     @classmethod
     def of(cls, spent: Mapping[str, float]) -> SearchTimings:
@@ -288,18 +317,21 @@ class SearchTimings(Struct):
 class SearchData(Struct):
     """Best first; `timings` if `explain` was asked for."""
 
-    results: list[SearchResult]
-    timings: SearchTimings | UnsetType = UNSET
-    reranked: bool | UnsetType = UNSET
+    results: Annotated[list[SearchResult], Meta(description="What was found, best first.")]
+    timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
+    reranked: Annotated[
+        bool | UnsetType, Meta(description="Whether the reranker made this order; absent where it was not asked.")
+    ] = UNSET
     """Whether the reranker made this order; absent where it was not to be asked."""
-    note: str | UnsetType = UNSET
+    note: Annotated[
+        str | UnsetType,
+        Meta(description="Why nothing was found, where that can be told: the query has stop words alone."),
+    ] = UNSET
     """Why nothing was found, where that can be told: the query has stop words alone."""
 
 
-class SearchAnswer(Answer, kw_only=True):
+class SearchAnswer(DataAnswer[SearchData]):
     """What was found, best first."""
-
-    data: SearchData
 
 
 def checked(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.wire.common import Answer, ErrorInfo
+from api.wire.common import DataAnswer, ErrorInfo
 from api.wire.ingest import NamespaceId
 from api.wire.search import NamespaceIds, SearchResult, SearchTimings
 
@@ -44,20 +44,23 @@ class Peek(Struct, rename="camel"):
 class SearchBatchResult(Struct, omit_defaults=True):
     """What one of the searches answers, `results` or `error`."""
 
-    results: list[SearchResult] | UnsetType = UNSET
-    timings: SearchTimings | UnsetType = UNSET
-    reranked: bool | UnsetType = UNSET
-    note: str | UnsetType = UNSET
+    results: Annotated[list[SearchResult] | UnsetType, Meta(description="What was found, best first.")] = UNSET
+    timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
+    reranked: Annotated[
+        bool | UnsetType, Meta(description="Whether the reranker made this order; absent where it was not asked.")
+    ] = UNSET
+    note: Annotated[
+        str | UnsetType,
+        Meta(description="Why nothing was found, where that can be told: the query has stop words alone."),
+    ] = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
 
 class SearchBatchData(Struct):
     """One for each query, in their order."""
 
-    results: list[SearchBatchResult]
+    results: Annotated[list[SearchBatchResult], Meta(description="What was found, best first.")]
 
 
-class SearchBatchAnswer(Answer, kw_only=True):
+class SearchBatchAnswer(DataAnswer[SearchBatchData]):
     """What each of the searches found."""
-
-    data: SearchBatchData

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer
+from api.wire.common import DataAnswer
 from api.wire.documents import FilterConfig
 from api.wire.ingest import NamespaceId
 from api.wire.search import (
@@ -39,13 +39,15 @@ class WhyRequest(Struct, rename="camel", kw_only=True):
     namespace_id: NamespaceId
     document_id: Annotated[str, Meta(description="The document that is asked about.")] | None = None
     external_id: Annotated[str, Meta(description="The same by its external id; the newest, of several.")] | None = None
-    hybrid_config: HybridConfig | None = None
+    hybrid_config: Annotated[HybridConfig | None, Meta(description="How much meaning and words count.")] = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: SearchFilter | None = None
+    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
     per_document: PerDocument | None = None
-    recency: RecencyConfig | None = None
-    search_type: Literal["SEMANTIC", "HYBRID"] | None = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
+    search_type: Annotated[
+        Literal["SEMANTIC", "HYBRID"] | None, Meta(description="Must fit the path if it is sent.")
+    ] = None
     explain: Explain | None = None
 
     def to_values(self) -> Query:
@@ -75,9 +77,9 @@ class WhyRequest(Struct, rename="camel", kw_only=True):
 class WhyDocument(Struct, rename="camel"):
     """The document that was asked about."""
 
-    id: str
-    name: str
-    status: str
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[str, Meta(description="The name, for people.")]
+    status: Annotated[str, Meta(description="How far it is.")]
     visible_generation: (
         Annotated[
             int, Meta(description="Which version of the document searches see, from 1; null before there is one.")
@@ -103,7 +105,7 @@ Score = Annotated[float, Meta(description="From 0 to 1; null where there is none
 class WhyData(Struct, rename="camel"):
     """What the search makes of the document; scores, ranks and words are those of its best chunk."""
 
-    document: WhyDocument
+    document: Annotated[WhyDocument, Meta(description="The document that it is from.")]
     shown: Annotated[bool, Meta(description="Whether the search shows it.")]
     rank: Rank | None
     score: Score | None
@@ -134,10 +136,8 @@ class WhyData(Struct, rename="camel"):
         )
 
 
-class WhyAnswer(Answer, kw_only=True):
+class WhyAnswer(DataAnswer[WhyData]):
     """Why the document is shown, or is not."""
-
-    data: WhyData
 
 
 _NAMES = {

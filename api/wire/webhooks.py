@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Listing, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
 from retrieval.database.pages import PAGE, Part
 from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.events import EVENTS, EVERY
@@ -25,78 +24,54 @@ Events = Annotated[
 Description = Annotated[str, Meta(max_length=500, examples=["Search index of the website"])]
 Status = Literal["ACTIVE", "DISABLED"]
 
-WORDS: Mapping[str, str] = {
-    "webhook": "The webhook.",
-    "webhooks": "The webhooks.",
-    "Webhook.url": "Where events are sent.",
-    "Webhook.events": "What it hears of; `*` is everything.",
-    "Webhook.namespaceId": "The namespace that it hears of; null for all of the organization.",
-    "Webhook.tenantId": "The tenant that it hears of; null for all.",
-    "Webhook.description": "What it is for, in the words of whoever made it.",
-    "Webhook.status": "Whether events are sent.",
-    "Webhook.statusReason": "Why it was switched off; null otherwise.",
-    "CreateWebhook.url": "https, or http in a range that the operator allows.",
-    "CreateWebhook.events": 'Names of events, or `["*"]` for all.',
-    "CreateWebhook.namespaceId": "Hear of this namespace alone.",
-    "CreateWebhook.description": "What it is for.",
-    "UpdateWebhook.url": "Another address.",
-    "UpdateWebhook.events": "Other events, instead of the former ones.",
-    "UpdateWebhook.description": "What it is for; null for none.",
-    "UpdateWebhook.status": "`ACTIVE` switches it on again, and what waits is tried at once.",
-    "secret": "What requests are signed with, by Standard Webhooks; shown here alone.",
-    "overlapHours": "For how long requests are signed with the former secret, too.",
-    "delivery": "The delivery.",
-    "deliveries": "The deliveries, newest first.",
-    "webhookId": "The webhook that it is for.",
-    "eventId": "The event's `webhook-id`, the same on every attempt.",
-    "Delivery.type": "The name of the event.",
-    "Delivery.sequence": "The place of the event among those of this webhook; `data.sequence` of its body.",
-    "Delivery.status": "PENDING until it was taken or given up.",
-    "DeliveriesQuery.status": "Those of this status alone.",
-    "attempts": "How often it was tried.",
-    "responseStatus": "HTTP status of the last answer; null without one.",
-    "Delivery.reason": "Why the last attempt was not taken; null if it was.",
-    "nextAttemptAt": "When it is tried next; null if it is not.",
-}
-"""What its properties mean, by name: for the OpenAPI document."""
-
 
 class CreateWebhook(Struct, rename="camel"):
     """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
 
-    url: Url
-    events: Events
-    namespace_id: str | None = None
-    description: Description | None = None
+    url: Annotated[Url, Meta(description="https, or http in a range that the operator allows.")]
+    events: Annotated[Events, Meta(description='Names of events, or `["*"]` for all.')]
+    namespace_id: Annotated[str | None, Meta(description="Hear of this namespace alone.")] = None
+    description: Annotated[Description | None, Meta(description="What it is for.")] = None
 
 
 class UpdateWebhook(Struct, rename="camel"):
     """What to change; what is not sent stays."""
 
-    url: Url | UnsetType = UNSET
-    events: Events | UnsetType = UNSET
-    description: Description | UnsetType | None = UNSET
-    status: Status | UnsetType = UNSET
+    url: Annotated[Url | UnsetType, Meta(description="Another address.")] = UNSET
+    events: Annotated[Events | UnsetType, Meta(description="Other events, instead of the former ones.")] = UNSET
+    description: Annotated[Description | UnsetType | None, Meta(description="What it is for; null for none.")] = UNSET
+    status: Annotated[
+        Status | UnsetType, Meta(description="`ACTIVE` switches it on again, and what waits is tried at once.")
+    ] = UNSET
 
 
 class RotateWebhook(Struct, rename="camel"):
     """How the secrets change."""
 
-    overlap_hours: Annotated[float, Meta(ge=0, le=endpoints.OVERLAP_HOURS)] = 24.0
+    overlap_hours: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=endpoints.OVERLAP_HOURS,
+            description="For how long requests are signed with the former secret, too.",
+        ),
+    ] = 24.0
 
 
 class Webhook(Struct, rename="camel", kw_only=True):
     """An endpoint of the organization."""
 
-    id: str
-    url: str
-    events: list[str]
-    namespace_id: str | None
-    tenant_id: str | None
-    description: str | None
-    status: Status
-    status_reason: str | None
-    created_at: Timestamp
+    id: Annotated[str, Meta(description="The id.")]
+    url: Annotated[str, Meta(description="Where events are sent.")]
+    events: Annotated[list[str], Meta(description="What it hears of; `*` is everything.")]
+    namespace_id: Annotated[
+        str | None, Meta(description="The namespace that it hears of; null for all of the organization.")
+    ]
+    tenant_id: Annotated[str | None, Meta(description="The tenant that it hears of; null for all.")]
+    description: Annotated[str | None, Meta(description="What it is for, in the words of whoever made it.")]
+    status: Annotated[Status, Meta(description="Whether events are sent.")]
+    status_reason: Annotated[str | None, Meta(description="Why it was switched off; null otherwise.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
 
     @classmethod
     def of(cls, hook: endpoints.Webhook) -> Webhook:
@@ -119,10 +94,8 @@ class WebhooksData(Listing, kw_only=True):
     webhooks: list[Webhook]
 
 
-class WebhooksAnswer(Answer, kw_only=True):
+class WebhooksAnswer(DataAnswer[WebhooksData]):
     """The webhooks that the request may see."""
-
-    data: WebhooksData
 
 
 class WebhookData(Struct):
@@ -131,29 +104,27 @@ class WebhookData(Struct):
     webhook: Webhook
 
 
-class WebhookAnswer(Answer, kw_only=True):
+class WebhookAnswer(DataAnswer[WebhookData]):
     """The webhook as it is now."""
-
-    data: WebhookData
 
 
 class SecretData(Struct):
     """The webhook with its new secret, which is never shown again."""
 
     webhook: Webhook
-    secret: str
+    secret: Annotated[str, Meta(description="What requests are signed with, by Standard Webhooks; shown here alone.")]
 
 
-class SecretAnswer(Answer, kw_only=True):
+class SecretAnswer(DataAnswer[SecretData]):
     """The webhook and its new secret."""
-
-    data: SecretData
 
 
 class DeliveriesQuery(PartQuery, rename="camel"):
     """Which deliveries to list: 50 at a time unless `pageSize` says otherwise."""
 
-    status: Literal["PENDING", "DELIVERED", "FAILED"] | None = None
+    status: Annotated[
+        Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Those of this status alone.")
+    ] = None
 
     def bounded(self) -> Part:
         return Part(self.page_size or PAGE, self.cursor)
@@ -162,17 +133,21 @@ class DeliveriesQuery(PartQuery, rename="camel"):
 class Delivery(Struct, rename="camel", kw_only=True):
     """An event at one endpoint."""
 
-    id: str
-    webhook_id: str
-    event_id: str
-    type: str
-    sequence: int
-    status: Literal["PENDING", "DELIVERED", "FAILED"]
-    attempts: int
-    response_status: int | None
-    reason: str | None
-    next_attempt_at: Timestamp | None
-    created_at: Timestamp
+    id: Annotated[str, Meta(description="The id.")]
+    webhook_id: Annotated[str, Meta(description="The webhook that it is for.")]
+    event_id: Annotated[str, Meta(description="The event's `webhook-id`, the same on every attempt.")]
+    type: Annotated[str, Meta(description="The name of the event.")]
+    sequence: Annotated[
+        int, Meta(description="The place of the event among those of this webhook; `data.sequence` of its body.")
+    ]
+    status: Annotated[
+        Literal["PENDING", "DELIVERED", "FAILED"], Meta(description="PENDING until it was taken or given up.")
+    ]
+    attempts: Annotated[int, Meta(description="How often it was tried.")]
+    response_status: Annotated[int | None, Meta(description="HTTP status of the last answer; null without one.")]
+    reason: Annotated[str | None, Meta(description="Why the last attempt was not taken; null if it was.")]
+    next_attempt_at: Annotated[Timestamp | None, Meta(description="When it is tried next; null if it is not.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
 
     @classmethod
     def of(cls, one: deliveries.Delivery) -> Delivery:
@@ -194,13 +169,11 @@ class Delivery(Struct, rename="camel", kw_only=True):
 class DeliveriesData(Listing, kw_only=True):
     """Newest first."""
 
-    deliveries: list[Delivery]
+    deliveries: Annotated[list[Delivery], Meta(description="The deliveries, newest first.")]
 
 
-class DeliveriesAnswer(Answer, kw_only=True):
+class DeliveriesAnswer(DataAnswer[DeliveriesData]):
     """What the endpoint was sent, and what waits."""
-
-    data: DeliveriesData
 
 
 class DeliveryData(Struct):
@@ -209,7 +182,5 @@ class DeliveryData(Struct):
     delivery: Delivery
 
 
-class DeliveryAnswer(Answer, kw_only=True):
+class DeliveryAnswer(DataAnswer[DeliveryData]):
     """The delivery, which is made at once."""
-
-    data: DeliveryData

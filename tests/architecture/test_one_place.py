@@ -12,8 +12,8 @@ SOURCES = {
     for path in sorted((PROJECT / package).rglob("*.py"))
 }
 
-LABELS = {"retrieval/jobs/progress.py", "api/wire/descriptions.py"}
-"""They name what clients see, which is called as the stages are."""
+LABELS = {"retrieval/jobs/progress.py"}
+"""It names what clients see, which is called as the stages are."""
 READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download", "items")}
 """They select a job's config and give it to `JobConfig.load`."""
 
