@@ -15,7 +15,7 @@ from api import costs
 from api.operation import Call
 from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
-from api.wire.search_why import WhyData, WhyRequest
+from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for

@@ -9,8 +9,8 @@ from api import permissions, request_context
 from api.auth import Caller, SignedIn
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
+from api.wire.admin import Quotas, UsageQuery, group
 from api.wire.common import Answer, PartQuery, Timestamp
-from api.wire.quotas import Quotas, UsageQuery, group
 from retrieval import principal_names
 from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.operation import Call, operation
-from api.wire.chunks import Chunk, ChunksAnswer, ChunksData, ChunksQuery
+from api.wire.document_parts import Chunk, ChunksAnswer, ChunksData, ChunksQuery
 from retrieval.documents import chunks
 from retrieval.errors import ErrorCode
 

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.wire.common import Answer
-from api.wire.connector_ingestion import BODIES, ConnectorConfig, IngestFromConnector
+from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import IngestAnswer, ingestion
 from connectors import registry
 from retrieval import choices

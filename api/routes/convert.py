@@ -9,8 +9,7 @@ from api import decode, request_limits, uploads
 from api.operation import Call, operation
 from api.services import Services
 from api.uploads import ABSENT, Form
-from api.wire.convert import ConvertAnswer, ConvertData, ConvertedDocument, ConvertForm
-from api.wire.ingest import OcrConfig
+from api.wire.ingest import ConvertAnswer, ConvertData, ConvertedDocument, ConvertForm, OcrConfig
 from connectors import registry
 from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
 from retrieval.ingestion import convert

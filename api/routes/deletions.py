@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from api.operation import Call, operation
-from api.wire.deletions import (
+from api.wire.audit import (
     Deletion,
     DeletionAnswer,
     DeletionData,

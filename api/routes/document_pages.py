@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from api.operation import Call, operation
-from api.wire.document_pages import PageQuery
+from api.wire.document_parts import PageQuery
 from connectors import registry
 from retrieval.documents import page_images
 from retrieval.documents.page_images import PagedDocument

@@ -20,12 +20,14 @@ from api.wire.documents import (
     FetchDocuments,
     IncludeConfig,
     Pagination,
+    ResyncAnswer,
+    ResyncData,
+    ResyncDocuments,
     SiteCount,
     Surroundings,
     UpdatedDocumentsData,
     UpdateDocuments,
 )
-from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments
 from retrieval.documents import documents, facets
 from retrieval.documents.documents import NewAccess
 from retrieval.errors import ErrorCode

@@ -8,7 +8,7 @@ from typing import Any
 
 from api import decode, request_limits
 from api.operation import Call, operation
-from api.wire.groups import (
+from api.wire.access import (
     DeletedGroup,
     DeletedGroupQuery,
     Group,

@@ -11,7 +11,7 @@ from litestar import Request, Response, get
 from msgspec import UNSET
 
 from api.services import Services
-from api.wire.health import Health, Readiness
+from api.wire.activity import Health, Readiness
 from connectors import registry
 from retrieval.database.database import AWAY
 from retrieval.readiness import roles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.operation import Call, operation
-from api.wire.history import HistoryAnswer, HistoryData, HistoryEntry, HistoryQuery
+from api.wire.document_parts import HistoryAnswer, HistoryData, HistoryEntry, HistoryQuery
 from retrieval.documents import history
 from retrieval.errors import ErrorCode
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.operation import Call, TenantUse, operation
-from api.wire.queue import QueueAnswer, QueueData
+from api.wire.activity import QueueAnswer, QueueData
 from connectors import registry
 from retrieval.errors import ErrorCode
 from retrieval.readiness import work

@@ -7,8 +7,8 @@ from functools import partial
 from msgspec import UNSET
 
 from api.operation import Call, TenantUse, operation
-from api.wire import admin, quotas
-from api.wire.quotas import OrganizationAnswer, OrganizationData, OrganizationDetails
+from api.wire import admin
+from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails
 from retrieval.accounts import organizations, tenants
 from retrieval.accounts import quotas as limits
 from retrieval.errors import ErrorCode, ServiceError
@@ -26,11 +26,11 @@ async def get_organization(call: Call[None, None]) -> OrganizationAnswer:
     "PATCH",
     "/v1/organization",
     summary="Set the organization's quotas",
-    body=quotas.UpdateOrganization,
+    body=admin.UpdateOrganization,
     answer=OrganizationAnswer,
     example={"quotas": {"documents": 100000, "tokensPerMonth": None}},
 )
-async def update_organization(call: Call[quotas.UpdateOrganization, None]) -> OrganizationAnswer:
+async def update_organization(call: Call[admin.UpdateOrganization, None]) -> OrganizationAnswer:
     """What is absent stays, null removes a limit. What is there already stays, however low the limit."""
     given = call.body.quotas
     if given is not UNSET:
@@ -44,12 +44,12 @@ async def update_organization(call: Call[quotas.UpdateOrganization, None]) -> Or
     "PATCH",
     "/v1/tenants/{tenant_id:str}",
     summary="Set a tenant's quotas",
-    body=quotas.UpdateTenant,
+    body=admin.UpdateTenant,
     answer=admin.TenantAnswer,
     raises=(ErrorCode.NOT_FOUND,),
     example={"quotas": {"documents": 1000}},
 )
-async def update_tenant(call: Call[quotas.UpdateTenant, None]) -> admin.TenantAnswer:
+async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAnswer:
     """They hold beside the organization's. What is absent stays, null removes a limit."""
     db, organization, tenant = call.services.db, call.caller.organization, call.path["tenant_id"]
     given = call.body.quotas
@@ -64,9 +64,7 @@ async def update_tenant(call: Call[quotas.UpdateTenant, None]) -> admin.TenantAn
 HANDLERS = (get_organization, update_organization, update_tenant)
 
 
-async def _organization(
-    call: Call[quotas.UpdateOrganization, None] | Call[None, None], said: str
-) -> OrganizationAnswer:
+async def _organization(call: Call[admin.UpdateOrganization, None] | Call[None, None], said: str) -> OrganizationAnswer:
     found = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
     if found is None:
         raise RuntimeError("the organization of a key is gone")

@@ -9,8 +9,17 @@ from urllib.parse import urlsplit
 from api import auth
 from api.operation import Call, operation
 from api.wire.common import Answer
-from api.wire.ingest import JobRunAnswer, JobRunData
-from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RetryRequest, RunQuery, RunRequest
+from api.wire.runs import (
+    JobRunAnswer,
+    JobRunData,
+    JobRunsAnswer,
+    JobRunsData,
+    JobRunSummary,
+    ListQuery,
+    RetryRequest,
+    RunQuery,
+    RunRequest,
+)
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs

@@ -10,8 +10,15 @@ from api.auth import count_more
 from api.operation import Call, operation
 from api.searches import Where
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest
-from api.wire.search_batch import Peek, SearchBatchAnswer, SearchBatchData, SearchBatchRequest, SearchBatchResult
-from api.wire.search_why import WhyAnswer, WhyRequest
+from api.wire.searches import (
+    Peek,
+    SearchBatchAnswer,
+    SearchBatchData,
+    SearchBatchRequest,
+    SearchBatchResult,
+    WhyAnswer,
+    WhyRequest,
+)
 from retrieval.errors import ErrorCode, ServiceError
 
 _INVALID = ErrorCode.INVALID_SEARCH_REQUEST

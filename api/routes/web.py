@@ -9,8 +9,8 @@ from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
 from api.wire.common import Answer
-from api.wire.ingest import IngestAnswer, ingestion
-from api.wire.web import (
+from api.wire.ingest import (
+    IngestAnswer,
     IngestSitemap,
     IngestUrls,
     IngestWebsite,
@@ -20,6 +20,7 @@ from api.wire.web import (
     UrlsIngestion,
     WebsiteConfig,
     WebsiteIngestion,
+    ingestion,
 )
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError

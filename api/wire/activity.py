@@ -1,14 +1,16 @@
-"""What goes on in a scope, on the wire."""
+"""The state of the service on the wire: activity, the queue with its workers, and health."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer, Timestamp
-from api.wire.ingest import NamespaceId
+from api.wire.common import DataAnswer, NamespaceId, Timestamp
 from retrieval.jobs import activity
+from retrieval.readiness import Loop, work
+from retrieval.readiness.work import Held, Working
 from retrieval.statuses import RunStatus
 
 
@@ -80,3 +82,149 @@ class ActivityData(Struct, rename="camel"):
 
 class ActivityAnswer(DataAnswer[ActivityData]):
     """What goes on in the namespace and tenant."""
+
+
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Breaker(Struct, rename="camel"):
+    """A vendor or site that nobody asks for a while."""
+
+    name: Annotated[str, Meta(description="The vendor or site.")]
+    reason: Annotated[str, Meta(description="How the last request failed.")]
+    failures: Annotated[int, Meta(description="Failures in a row.")]
+    since: Annotated[Timestamp, Meta(description="The status that is known already.")]
+    until: Annotated[Timestamp, Meta(description="When it is tried again.")]
+    waiting_job_runs: Annotated[int, Meta(description="Job runs that wait for it.")]
+
+    @classmethod
+    def of(cls, found: Held) -> Breaker:
+        since, until = Timestamp.of(found.since), Timestamp.of(found.until)
+        return cls(found.name, found.reason, found.failures, since, until, found.job_runs)
+
+
+class Work(Struct, rename="camel", kw_only=True):
+    """Job runs of one source that a worker has in hand together."""
+
+    ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
+    namespace_id: Annotated[str, Meta(description="Where they belong.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
+    source: Annotated[str, Meta(description="What they ingest from.")]
+    job_runs: Annotated[int, Meta(description="Job runs that are worked on together.")]
+    attempt: Annotated[int, Meta(description="1, or more where a worker was lost.")]
+    document: Annotated[
+        str | None, Meta(description="The document on which the worker works alone; null if it works on several.")
+    ]
+    created_at: Annotated[Timestamp, Meta(description="When they were put together.")]
+    started_at: Annotated[Timestamp | None, Meta(description="When a worker began; null before.")]
+    lease_until: Annotated[
+        Timestamp | None,
+        Meta(description="Until when the worker is taken to be alive without another sign; null before it began."),
+    ]
+
+    @classmethod
+    def of(cls, found: Working) -> Work:
+        return cls(
+            ingest_job_run_id=found.job_run_id,
+            namespace_id=found.namespace,
+            tenant_id=found.tenant or None,
+            source=found.source,
+            job_runs=found.job_runs,
+            attempt=found.attempt,
+            document=found.document,
+            created_at=Timestamp.of(found.created_at),
+            started_at=Timestamp.of(found.started_at) if found.started_at else None,
+            lease_until=Timestamp.of(found.lease_until) if found.lease_until else None,
+        )
+
+
+class DispatcherLoop(Struct, rename="camel"):
+    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
+
+    loop: Annotated[str, Meta(description="Its name.")]
+    last_success_seconds: Annotated[Seconds, Meta(description="Seconds since its last success.")]
+    late: Annotated[bool, Meta(description="Whether that is too long ago.")]
+    reason: Annotated[str | None, Meta(description="The error that it failed with since; null without one.")]
+
+    @classmethod
+    def of(cls, found: Loop) -> DispatcherLoop:
+        return cls(found.name, round(max(found.age, 0.0), 1), found.late, found.reason)
+
+
+class QueueData(Struct, rename="camel", kw_only=True):
+    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
+
+    queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
+    oldest_queued_at: Annotated[
+        Timestamp | None, Meta(description="Since when the oldest waiting job run waits; null if none does.")
+    ]
+    held: Annotated[
+        int,
+        Meta(
+            description="Job runs that wait for a vendor or site that does not answer: more workers do not help them."
+        ),
+    ]
+    workers: Annotated[int, Meta(description="Workers that are connected, of the whole installation.")]
+    stalled: Annotated[bool, Meta(description="Whether accepted work of the installation does not move.")]
+    reasons: Annotated[
+        list[str],
+        Meta(
+            description="Why it does not move, in words: a full disk, levers of Prefect such as a paused "
+            "pool, what comes late."
+        ),
+    ]
+    warnings: Annotated[
+        list[str],
+        Meta(description="What protects less than it should on the API's machine, such as a kernel without Landlock."),
+    ]
+    breakers: Annotated[
+        list[Breaker], Meta(description="Vendors and sites that are not asked for now, because they do not answer.")
+    ]
+    working: Annotated[list[Work], Meta(description="What workers have in hand, oldest first, 50 at most.")]
+    loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
+
+    @classmethod
+    def of(cls, found: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+        """`unstored`: why nothing can be stored."""
+        return cls(
+            queued=found.queued,
+            oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
+            held=found.held,
+            workers=found.workers,
+            stalled=bool(unstored) or found.dispatch.stalled or found.dispatch.is_held,
+            reasons=list(
+                dict.fromkeys(
+                    [
+                        *unstored,
+                        *(lever.effect for lever in found.dispatch.levers if lever.batch is None),
+                        *found.dispatch.reasons,
+                        *map(str, found.dispatch.late),
+                    ]
+                )
+            ),
+            warnings=warnings,
+            breakers=[Breaker.of(one) for one in found.breakers],
+            working=[Work.of(one) for one in found.working],
+            loops=[DispatcherLoop.of(one) for one in found.dispatch.loops],
+        )
+
+
+class QueueAnswer(DataAnswer[QueueData]):
+    """The queue and the workers."""
+
+
+class Health(Struct):
+    """The process answers."""
+
+    status: Annotated[Literal["ok"], Meta(description="Always `ok`.")]
+
+
+class Readiness(Struct):
+    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it unavailable."""
+
+    status: Annotated[Literal["ready", "unavailable"], Meta(description="Whether requests can be served.")]
+    reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None
+    warnings: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Protection that this machine does not offer; absent if there is none to name."),
+    ] = UNSET

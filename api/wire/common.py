@@ -11,6 +11,9 @@ from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode
 
 D = TypeVar("D")
+NamespaceId = Annotated[
+    str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
+]
 PageSize = Annotated[Annotated[int, Meta(ge=1, le=100)] | None, Meta(description="How many at most.")]
 NextCursor = Annotated[
     str | None, Meta(description="What to send as `cursor` for the next page; null on the last one.")

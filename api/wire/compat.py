@@ -11,15 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from api.wire.common import Answer
-from api.wire.search import (
-    HybridConfig,
-    HybridSearchRequest,
-    QueryText,
-    SearchFilter,
-    SearchResult,
-    Threshold,
-    TopK,
-)
+from api.wire.search import HybridConfig, HybridSearchRequest, QueryText, SearchFilter, SearchResult, Threshold, TopK
 from retrieval.errors import ErrorCode, ServiceError
 
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST

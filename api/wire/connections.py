@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.access import Access
-from api.wire.common import DataAnswer, Identified, Listing, NextCursor, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
-from api.wire.ingest import NamespaceId
 from retrieval.connections import connections, schedules
 from retrieval.connections.browsing import Asked, Shown
 from retrieval.connections.connections import Change

@@ -1,8 +1,7 @@
-"""Documents on the wire: filters, pages, changes of metadata, and a document with all that is known of it."""
+"""Documents on the wire: pages of a listing, changes of metadata, a document with all that is known of it, resyncs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -11,105 +10,22 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import Bearer, Kind, Signer
 from api.wire.access import Access
-from api.wire.common import DataAnswer, DeletionAnswered, Identified, NextCursor, PageSize, Timestamp
-from api.wire.document_properties import DocumentProperties
-from api.wire.ingest import Metadata, NamespaceId
-from retrieval import filters, finding
-from retrieval.conditions.model import OPS
+from api.wire.common import DataAnswer, DeletionAnswered, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from api.wire.document_parts import DocumentProperties
+from api.wire.filters import FilterConfig
+from api.wire.ingest import Metadata
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
-from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
+from retrieval.filters import SOURCES, STATUSES, TYPES
+from retrieval.jobs import resync
+from retrieval.jobs.resync import Resync
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_FILTER_CONFIG
 
 FileUrl = Annotated[str, Meta(description="Signed: opens without an API key, until it expires.")]
-Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
-
-
-def _one_of(values: frozenset[str]) -> Meta:
-    return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
-
-
-Where = Annotated[
-    dict[str, Any],
-    Meta(
-        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`, or in short fields"
-        " with their values. `row.<column>` reads the rows of tables and records.",
-        examples=[
-            {"field": "metadata.year", "op": "gte", "value": 2024},
-            {"row.status": "open", "row.amount_eur": {"gte": 1000}},
-        ],
-        extra_json_schema={
-            "properties": {
-                "all": {"type": "array", "items": {"type": "object"}},
-                "any": {"type": "array", "items": {"type": "object"}},
-                "not": {"type": "object"},
-                "field": {"type": "string"},
-                "op": {"type": "string", "enum": list(OPS)},
-                "value": {},
-            },
-        },
-    ),
-]
-
-
-class FilterConfig(Struct, rename="camel", omit_defaults=True):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
-
-    document_ids: Annotated[Ids | None, Meta(description="Any of these ids.")] = None
-    document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
-    document_types: Annotated[
-        Annotated[list[str], _one_of(TYPES)] | None,
-        Meta(description="Any of these types; SITEMAP and WEBSITE mean pages that came by that way."),
-    ] = None
-    document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
-    document_archive_ids: Annotated[Ids | None, Meta(description="Packed into any of these documents.")] = None
-    document_ingestion_sources: Annotated[
-        Annotated[list[str], _one_of(SOURCES)] | None, Meta(description="From any of these sources.")
-    ] = None
-    document_ingestion_statuses: Annotated[
-        Annotated[list[str], _one_of(STATUSES)] | None, Meta(description="With any of these statuses.")
-    ] = None
-    metadata: Annotated[
-        Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
-        Meta(description="Every key must match."),
-    ] = None
-    awaiting_removal: Annotated[
-        bool | None, Meta(description="Whether they are gone at the content service and wait for confirmation.")
-    ] = None
-    where: Where | None = None
-    text: (
-        Annotated[
-            str,
-            Meta(
-                max_length=finding.LONGEST,
-                description="Each of its words stands somewhere in the name or the external id, whatever its case.",
-                examples=["report 2025"],
-            ),
-        ]
-        | None
-    ) = None
-    sites: (
-        Annotated[
-            list[str],
-            Meta(
-                max_length=filters.ENTRIES,
-                description="Web pages of these hosts, each with its port if the URL has one.",
-                examples=[["docs.example.com"]],
-            ),
-        ]
-        | None
-    ) = None
-    access_statuses: Annotated[
-        Annotated[list[str], _one_of(ACCESS_STATUSES)] | None,
-        Meta(description="UNKNOWN: those of whom the content service does not tell who may see them."),
-    ] = None
-
-    def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
-        return filters.parse(msgspec.to_builtins(self), code, where=where)
 
 
 class Pagination(Struct, rename="camel"):
@@ -337,7 +253,7 @@ class Surroundings:
             archive=Identified(row.archive_id) if row.archive_id else None,
             awaiting_removal=row.awaiting_removal,
             document_properties=DocumentProperties.of(row),
-            embedding_config=_known(row.embedding, EmbeddingConfig),
+            embedding_config=msgspec.convert(row.embedding, EmbeddingConfig),
             providers=self.providers,
             tenant_id=self.scope.tenant or None,
             namespace=NamespaceReference(self.scope.namespace),
@@ -426,12 +342,55 @@ class DocumentsUpdatedAnswer(DataAnswer[UpdatedDocumentsData]):
     """The documents that were changed."""
 
 
-class DocumentsDeletedAnswer(DeletionAnswered, kw_only=True):
+class DocumentsDeletedAnswer(DeletionAnswered[None], kw_only=True):
     """The documents are gone from every answer; the message says how many."""
 
     data: Annotated[None, Meta(description="What was asked for.")] = None
 
 
-def _known(values: Mapping[str, Any], kind: type[Any]) -> Any:
-    """The values of the pipeline that the struct names."""
-    return msgspec.convert(values, kind)
+class ResyncDocuments(Struct, rename="camel", kw_only=True):
+    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+
+    namespace_id: NamespaceId
+    filter_config: FilterConfig
+    confirm_deletions: Annotated[
+        bool | None, Meta(description="Let documents go that a connector's complete listing does not name any more.")
+    ] = False
+
+
+class ResyncedDocument(Struct, rename="camel"):
+    """What became of a document that matched. `error` says why it is not eligible."""
+
+    id: Annotated[str, Meta(description="The id.")]
+    status: Annotated[
+        str,
+        Meta(
+            extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]},
+            description="How far it is.",
+        ),
+    ]
+    error: Annotated[str | None, Meta(description="Why the document cannot be fetched again; null if it is queued.")]
+
+
+class ResyncData(Struct, rename="camel", kw_only=True):
+    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
+
+    items_queued: Annotated[int, Meta(description="How many documents are queued.")]
+    items_skipped: Annotated[int, Meta(description="How many documents cannot be fetched again.")]
+    documents: Annotated[list[ResyncedDocument], Meta(description="What became of each document that matched.")]
+    ingest_job_run_id: Annotated[str | None, Meta(description="The first of the job runs; null if nothing was queued.")]
+    ingest_job_run_ids: Annotated[list[str], Meta(description="The job runs to follow.")]
+
+    @classmethod
+    def of(cls, made: Resync) -> ResyncData:
+        return cls(
+            items_queued=made.queued,
+            items_skipped=len(made.documents) - made.queued,
+            documents=[ResyncedDocument(one.id, one.status, one.error) for one in made.documents],
+            ingest_job_run_id=made.job_runs[0] if made.job_runs else None,
+            ingest_job_run_ids=made.job_runs,
+        )
+
+
+class ResyncAnswer(DataAnswer[ResyncData]):
+    """The eligible documents are queued; until they are done everything stays as it is."""

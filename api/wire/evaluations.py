@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, DataAnswer, Listing, PartQuery, Timestamp
-from api.wire.ingest import NamespaceId
+from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
 from api.wire.search import PerDocument, QueryText, RecencyConfig, RerankOptions, SearchFilter, TopK, checked, where_of
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import comparison, evaluations, judgements, runs

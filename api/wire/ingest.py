@@ -1,30 +1,26 @@
-"""Ingestion on the wire: what to take in and how to cut it, and the receipt."""
+"""Ingestion on the wire: what to ingest from texts, files and the web, and what is accepted; conversion of files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.access import Access, of_request
-from api.wire.common import Answer, DataAnswer, Identified, Timestamp
+from api.wire.common import Answer, DataAnswer, NamespaceId, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ingestion.convert import Converted
 from retrieval.job_config import Ingestion
-from retrieval.jobs.outcome import Notice
-from retrieval.jobs.queueing import Waiting
-from retrieval.jobs.runs import Accepted, JobRun, Receipt, RunDocument
+from retrieval.jobs.runs import Accepted, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
-from retrieval.statuses import DocumentStatus, RunStatus
+from retrieval.statuses import DocumentStatus
 
 Metadata = Annotated[
     dict[str, Any],
     Meta(description="Free-form, up to 50 keys; filters work on scalars and lists of scalars.", examples=[{"page": 7}]),
-]
-NamespaceId = Annotated[
-    str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
 ]
 ModifiedAt = Annotated[
     str,
@@ -202,169 +198,6 @@ class IngestAnswer(Answer, kw_only=True):
         return cls(message=message, data=IngestData(receipt.job_run_id, known))
 
 
-class JobRunDocuments(Struct):
-    """The documents of a run by how far they have come."""
-
-    queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
-    processing: Annotated[list[JobRunDocument], Meta(description="Documents that are worked on.")]
-    completed: Annotated[list[JobRunDocument], Meta(description="Documents that are searchable.")]
-    failed: Annotated[list[JobRunDocument], Meta(description="Documents that failed, with the reason.")]
-    cancelled: Annotated[list[JobRunDocument], Meta(description="Documents that were ended by a person.")]
-
-
-class RunProgress(Struct, rename="camel"):
-    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
-    and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
-    person's confirmation."""
-
-    found: Annotated[int, Meta(description="Documents that are known.")]
-    fetched: Annotated[int, Meta(description="Documents whose content is there.")]
-    parsed: Annotated[int, Meta(description="Documents whose text was read.")]
-    chunked: Annotated[int, Meta(description="Documents that were cut.")]
-    embedded: Annotated[int, Meta(description="Documents whose chunks have vectors.")]
-    upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
-    failed: Annotated[int, Meta(description="Documents that failed.")]
-    skipped: Annotated[int, Meta(description="What was found and left out.")] = 0
-    skipped_reasons: Annotated[dict[str, int], Meta(description="How many were left out for which reason.")] = {}
-    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")] = 0
-    awaiting_confirmation: Annotated[
-        int, Meta(description="Documents that are gone at the content service and wait for a person's confirmation.")
-    ] = 0
-
-
-class RunNotice(Struct):
-    """What a person is to know of a run beside its documents, and of how many things it is true."""
-
-    reason: Annotated[str, Meta(description="What there is to know, in a sentence.")]
-    count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
-
-    @classmethod
-    def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
-        return [cls(one.reason, one.count) for one in told]
-
-
-Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
-PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
-
-QueuePosition = Annotated[
-    int | None,
-    Meta(
-        description="From 1, the next to begin, among the job runs of its source in this namespace and tenant; counted"
-        " to 10,001. Null when the run does not wait."
-    ),
-]
-EstimatedStart = Annotated[
-    Timestamp | None,
-    Meta(description="When it is likely to begin, by recent throughput. Null when it does not wait, or nobody knows."),
-]
-
-
-ShownDryRun = Annotated[bool, Meta(description="There only where it is true: nothing is ingested.")]
-RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
-Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
-
-
-class EstimatedCost(Struct):
-    """What the embedding costs, by the prices that the operator has set."""
-
-    amount: Annotated[float, Meta(description="In units of the currency.")]
-    currency: Annotated[str, Meta(description="ISO 4217.")]
-
-
-class DryRunReport(Struct, rename="camel", kw_only=True):
-    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
-
-    create: Annotated[int, Meta(description="Documents that would be new.")]
-    update: Annotated[int, Meta(description="Documents that would be replaced.")]
-    unchanged: Annotated[int, Meta(description="Documents of which nothing would be embedded.")]
-    remove: Annotated[int, Meta(description="Documents that would be removed because they are gone at their source.")]
-    failed: Annotated[int, Meta(description="Documents that cannot be read.")]
-    pages: Annotated[int, Meta(description="Pages of the documents to create and update, where they have pages.")]
-    chunks: Annotated[int, Meta(description="Chunks of the documents to create and update.")]
-    tokens_to_embed: Annotated[int, Meta(description="Tokens that would be sent to the model, titles included.")]
-    embedding_calls: Annotated[int, Meta(description="Requests to the model; batches of a LOCAL one.")]
-    estimated_seconds: Annotated[float, Meta(description="How long the ingestion takes, about.")]
-    sampled: Annotated[bool, Meta(description="Whether some documents were read for all.")]
-    pages_recognised: Annotated[int, Meta(description="Pages that are recognised from their picture.")] = 0
-    pages_unread: Annotated[int, Meta(description="Pages that cannot be read, and are left out.")] = 0
-    estimated_cost: Annotated[
-        EstimatedCost | UnsetType,
-        Meta(description="What the embedding costs; absent where the model's price is not set."),
-    ] = UNSET
-
-    @classmethod
-    def of(cls, progress: Mapping[str, Any]) -> DryRunReport | None:
-        return convert(progress["report"], cls) if progress.get("report") else None
-
-
-class JobRunData(Struct, rename="camel"):
-    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
-
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[
-        str,
-        Meta(
-            description="What the run is about: a host, a file, a connection, how many documents. Never a query string."
-        ),
-    ]
-    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="How far it is.")]
-    outcome: Outcome
-    source: Annotated[str, Meta(description="Where the content comes from.")]
-    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
-    documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by their state.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
-    queue_position: QueuePosition
-    estimated_start: EstimatedStart
-    progress: Annotated[RunProgress, Meta(description="How many documents have come how far.")]
-    notices: Annotated[
-        list[RunNotice],
-        Meta(description="What a person is to know of the run beside its documents, such as why it found nothing."),
-    ]
-    timings: Timings
-    prefect_url: PrefectUrl
-    dry_run: ShownDryRun | UnsetType = UNSET
-    report: Annotated[
-        DryRunReport | UnsetType | None,
-        Meta(description="What the ingestion would do; null until the dry run has ended."),
-    ] = UNSET
-
-    @classmethod
-    def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
-        def entries(group: list[RunDocument]) -> list[JobRunDocument]:
-            return [JobRunDocument.of(entry) for entry in group]
-
-        return cls(
-            id=run.id,
-            name=run.name,
-            status=run.status,
-            outcome=convert(run.outcome, RunOutcome | None),
-            source=run.source,
-            connection=Identified(run.connection_id) if run.connection_id else None,
-            documents=JobRunDocuments(
-                entries(run.queued),
-                entries(run.processing),
-                entries(run.completed),
-                entries(run.failed),
-                entries(run.cancelled),
-            ),
-            created_at=Timestamp.of(run.created_at),
-            updated_at=Timestamp.of(run.updated_at),
-            queue_position=waiting.position if waiting else None,
-            estimated_start=Timestamp.of(waiting.start) if waiting and waiting.start else None,
-            progress=convert(run.progress, RunProgress),
-            notices=RunNotice.all_of(run.notices),
-            timings=dict(run.timings),
-            prefect_url=prefect_url,
-            dry_run=True if run.dry_run else UNSET,
-            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
-        )
-
-
-class JobRunAnswer(DataAnswer[JobRunData]):
-    """A job run as it stands."""
-
-
 def ingestion(
     metadata: dict[str, Any] | None,
     chunks: ChunkConfig | None,
@@ -400,3 +233,146 @@ def _moment(sent: str, field: str) -> str:
         message = f"{field} must be a date by ISO 8601 in the years 1 to 9999, such as 2026-11-20T12:00:00Z."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field=field, reason="not_a_date") from error
     return Timestamp.of(moment).iso_string
+
+
+Address = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://docs.example.com/start"])]
+Selector = Annotated[str, Meta(min_length=1)]
+Fragment = Annotated[str, Meta(min_length=1, max_length=2048)]
+Paths = Annotated[list[Fragment], Meta(description="Tested as parts of the URL; up to 100.", examples=[["/guide/"]])]
+MaxLinks = Annotated[int, Meta(ge=1, description="The most documents to make; up to 10,000.")]
+
+
+class ScrapeOptions(Struct, rename="camel"):
+    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
+
+    include_selectors: Annotated[
+        Annotated[list[Selector], Meta(examples=[["main"]])] | None,
+        Meta(description="CSS selectors of the elements to take."),
+    ] = None
+    exclude_selectors: Annotated[
+        Annotated[list[Selector], Meta(examples=[["nav", ".ads"]])] | None,
+        Meta(description="CSS selectors of the elements to leave out."),
+    ] = None
+
+
+class PageConfig(Struct, rename="camel", kw_only=True):
+    """What the three kinds share."""
+
+    scrape_options: Annotated[
+        ScrapeOptions | None, Meta(description="Which elements of a page to take and to leave.")
+    ] = None
+    metadata: Metadata | None = None
+    chunk_config: Chunking = None
+    access: For = None
+
+    def request(self, **addresses: Any) -> dict[str, Any]:
+        """What the flow needs to know, in the contract's words; the ingestion has its own place for the rest."""
+        kept = msgspec.to_builtins(self) | addresses
+        return {
+            key: value
+            for key, value in kept.items()
+            if key not in {"metadata", "chunkConfig", "access"} and value is not None
+        }
+
+
+class UrlsConfig(PageConfig, kw_only=True):
+    """Pages by their URLs, up to 1000. The same URL again replaces its document."""
+
+    urls: Annotated[list[Address], Meta(min_length=1, description="The pages' URLs, up to 1000.")]
+
+
+class SitemapConfig(PageConfig, kw_only=True):
+    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
+
+    url: Annotated[Address, Meta(description="Where to begin: the sitemap, or the start page.")]
+    max_links: MaxLinks | None = 1000
+    include_paths: Paths | None = None
+    exclude_paths: Paths | None = None
+
+
+class WebsiteConfig(PageConfig, kw_only=True):
+    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
+
+    url: Annotated[Address, Meta(description="Where to begin: the sitemap, or the start page.")]
+    max_depth: Annotated[
+        Annotated[int, Meta(ge=1, le=5)] | None, Meta(description="How many links away from the start page to go.")
+    ] = 3
+    max_links: MaxLinks | None = 100
+    include_paths: Paths | None = None
+    exclude_paths: Paths | None = None
+
+
+class UrlsIngestion(Struct, rename="camel"):
+    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+
+    source: Annotated[Literal["URLS_LIST"], Meta(description="Where the content comes from; it must fit the path.")]
+    config: Annotated[UrlsConfig, Meta(description="What to take from the source.")]
+    chunk_config: Chunking = None
+
+
+class SitemapIngestion(Struct, rename="camel"):
+    """A sitemap with how to cut its pages."""
+
+    source: Annotated[Literal["SITEMAP"], Meta(description="Where the content comes from; it must fit the path.")]
+    config: Annotated[SitemapConfig, Meta(description="What to take from the source.")]
+    chunk_config: Chunking = None
+
+
+class WebsiteIngestion(Struct, rename="camel"):
+    """A website with how to cut its pages."""
+
+    source: Annotated[Literal["WEBSITE"], Meta(description="Where the content comes from; it must fit the path.")]
+    config: Annotated[WebsiteConfig, Meta(description="What to take from the source.")]
+    chunk_config: Chunking = None
+
+
+class IngestUrls(Struct, rename="camel"):
+    """URLs to ingest into a namespace."""
+
+    namespace_id: NamespaceId
+    ingest_config: Annotated[UrlsIngestion, Meta(description="What to ingest, and how.")]
+    dry_run: DryRun | None = False
+
+
+class IngestSitemap(Struct, rename="camel"):
+    """A sitemap to ingest into a namespace."""
+
+    namespace_id: NamespaceId
+    ingest_config: Annotated[SitemapIngestion, Meta(description="What to ingest, and how.")]
+    dry_run: DryRun | None = False
+
+
+class IngestWebsite(Struct, rename="camel"):
+    """A website to ingest into a namespace."""
+
+    namespace_id: NamespaceId
+    ingest_config: Annotated[WebsiteIngestion, Meta(description="What to ingest, and how.")]
+    dry_run: DryRun | None = False
+
+
+class ConvertForm(Struct, rename="camel", kw_only=True):
+    """The fields of the form beside the file; `ocrConfig` is JSON as text."""
+
+    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
+
+
+class ConvertedDocument(Struct, omit_defaults=True):
+    """The file, or one that was packed into it; `error` says why that one could not be read."""
+
+    filename: Annotated[str, Meta(description="The file's name, and the path of what was packed into it.")]
+    markdown: Annotated[str, Meta(description="The text; empty where it could not be read.")]
+    error: Annotated[str | UnsetType, Meta(description="Why the member could not be read.")] = UNSET
+
+    @classmethod
+    def of(cls, one: Converted) -> ConvertedDocument:
+        return cls(one.filename, one.markdown, UNSET if one.error is None else one.error)
+
+
+class ConvertData(Struct):
+    """The file, then the files within it."""
+
+    documents: Annotated[list[ConvertedDocument], Meta(description="The file, then what was packed into it.")]
+
+
+class ConvertAnswer(DataAnswer[ConvertData]):
+    """The file as Markdown, with the files that were packed into it."""

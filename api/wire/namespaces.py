@@ -8,169 +8,27 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, DeletionAnswered, Identified, Listing, Timestamp
-from api.wire.connector_apps import ConnectorAppView, masked, views, with_apps
+from api.wire.connectors import ConnectorAppView, masked, views, with_apps
+from api.wire.providers import (
+    EmbeddingModel,
+    EmbeddingModelView,
+    FileStorage,
+    FileStorageView,
+    ParserConfig,
+    ParserConfigView,
+    RerankConfig,
+    RerankConfigView,
+    VectorStorageView,
+    VectorStore,
+    WebScraper,
+    WebScraperView,
+)
 from retrieval.evaluations import gate as gates
 from retrieval.namespaces import validation
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.search.languages import CONFIGURATIONS
 
-Text = Annotated[str, Meta(min_length=1, max_length=2048)]
-Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
-ProviderKey = Annotated[Secret, Meta(description="The key of the provider. Answers show it masked or not at all.")]
-MaskedKey = Annotated[
-    str, Meta(description="The key of the provider. Answers show it masked or not at all.", examples=["••••1234"])
-]
-QueryPrefix = Annotated[
-    str,
-    Meta(
-        min_length=1, max_length=500, description="Text that the model needs before each query.", examples=["query: "]
-    ),
-]
-PassagePrefix = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=500,
-        description="Text that the model needs before each passage; it is not stored with chunks.",
-        examples=["passage: "],
-    ),
-]
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
-
-
-class S3Credentials(Struct, rename="camel"):
-    """An access key that may read, write and delete in the bucket."""
-
-    access_key_id: Annotated[Secret, Meta(description="The id of the access key.")]
-    secret_access_key: Annotated[Secret, Meta(description="The secret of the access key.")]
-
-
-class S3Storage(Struct, rename="camel", tag_field="type", tag="S3_COMPATIBLE"):
-    """A bucket of any S3-compatible storage."""
-
-    bucket: Annotated[Text, Meta(description="The bucket's name.")]
-    region: Annotated[Text, Meta(description="The storage's region.")]
-    endpoint: Annotated[Text, Meta(description="The storage's URL.")]
-    credentials: Annotated[S3Credentials, Meta(description="The access key of the bucket.")]
-
-
-class LocalStorage(Struct, rename="camel", tag_field="type", tag="LOCAL"):
-    """A folder beside the service; needs no account."""
-
-
-class PineconeStore(Struct, rename="camel", tag_field="provider", tag="PINECONE"):
-    """A Pinecone index."""
-
-    api_key: ProviderKey
-    index_host: Annotated[Text, Meta(description="The host of the index.")]
-
-
-class PgvectorStore(Struct, rename="camel", tag_field="provider", tag="PGVECTOR"):
-    """The service's own PostgreSQL; needs no account."""
-
-
-class OpenAIModel(Struct, rename="camel", tag_field="provider", tag="OPENAI", omit_defaults=True):
-    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-    api_key: ProviderKey
-    query_prefix: QueryPrefix | UnsetType = UNSET
-    passage_prefix: PassagePrefix | UnsetType = UNSET
-
-
-class CohereModel(Struct, rename="camel", tag_field="provider", tag="COHERE"):
-    """An embedding model of Cohere."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-    api_key: ProviderKey
-
-
-class JinaModel(Struct, rename="camel", tag_field="provider", tag="JINA"):
-    """An embedding model of Jina."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-    api_key: ProviderKey
-
-
-class LocalModel(Struct, rename="camel", tag_field="provider", tag="LOCAL"):
-    """A model that runs inside the service; needs no account."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-
-
-class FirecrawlScraper(Struct, rename="camel", tag_field="provider", tag="FIRECRAWL"):
-    """Firecrawl."""
-
-    api_key: ProviderKey
-
-
-class JinaScraper(Struct, rename="camel", tag_field="provider", tag="JINA"):
-    """Jina Reader."""
-
-    api_key: ProviderKey
-
-
-class ScrapingBeeScraper(Struct, rename="camel", tag_field="provider", tag="SCRAPINGBEE"):
-    """ScrapingBee."""
-
-    api_key: ProviderKey
-
-
-class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN", omit_defaults=True):
-    """The service's own crawler; a key is not needed and not used."""
-
-    api_key: ProviderKey | UnsetType = UNSET
-
-
-class CohereReranker(Struct, rename="camel", tag_field="provider", tag="COHERE"):
-    """A reranker of Cohere."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-    api_key: ProviderKey
-
-
-class JinaReranker(Struct, rename="camel", tag_field="provider", tag="JINA"):
-    """A reranker of Jina."""
-
-    model: Annotated[Text, Meta(description="The model's name.")]
-    api_key: ProviderKey
-
-
-class EndpointReranker(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
-    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
-
-    url: Annotated[
-        Text, Meta(description="Where the reranker answers: its base, or the address that ends in `/rerank`.")
-    ]
-    model: Annotated[Text | UnsetType, Meta(description="The model's name.")] = UNSET
-    api_key: ProviderKey | UnsetType = UNSET
-
-
-class LocalReranker(Struct, rename="camel", tag_field="provider", tag="LOCAL", omit_defaults=True):
-    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
-
-    path: Annotated[Text, Meta(description="The folder of the model, below the one that RETRIEVAL_RERANKERS names.")]
-    model: Annotated[Text | UnsetType, Meta(description="The model's name.")] = UNSET
-
-
-class EndpointParser(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
-    """A server with the `/v1/convert/file` of docling-serve."""
-
-    url: Annotated[Text, Meta(description="Where the parser answers: its base, or the address of that operation.")]
-    api_key: ProviderKey | UnsetType = UNSET
-
-
-FileStorage = S3Storage | LocalStorage
-VectorStore = PineconeStore | PgvectorStore
-EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
-WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
-RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
-ParserConfig = Annotated[
-    EndpointParser | UnsetType | None,
-    Meta(description="What reads the pages and files that the service cannot read itself; null takes it away."),
-]
-
-
 KeywordLanguage = Annotated[
     str,
     Meta(
@@ -262,58 +120,6 @@ class UpdateNamespace(_Changes, kw_only=True):
         ),
     ] = UNSET
     """With `reembed`: what the new generation must achieve."""
-
-
-class FileStorageView(Struct, rename="camel", omit_defaults=True):
-    """File storage without its credentials."""
-
-    type: Annotated[str, Meta(description="Which kind of file storage.")]
-    bucket: Annotated[str | UnsetType, Meta(description="The bucket's name.")] = UNSET
-    region: Annotated[str | UnsetType, Meta(description="The storage's region.")] = UNSET
-    endpoint: Annotated[str | UnsetType, Meta(description="The storage's URL.")] = UNSET
-
-
-class VectorStorageView(Struct, rename="camel", omit_defaults=True):
-    """Vector storage without its key."""
-
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    index_host: Annotated[str | UnsetType, Meta(description="The host of the index.")] = UNSET
-
-
-class EmbeddingModelView(Struct, rename="camel", omit_defaults=True):
-    """The embedding model without its key."""
-
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    model: Annotated[str, Meta(description="The model's name.")]
-    query_prefix: QueryPrefix | UnsetType = UNSET
-    passage_prefix: PassagePrefix | UnsetType = UNSET
-
-
-class WebScraperView(Struct, rename="camel", omit_defaults=True):
-    """The web scraper with its key masked."""
-
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    api_key: MaskedKey | UnsetType = UNSET
-
-
-class RerankConfigView(Struct, rename="camel", omit_defaults=True):
-    """The reranker with its key masked."""
-
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    model: Annotated[str | UnsetType, Meta(description="The model's name.")] = UNSET
-    url: Annotated[str | UnsetType, Meta(description="Where the reranker answers.")] = UNSET
-    path: Annotated[
-        str | UnsetType, Meta(description="The folder of the model, below the one that RETRIEVAL_RERANKERS names.")
-    ] = UNSET
-    api_key: MaskedKey | UnsetType = UNSET
-
-
-class ParserConfigView(Struct, rename="camel", omit_defaults=True):
-    """The external parser with its key masked."""
-
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    url: Annotated[str, Meta(description="Where the parser answers.")]
-    api_key: MaskedKey | UnsetType = UNSET
 
 
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)

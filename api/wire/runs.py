@@ -1,35 +1,28 @@
-"""Job runs in a listing, and what is asked of one."""
+"""Job runs on the wire: one with all that is known of it, and many in a listing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
-from api.wire.common import DataAnswer, Identified, NextCursor, PageSize, Timestamp
-from api.wire.ingest import (
-    Chunking,
-    DryRunReport,
-    NamespaceId,
-    OcrConfig,
-    Outcome,
-    PrefectUrl,
-    RunNotice,
-    RunOutcome,
-    RunProgress,
-    ShownDryRun,
-    Timings,
-)
+from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
 from retrieval.jobs.control import Summary
+from retrieval.jobs.outcome import Notice
+from retrieval.jobs.queueing import Waiting
+from retrieval.jobs.runs import JobRun, RunDocument
+from retrieval.statuses import RunStatus
 
-RunStatus = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 
 
 class ListQuery(Struct, rename="camel"):
     """Which job runs; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
-    status: Annotated[RunStatus | None, Meta(description="Only job runs with this status.")] = None
+    status: Annotated[StatusName | None, Meta(description="Only job runs with this status.")] = None
     outcome: Annotated[RunOutcome | None, Meta(description="Only job runs that ended so.")] = None
     source: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
@@ -58,7 +51,7 @@ class RunQuery(Struct, rename="camel"):
     wait_seconds: Annotated[
         Annotated[int, Meta(ge=0, le=30)] | None, Meta(description="How long to wait for another status.")
     ] = None
-    since: Annotated[RunStatus | None, Meta(description="The status that is known already.")] = None
+    since: Annotated[StatusName | None, Meta(description="The status that is known already.")] = None
 
 
 class RunRequest(Struct, rename="camel"):
@@ -86,12 +79,175 @@ class RetryRequest(Struct, rename="camel"):
         return changed
 
 
+class JobRunDocuments(Struct):
+    """The documents of a run by how far they have come."""
+
+    queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
+    processing: Annotated[list[JobRunDocument], Meta(description="Documents that are worked on.")]
+    completed: Annotated[list[JobRunDocument], Meta(description="Documents that are searchable.")]
+    failed: Annotated[list[JobRunDocument], Meta(description="Documents that failed, with the reason.")]
+    cancelled: Annotated[list[JobRunDocument], Meta(description="Documents that were ended by a person.")]
+
+
+class RunProgress(Struct, rename="camel"):
+    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
+    and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
+    person's confirmation."""
+
+    found: Annotated[int, Meta(description="Documents that are known.")]
+    fetched: Annotated[int, Meta(description="Documents whose content is there.")]
+    parsed: Annotated[int, Meta(description="Documents whose text was read.")]
+    chunked: Annotated[int, Meta(description="Documents that were cut.")]
+    embedded: Annotated[int, Meta(description="Documents whose chunks have vectors.")]
+    upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
+    failed: Annotated[int, Meta(description="Documents that failed.")]
+    skipped: Annotated[int, Meta(description="What was found and left out.")] = 0
+    skipped_reasons: Annotated[dict[str, int], Meta(description="How many were left out for which reason.")] = {}
+    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")] = 0
+    awaiting_confirmation: Annotated[
+        int, Meta(description="Documents that are gone at the content service and wait for a person's confirmation.")
+    ] = 0
+
+
+class RunNotice(Struct):
+    """What a person is to know of a run beside its documents, and of how many things it is true."""
+
+    reason: Annotated[str, Meta(description="What there is to know, in a sentence.")]
+    count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
+
+    @classmethod
+    def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
+        return [cls(one.reason, one.count) for one in told]
+
+
+Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
+PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
+
+QueuePosition = Annotated[
+    int | None,
+    Meta(
+        description="From 1, the next to begin, among the job runs of its source in this namespace and tenant; counted"
+        " to 10,001. Null when the run does not wait."
+    ),
+]
+EstimatedStart = Annotated[
+    Timestamp | None,
+    Meta(description="When it is likely to begin, by recent throughput. Null when it does not wait, or nobody knows."),
+]
+
+
+ShownDryRun = Annotated[bool, Meta(description="There only where it is true: nothing is ingested.")]
+RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
+Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
+
+
+class EstimatedCost(Struct):
+    """What the embedding costs, by the prices that the operator has set."""
+
+    amount: Annotated[float, Meta(description="In units of the currency.")]
+    currency: Annotated[str, Meta(description="ISO 4217.")]
+
+
+class DryRunReport(Struct, rename="camel", kw_only=True):
+    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+
+    create: Annotated[int, Meta(description="Documents that would be new.")]
+    update: Annotated[int, Meta(description="Documents that would be replaced.")]
+    unchanged: Annotated[int, Meta(description="Documents of which nothing would be embedded.")]
+    remove: Annotated[int, Meta(description="Documents that would be removed because they are gone at their source.")]
+    failed: Annotated[int, Meta(description="Documents that cannot be read.")]
+    pages: Annotated[int, Meta(description="Pages of the documents to create and update, where they have pages.")]
+    chunks: Annotated[int, Meta(description="Chunks of the documents to create and update.")]
+    tokens_to_embed: Annotated[int, Meta(description="Tokens that would be sent to the model, titles included.")]
+    embedding_calls: Annotated[int, Meta(description="Requests to the model; batches of a LOCAL one.")]
+    estimated_seconds: Annotated[float, Meta(description="How long the ingestion takes, about.")]
+    sampled: Annotated[bool, Meta(description="Whether some documents were read for all.")]
+    pages_recognised: Annotated[int, Meta(description="Pages that are recognised from their picture.")] = 0
+    pages_unread: Annotated[int, Meta(description="Pages that cannot be read, and are left out.")] = 0
+    estimated_cost: Annotated[
+        EstimatedCost | UnsetType,
+        Meta(description="What the embedding costs; absent where the model's price is not set."),
+    ] = UNSET
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> DryRunReport | None:
+        return convert(progress["report"], cls) if progress.get("report") else None
+
+
+class JobRunData(Struct, rename="camel"):
+    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
+
+    id: Annotated[str, Meta(description="The id.")]
+    name: Annotated[
+        str,
+        Meta(
+            description="What the run is about: a host, a file, a connection, how many documents. Never a query string."
+        ),
+    ]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="How far it is.")]
+    outcome: Outcome
+    source: Annotated[str, Meta(description="Where the content comes from.")]
+    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
+    documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by their state.")]
+    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    queue_position: QueuePosition
+    estimated_start: EstimatedStart
+    progress: Annotated[RunProgress, Meta(description="How many documents have come how far.")]
+    notices: Annotated[
+        list[RunNotice],
+        Meta(description="What a person is to know of the run beside its documents, such as why it found nothing."),
+    ]
+    timings: Timings
+    prefect_url: PrefectUrl
+    dry_run: ShownDryRun | UnsetType = UNSET
+    report: Annotated[
+        DryRunReport | UnsetType | None,
+        Meta(description="What the ingestion would do; null until the dry run has ended."),
+    ] = UNSET
+
+    @classmethod
+    def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
+        def entries(group: list[RunDocument]) -> list[JobRunDocument]:
+            return [JobRunDocument.of(entry) for entry in group]
+
+        return cls(
+            id=run.id,
+            name=run.name,
+            status=run.status,
+            outcome=convert(run.outcome, RunOutcome | None),
+            source=run.source,
+            connection=Identified(run.connection_id) if run.connection_id else None,
+            documents=JobRunDocuments(
+                entries(run.queued),
+                entries(run.processing),
+                entries(run.completed),
+                entries(run.failed),
+                entries(run.cancelled),
+            ),
+            created_at=Timestamp.of(run.created_at),
+            updated_at=Timestamp.of(run.updated_at),
+            queue_position=waiting.position if waiting else None,
+            estimated_start=Timestamp.of(waiting.start) if waiting and waiting.start else None,
+            progress=convert(run.progress, RunProgress),
+            notices=RunNotice.all_of(run.notices),
+            timings=dict(run.timings),
+            prefect_url=prefect_url,
+            dry_run=True if run.dry_run else UNSET,
+            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
+        )
+
+
+class JobRunAnswer(DataAnswer[JobRunData]):
+    """A job run as it stands."""
+
+
 class JobRunSummary(Struct, rename="camel", kw_only=True):
     """A job run without its documents."""
 
     id: Annotated[str, Meta(description="The id.")]
     name: Annotated[str, Meta(description="What the run is about: a host, a file, a connection, how many documents.")]
-    status: Annotated[RunStatus, Meta(description="How far it is.")]
+    status: Annotated[StatusName, Meta(description="How far it is.")]
     outcome: Outcome
     source: Annotated[str, Meta(description="Where the content came from.")]
     ingest_job: Annotated[Identified, Meta(description="The ingestion request that it came from.")]
@@ -115,7 +271,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
         return cls(
             id=run.id,
             name=run.name,
-            status=convert(run.status, RunStatus),
+            status=convert(run.status, StatusName),
             outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
             ingest_job=Identified(run.job_id),

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer
-from api.wire.documents import FilterConfig, Where
-from api.wire.ingest import NamespaceId
+from api.wire.common import DataAnswer, NamespaceId
+from api.wire.filters import FilterConfig, Where
 from retrieval import filters
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter

@@ -1,4 +1,4 @@
-"""Why a document is shown by a search, or is not, on the wire."""
+"""Batches of searches and explanations of a search on the wire."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.wire.common import DataAnswer
-from api.wire.documents import FilterConfig
-from api.wire.ingest import NamespaceId
+from api.wire.common import DataAnswer, ErrorInfo, NamespaceId
+from api.wire.filters import FilterConfig
 from api.wire.search import (
     INVALID,
     Explain,
     HybridConfig,
     HybridSearchRequest,
+    NamespaceIds,
     PerDocument,
     QueryText,
     RecencyConfig,
     SearchFilter,
     SearchRequest,
+    SearchResult,
+    SearchTimings,
     Threshold,
     TopK,
 )
@@ -30,6 +32,61 @@ from retrieval.errors import ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.search.search import Query
 from retrieval.search.why import Part, Why
+
+QUERIES = 64
+
+
+class SearchBatchRequest(Struct, rename="camel", kw_only=True):
+    """Searches in one namespace, or in the same several ones."""
+
+    namespace_id: NamespaceId | None = None
+    namespace_ids: NamespaceIds | None = None
+    queries: Annotated[
+        list[Annotated[Raw, Meta(extra_json_schema={"type": "object"})]],
+        Meta(
+            min_length=1,
+            max_length=QUERIES,
+            description="Bodies of searches without their namespace, or with the same one; one with `hybridConfig` is a"
+            " hybrid search.",
+            examples=[[{"query": "How do I open the cover?", "topK": 3}]],
+        ),
+    ]
+
+
+class Peek(Struct, rename="camel"):
+    """What tells the two kinds of search apart."""
+
+    hybrid_config: Raw | UnsetType = UNSET
+    search_type: Raw | UnsetType = UNSET
+
+    @property
+    def is_hybrid(self) -> bool:
+        return self.hybrid_config is not UNSET or self.search_type == Raw(b'"HYBRID"')
+
+
+class SearchBatchResult(Struct, omit_defaults=True):
+    """What one of the searches answers, `results` or `error`."""
+
+    results: Annotated[list[SearchResult] | UnsetType, Meta(description="What was found, best first.")] = UNSET
+    timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
+    reranked: Annotated[
+        bool | UnsetType, Meta(description="Whether the reranker made this order; absent where it was not asked.")
+    ] = UNSET
+    note: Annotated[
+        str | UnsetType,
+        Meta(description="Why nothing was found, where that can be told: the query has stop words alone."),
+    ] = UNSET
+    error: ErrorInfo | UnsetType = UNSET
+
+
+class SearchBatchData(Struct):
+    """One for each query, in their order."""
+
+    results: Annotated[list[SearchBatchResult], Meta(description="What was found, best first.")]
+
+
+class SearchBatchAnswer(DataAnswer[SearchBatchData]):
+    """What each of the searches found."""
 
 
 class WhyRequest(Struct, rename="camel", kw_only=True):

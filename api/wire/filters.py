@@ -1,0 +1,99 @@
+"""Filters of documents on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from retrieval import filters, finding
+from retrieval.conditions.model import OPS
+from retrieval.errors import ErrorCode
+from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
+
+INVALID = ErrorCode.INVALID_FILTER_CONFIG
+Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
+
+
+def _one_of(values: frozenset[str]) -> Meta:
+    return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
+
+
+Where = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`, or in short fields"
+        " with their values. `row.<column>` reads the rows of tables and records.",
+        examples=[
+            {"field": "metadata.year", "op": "gte", "value": 2024},
+            {"row.status": "open", "row.amount_eur": {"gte": 1000}},
+        ],
+        extra_json_schema={
+            "properties": {
+                "all": {"type": "array", "items": {"type": "object"}},
+                "any": {"type": "array", "items": {"type": "object"}},
+                "not": {"type": "object"},
+                "field": {"type": "string"},
+                "op": {"type": "string", "enum": list(OPS)},
+                "value": {},
+            },
+        },
+    ),
+]
+
+
+class FilterConfig(Struct, rename="camel", omit_defaults=True):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+
+    document_ids: Annotated[Ids | None, Meta(description="Any of these ids.")] = None
+    document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
+    document_types: Annotated[
+        Annotated[list[str], _one_of(TYPES)] | None,
+        Meta(description="Any of these types; SITEMAP and WEBSITE mean pages that came by that way."),
+    ] = None
+    document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
+    document_archive_ids: Annotated[Ids | None, Meta(description="Packed into any of these documents.")] = None
+    document_ingestion_sources: Annotated[
+        Annotated[list[str], _one_of(SOURCES)] | None, Meta(description="From any of these sources.")
+    ] = None
+    document_ingestion_statuses: Annotated[
+        Annotated[list[str], _one_of(STATUSES)] | None, Meta(description="With any of these statuses.")
+    ] = None
+    metadata: Annotated[
+        Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
+        Meta(description="Every key must match."),
+    ] = None
+    awaiting_removal: Annotated[
+        bool | None, Meta(description="Whether they are gone at the content service and wait for confirmation.")
+    ] = None
+    where: Where | None = None
+    text: (
+        Annotated[
+            str,
+            Meta(
+                max_length=finding.LONGEST,
+                description="Each of its words stands somewhere in the name or the external id, whatever its case.",
+                examples=["report 2025"],
+            ),
+        ]
+        | None
+    ) = None
+    sites: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=filters.ENTRIES,
+                description="Web pages of these hosts, each with its port if the URL has one.",
+                examples=[["docs.example.com"]],
+            ),
+        ]
+        | None
+    ) = None
+    access_statuses: Annotated[
+        Annotated[list[str], _one_of(ACCESS_STATUSES)] | None,
+        Meta(description="UNKNOWN: those of whom the content service does not tell who may see them."),
+    ] = None
+
+    def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
+        return filters.parse(msgspec.to_builtins(self), code, where=where)
