@@ -30,8 +30,6 @@ LARGE = 10_000
 FIRST_SECONDS = 600.0
 MOST_SECONDS = 4 * 3600.0
 """How long one scope may take: the first time, and in the end."""
-REOPEN_SECONDS, REOPEN_TIMES = 300.0, 100.0
-"""Between two looks for what another release has indexed: so many seconds at least, and times that the look took."""
 
 
 @dataclass(slots=True)
@@ -55,7 +53,6 @@ class Upkeep:
         self._indexer = ThreadPoolExecutor(1, thread_name_prefix="languages")
         self._indexing: Future[None] | None = None
         self._back: dict[int, _PutBack] = {}
-        self._reopen_at = 0.0
 
     def begin(self) -> bool:
         """Go round once, in the background; False while the round of builds before is under way."""
@@ -69,18 +66,7 @@ class Upkeep:
     def index_again(self, language: str) -> None:
         """Look after the languages that documents are indexed in, in the background."""
         if self._indexing is None or self._indexing.done():
-            self._indexing = self._indexer.submit(self._index, language)
-
-    def _index(self, language: str) -> None:
-        began = time.monotonic()
-        if began >= self._reopen_at:
-            try:
-                keyword_upkeep.reopen(self._db)
-            except psycopg.Error as error:
-                log.warning("keywords.postponed", reason=type(error).__name__)
-            took = time.monotonic() - began
-            self._reopen_at = began + max(REOPEN_SECONDS, REOPEN_TIMES * took)
-        keyword_upkeep.run(self._db, language)
+            self._indexing = self._indexer.submit(keyword_upkeep.run, self._db, language)
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the round is over; TimeoutError if it is not by then."""

@@ -1,10 +1,7 @@
-"""Documents are indexed again for keyword search when they should be read in another way than they were.
+"""Index documents of a namespace again for keyword search after a change of its `keywordLanguage`.
 
-After an update that changes how words are read that is every document once, after a change of `keywordLanguage` every
-one of a namespace. Each transaction moves a few documents from their old terms to their new ones, so that searches find
-them all the while, and a query is read in the former way besides until a scope is done; what is not done when the
-process ends is found again by `documents.keyword_language` and `keyword_version`. A process of the release before may
-index more of a scope that is done, while both are at work: that is looked for now and then (`reopen`).
+Each transaction moves a few documents from their old terms to their new ones, so that searches find them all the while.
+What is not done when the process ends is found again by `documents.keyword_language`.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import structlog
 
 from retrieval.database.database import UNLIMITED, Database
 from retrieval.search import bm25, languages, packing
-from retrieval.search.documents_languages import FIXED, VERSION
+from retrieval.search.documents_languages import FIXED
 
 log = structlog.get_logger()
 
@@ -26,16 +23,15 @@ _MANY = 1_000
 _UNPACKED = 4_000
 """Chunks after which posting lists are packed, before searches have too many changes to read."""
 
-_DUE: LiteralString = f"""
-    select p.id, n.keyword_language as fixed, '{VERSION}:' || coalesce(n.keyword_language, '') as wanted
+_DUE: LiteralString = """
+    select p.id, n.keyword_language as fixed, coalesce(n.keyword_language, '') as wanted
     from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where p.keyword_state is distinct from '{VERSION}:' || coalesce(n.keyword_language, '') order by p.chunks
+    where p.keyword_state is distinct from coalesce(n.keyword_language, '') order by p.chunks
 """
 _OTHERS: LiteralString = f"""
     d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-    and (d.keyword_version is distinct from {VERSION} or case
-             when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
-             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end)
+    and case when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
+             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end
 """
 _NEXT: LiteralString = f"""
     select d.id, (
@@ -50,31 +46,15 @@ _CHUNKS: LiteralString = """
 _COUNT: LiteralString = """
     update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s
 """
-_EMPTY: LiteralString = f"""
-    update documents set keyword_language = %(language)s, keyword_version = {VERSION}
-    where id = any(%(ids)s)
-      and (keyword_language is distinct from %(language)s or keyword_version is distinct from {VERSION})
+_EMPTY: LiteralString = """
+    update documents set keyword_language = %(language)s
+    where id = any(%(ids)s) and keyword_language is distinct from %(language)s
       and not exists (select from chunks c where c.document_id = documents.id and c.generation = active_generation)
 """
 _DONE: LiteralString = f"""
     update partitions set keyword_state = %(wanted)s
     where id = %(partition)s and not exists (select from documents d where {_OTHERS})
 """
-_REOPEN: LiteralString = f"""
-    update partitions set keyword_state = null
-    where starts_with(coalesce(keyword_state, ''), '{VERSION}:') and id in (
-        select d.partition_id from documents d
-        where d.keyword_version is distinct from {VERSION} and d.deleted_at is null and d.active_generation > 0)
-"""
-"""Reads all documents. What has no words counts too: it gets its version when the scope is gone through."""
-
-
-def reopen(db: Database) -> None:
-    """Have the scopes gone through again, and queries read in the former way meanwhile, that hold what another release
-    has indexed since they were done."""
-    with db.transaction() as connection:
-        connection.execute(UNLIMITED)
-        connection.execute(_REOPEN)
 
 
 def run(db: Database, language: str) -> None:

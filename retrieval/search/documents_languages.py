@@ -2,8 +2,7 @@
 
 A document is read in the language that its namespace fixes, else in the one that is found in its text, else in the one
 that it names itself. `documents.keyword_language` holds the configuration that was used, with `=` before one that was
-fixed; null: the document was indexed before this was kept. `partitions.keyword_languages` holds all that are in use;
-while some documents may be indexed by the former rules for words, a query is read by those besides.
+fixed. `partitions.keyword_languages` holds all that are in use.
 """
 
 from __future__ import annotations
@@ -15,18 +14,10 @@ from typing import LiteralString
 from psycopg import Connection
 
 from retrieval.database.database import Database, Row
-from retrieval.search import former_words, languages, words
+from retrieval.search import languages, words
 from retrieval.search.words import Prepared
 
 FIXED: LiteralString = "="
-VERSION: LiteralString = "2"
-"""Of the rules for words: `documents.keyword_version`, and what `partitions.keyword_state` begins with."""
-FORMER: LiteralString = "<"
-"""Among the languages of a partition: some of its documents may still be indexed by the former rules."""
-IN_USE: LiteralString = f"""
-    keyword_languages || case when starts_with(coalesce(keyword_state, ''), '{VERSION}:') then '{{}}'::text[]
-                              else '{{{FORMER}}}' end
-"""
 _PAGE = 500
 """Chunks that are read and indexed by one statement."""
 _SAMPLED: LiteralString = "4"
@@ -50,18 +41,17 @@ _SAID: LiteralString = f"""
     join documents d on d.id = w.document and d.partition_id = %(partition)s
     join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
 """
-_USED: LiteralString = f"""
-    update documents d set keyword_language = w.language, keyword_version = {VERSION}
+_USED: LiteralString = """
+    update documents d set keyword_language = w.language
     from unnest(%(documents)s::text[], %(languages)s::text[]) w(document, language)
-    where d.id = w.document
-      and (d.keyword_language is distinct from w.language or d.keyword_version is distinct from {VERSION})
+    where d.id = w.document and d.keyword_language is distinct from w.language
 """
 _MORE: LiteralString = """
     update partitions set keyword_languages = array(
         select distinct l from unnest(keyword_languages || %(languages)s::text[]) l order by l
     ) where id = %(partition)s and not keyword_languages @> %(languages)s::text[]
 """
-_OF_PARTITION: LiteralString = f"select {IN_USE} as keyword_languages from partitions where id = %(partition)s"
+_OF_PARTITION: LiteralString = "select keyword_languages from partitions where id = %(partition)s"
 _STOPS: LiteralString = """
     select w from unnest(%(words)s::text[]) w where to_tsvector(%(language)s::regconfig, w) = ''::tsvector
 """
@@ -96,7 +86,7 @@ def pages(
 def in_all(db: Database, partition_id: int, chunk_ids: Sequence[int], otherwise: str) -> Iterator[list[Reading]]:
     """The chunks as every language of the partition reads them."""
     with db.transaction() as connection:
-        every = sorted({otherwise, *_present(connection, partition_id)} - {FORMER})
+        every = sorted({otherwise, *_present(connection, partition_id)})
     for start in range(0, len(chunk_ids), _PAGE):
         rows = db.rows(_CONTENTS, {"chunks": list(chunk_ids[start : start + _PAGE]), "partition": partition_id})
         yield [_reading(row, language) for row in rows for language in every]
@@ -108,7 +98,7 @@ def query(
     """The query as every language of the partition reads it, without what are stop words in its own. `used`: those
     languages, where they are known."""
     present = _present(connection, partition_id) if used is None else used
-    every = sorted({otherwise, *present} - {FORMER})
+    every = sorted({otherwise, *present})
     own = languages.detect(text)
     configuration = languages.configuration(own, "")
     stops: list[str] = []
@@ -116,9 +106,9 @@ def query(
         said = words.words(text)
         stops = [row["w"] for row in connection.execute(_STOPS, {"words": said, "language": configuration}).fetchall()]
         stops = [] if len(stops) == len(said) else stops
-    ways = (words, former_words) if FORMER in present else (words,)
     return [
-        Reading(0, one, way.of_query(text, one, stops if one != configuration else ())) for one in every for way in ways
+        Reading(0, language, words.of_query(text, language, stops if language != configuration else ()))
+        for language in every
     ]
 
 

@@ -34,7 +34,6 @@ from retrieval.principals import Viewer
 from retrieval.search import bm25 as keyword
 from retrieval.search import filtered, known_scopes
 from retrieval.search.contexts import Unit
-from retrieval.search.documents_languages import IN_USE
 from retrieval.search.hints import LEAST
 from retrieval.search.hydration import Light, Place, hydrate, places, shown
 from retrieval.search.matching import Matching, compared_sooner, matching
@@ -52,8 +51,8 @@ SPARE = 10
 MOST = 10_000
 """Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
 _QUERIES = QueryVectors()
-_PARTITION: LiteralString = f"""
-    select p.id, {IN_USE} as keyword_languages from partitions p
+_PARTITION: LiteralString = """
+    select p.id, p.keyword_languages from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
 """

@@ -308,15 +308,3 @@ begin
     update documents m set inherits_access = m.access is not distinct from a.access
     from documents a where m.partition_id = partition and a.id = m.archive_id;
 end $$;
-
--- A version made visible by a process that does not know `keyword_version` is indexed again.
-
-create function forget_keyword_version() returns trigger language plpgsql as $$
-begin
-    new.keyword_version := null;
-    return new;
-end $$;
-
-create trigger forget_keyword_version before update of active_generation on documents
-    for each row when (old.active_generation is distinct from new.active_generation)
-    execute function forget_keyword_version();

@@ -310,7 +310,6 @@ create table documents (
     keyword_language text,
     access jsonb,
     access_reason text,
-    keyword_version smallint,
     access_limit jsonb,
     access_after bigint,
     inherits_access boolean not null default false,

@@ -35,8 +35,7 @@ class Document(SQLModel, table=True):
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
     `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
-    `keyword_language`: the text search configuration that its chunks are indexed with, `keyword_version`: by which
-    rules for words (`search.documents_languages`).
+    `keyword_language`: the text search configuration that its chunks are indexed with (`search.documents_languages`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
@@ -119,7 +118,6 @@ class Document(SQLModel, table=True):
     embedding: dict[str, Any] = json_column()
     accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     keyword_language: str | None = text_column(nullable=True)
-    keyword_version: int | None = Field(sa_column=Column(SmallInteger, nullable=True))
     access: dict[str, Any] | None = json_column(None)
     access_limit: dict[str, Any] | None = json_column(None)
     access_after: int | None = Field(sa_column=Column(BigInteger, nullable=True))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.maintenance import index_upkeep, keyword_upkeep
-from retrieval.search import documents_languages, former_words, search, why, words
+from retrieval.search import search, why, words
 from retrieval.search.search import Query
 from retrieval.search.stop_words import STOP_WORDS
 from retrieval.search.word_lists import UNACCENTED
@@ -252,63 +251,3 @@ def test_why_tells_of_the_words_as_they_were_looked_for(library):
     )  # fmt: skip
     assert told.matched == ["AT&T", "C++", "/srv/share"]
     assert told.missing == ["owls"]
-
-
-def test_what_was_indexed_by_the_former_rules_is_found_before_and_after_it_is_indexed_again(library, find, monkeypatch):
-    texts = ["בבית יש שָׁלוֹם גדול", "The shell reads $HOME/.bashrc", "Das große Haus und die Straße"]
-    with monkeypatch.context() as patch:
-        patch.setattr(words, "of_text", former_words.of_query)
-        for text in texts:
-            library.put([text])
-    library.db.rows(
-        "with d as (update documents set keyword_version = null where partition_id = %(id)s)"
-        " update partitions set keyword_state = '1:' where id = %(id)s",
-        {"id": library.partition},
-    )
-    before = {"שָׁלוֹם": texts[0], "$HOME/.bashrc": texts[1], "Straße": texts[2]}
-    for query, text in before.items():
-        assert find(query) == [text], query
-    assert find("שלום") == find("bashrc") == []
-    keyword_upkeep.run(library.db, "english")
-    for query, text in {**before, "שלום": texts[0], "bashrc": texts[1]}.items():
-        assert find(query) == [text], query
-    row = library.db.row(
-        "select keyword_state,"
-        " (select array_agg(keyword_version) from documents where partition_id = p.id) as versions,"
-        " (select count(*) from (select term from term_counts where partition_id = p.id group by term"
-        "                        having sum(chunks) = 0) spent) as spent from partitions p where id = %(id)s",
-        {"id": library.partition},
-    )
-    assert row["versions"] == [2, 2, 2]
-    assert row["keyword_state"] == "2:"
-    assert row["spent"] == 0, "nothing is left of former terms"
-    monkeypatch.setattr(former_words, "of_query", None)  # not read any more
-    assert find("bashrc") == [texts[1]]
-
-
-@pytest.mark.slow
-def test_what_a_process_of_the_release_before_indexes_later_is_indexed_again(library, find, monkeypatch):
-    """While both releases are at work: a new document, and a new version of one that was indexed by these rules."""
-    text = "The shell reads $HOME/.bashrc"
-    known = library.put(["The shell reads nothing"])
-    keyword_upkeep.run(library.db, "english")
-
-    def forgetful(connection, *given):
-        """Knows no `keyword_version`, so that it stays as it was."""
-        was = connection.execute("select id, keyword_version from documents").fetchall()
-        yield from pages(connection, *given)
-        for row in was:
-            connection.execute("update documents set keyword_version = %(keyword_version)s where id = %(id)s", row)
-
-    with monkeypatch.context() as patch:
-        pages = documents_languages.pages
-        patch.setattr(words, "of_text", former_words.of_query)
-        patch.setattr(documents_languages, "pages", forgetful)
-        library.put([text], generation=2, document_id=known)
-        library.put([text])
-    assert find("bashrc") == []
-    upkeep = index_upkeep.Upkeep(library.db, lambda _: None)
-    upkeep.index_again("english")
-    upkeep.wait(30)
-    upkeep.close()
-    assert find("bashrc") == [text, text]
