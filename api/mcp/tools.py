@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mcp import types
+
 from api.mcp import calls, schemas
 from api.mcp.calls import Done
 from api.mcp.inner import Inner
@@ -28,22 +30,22 @@ class Tool:
     writes: bool = False
     destroys: bool = False
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> types.Tool:
         """As `tools/list` shows it."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": self.takes,
-            "outputSchema": self.answers,
-            "annotations": {
-                "title": self.title,
-                "readOnlyHint": not self.writes,
-                "destructiveHint": self.destroys,
-                "idempotentHint": not self.writes or self.destroys,
-                "openWorldHint": self.name == "ingest_urls",
-            },
-        }
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.takes,
+            output_schema=self.answers,
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=not self.writes,
+                destructive_hint=self.destroys,
+                idempotent_hint=not self.writes or self.destroys,
+                open_world_hint=self.name == "ingest_urls",
+            ),
+        )
 
 
 TOOLS = (

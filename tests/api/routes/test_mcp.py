@@ -14,12 +14,14 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from api.mcp.inner import Inner
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
 READING = {"search", "read_document", "list_documents", "get_job_run", "list_namespaces"}
 WRITING = {"ingest_text", "ingest_urls", "delete_documents"}
+NAMED = {"Mcp-Name": "list_namespaces"}
 WORDS = {"semanticWeight": 0, "keywordWeight": 1}
 
 
@@ -52,7 +54,18 @@ def listed(org, api_key=None, **headers):
 
 def rpc(client, method, params=None, **headers):
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-    return client.post("/mcp", json=body, headers={"Accept": "application/json, text/event-stream", **headers})
+    version = {"MCP-Protocol-Version": "2025-11-25"}
+    return client.post(
+        "/mcp", json=body, headers={"Accept": "application/json, text/event-stream", **version, **headers}
+    )
+
+
+def modern(client, method, params=None, **headers):
+    """A request of the revision that has no handshake."""
+    about = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in about.items()}
+    routed = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    return rpc(client, method, {**(params or {}), "_meta": meta}, **{**routed, **headers})
 
 
 @pytest.fixture
@@ -214,29 +227,61 @@ def test_without_a_key_it_is_401_and_the_rate_is_that_of_the_organization(org, o
     assert answers == [200, 200, 200, 429, 429]
 
 
-def test_messages_that_are_no_requests(org):
-    answer = rpc(org.client, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}).json()["result"]
-    assert answer["protocolVersion"] == "2025-06-18"
-    assert answer["serverInfo"]["name"] == "retrieval"
-    assert rpc(org.client, "initialize", {"protocolVersion": "1999-01-01"}).json()["result"]["protocolVersion"] > "2025"
+def test_every_revision_is_spoken_at_one_address(org):
+    client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    for asked, agreed in (("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")):
+        answer = rpc(org.client, "initialize", {"protocolVersion": asked, **client}).json()["result"]
+        assert (answer["protocolVersion"], answer["serverInfo"]["name"]) == (agreed, "retrieval")
+        assert "list_namespaces" in answer["instructions"]
+    discovered = modern(org.client, "server/discover")
+    assert (discovered.status_code, discovered.headers.get("mcp-session-id")) == (200, None)
+    assert discovered.json()["result"]["supportedVersions"] == ["2026-07-28"]
+    listing = modern(org.client, "tools/list").json()["result"]
+    assert (listing["resultType"], listing["cacheScope"], listing["ttlMs"] > 0) == ("complete", "private", True)
+    assert {tool["name"] for tool in listing["tools"]} == READING | WRITING
+    refusals = {
+        ("tools/eat", ()): (404, -32601),
+        ("tools/list", (("Mcp-Method", "ping"),)): (400, -32020),
+        ("tools/list", (("MCP-Protocol-Version", "2027-01-01"),)): (400, -32020),
+    }
+    for (method, headers), (status, code) in refusals.items():
+        refused = modern(org.client, method, **dict(headers))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (status, code), (method, headers)
+
+
+def test_a_body_that_is_no_request_is_refused_in_words_of_the_protocol(org):
     noted = org.client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
-    assert (noted.status_code, noted.content) == (202, b"")
+    assert (noted.status_code, noted.content.strip()) == (202, b"")
     assert org.client.get("/mcp").status_code == 405
     assert org.client.delete("/mcp").status_code == 405
     wrong = {
         b"{": (400, -32700),
-        b"[]": (200, -32600),
-        b"5": (200, -32600),
-        b'{"jsonrpc": "2.0", "id": 1}': (200, -32600),
-        b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}': (200, -32600),
+        b"[]": (400, -32602),
+        b"5": (400, -32602),
+        b'{"jsonrpc": "2.0", "id": 1}': (400, -32602),
         b'{"jsonrpc": "2.0", "id": 1, "method": "tools/eat"}': (200, -32601),
-        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': (200, -32602),
         b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 5}}': (200, -32602),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": 5}}': (
+            200,
+            -32602,
+        ),
     }
     for content, (status, code) in wrong.items():
         said = org.client.post("/mcp", content=content, headers={"Content-Type": "application/json"})
         assert (said.status_code, said.json()["error"]["code"]) == (status, code), content
+    assert_error(org.client.post("/mcp", content=b"[" * 99 + b"]" * 99), 400, "INVALID_REQUEST")
+    assert_error(org.client.post("/mcp", data={"a": "b"}), 415, "UNSUPPORTED_MEDIA_TYPE")
     assert rpc(org.client, "ping", **{"MCP-Protocol-Version": "1999-01-01"}).status_code == 400
+
+
+def test_what_fails_inside_a_tool_stays_in_the_log(org, monkeypatch):
+    async def fail(*_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Inner, "ask", fail)
+    for send in (rpc, modern):
+        answer = send(org.client, "tools/call", {"name": "list_namespaces", "arguments": {}}, **NAMED).json()
+        assert answer["error"] == {"code": -32603, "message": "An internal error occurred. Try again."}
 
 
 def test_wrong_arguments_are_told_in_words(org, filled):

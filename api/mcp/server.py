@@ -1,0 +1,93 @@
+"""The Model Context Protocol by the official SDK: one request is served at a time, without sessions.
+
+Importing the SDK takes a second of processor time, so `api.routes.mcp` imports this module on the first request.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import metadata
+from typing import Any, cast
+
+import structlog
+from litestar import Litestar
+from litestar.types import HTTPScope, Receive, Scope, Send
+from mcp import MCPError
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+)
+
+from api import request_context
+from api.mcp import tools
+from api.mcp.calls import WrongArgument
+from api.mcp.inner import Inner, Refused
+from retrieval.settings import Settings
+
+log = structlog.get_logger()
+logging.getLogger("mcp").setLevel(logging.WARNING)
+
+INSTRUCTIONS = (
+    "Search documents by meaning and by words, and read them. Begin with list_namespaces unless the key is bound to one"
+    " namespace. Cite results by their document and url. What is added is searchable once its job run is COMPLETED."
+)
+LISTING = CacheHint(ttl_ms=60_000, scope="private")
+"""For so long a client may keep the list of tools: it depends on the key and changes with its scopes."""
+
+
+async def serve(scope: Scope, receive: Receive, send: Send, settings: Settings) -> None:
+    """Answer one request in any revision of the protocol. The caller has read the body within the API's limits."""
+    manager = StreamableHTTPSessionManager(
+        SERVER, json_response=True, stateless=True, max_request_body_size=settings.max_body_bytes
+    )
+    async with manager.run():
+        await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
+
+
+async def _list_tools(context: ServerRequestContext[Any, Any], _: PaginatedRequestParams | None) -> ListToolsResult:
+    return ListToolsResult(tools=[tool.listed() for tool in tools.of(_caller(context)).values()])
+
+
+async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+    """Run a tool. What an operation refuses is a result with `is_error`, so that the model may correct itself."""
+    caller = _caller(context)
+    tool = tools.of(caller).get(params.name)
+    if tool is None:
+        raise MCPError(INVALID_PARAMS, "There is no such tool for this key.")
+    try:
+        done = await tool.act(caller, params.arguments or {})
+    except (Refused, WrongArgument) as error:
+        words = error.words if isinstance(error, Refused) else str(error)
+        return CallToolResult(content=[TextContent(text=words)], is_error=True)
+    except Exception as error:
+        log.exception("mcp.failed")
+        raise MCPError(INTERNAL_ERROR, "An internal error occurred. Try again.") from error
+    return CallToolResult(content=[TextContent(text=done.words)], structured_content=done.structured)
+
+
+def _caller(context: ServerRequestContext[Any, Any]) -> Inner:
+    scope = cast("HTTPScope", cast("Any", context.request).scope)
+    app: Litestar = scope["litestar_app"]
+    return Inner(app, app.state.services, scope, request_context.of(scope))
+
+
+SERVER: Server[Any] = Server(
+    "retrieval",
+    title="Retrieval Service",
+    version=metadata.version("retrieval-service"),
+    instructions=INSTRUCTIONS,
+    cache_hints={"tools/list": LISTING},
+    get_tool_input_schema=lambda _: None,
+    on_list_tools=_list_tools,
+    on_call_tool=_call_tool,
+)
+"""No tool takes an argument by a header, so there is no schema to look up for one."""
