@@ -206,11 +206,9 @@ class _Reference:
         return str(schema.get("type", "any"))
 
     def _explain(self, schema: Schema, meaning: str | None, *, required: bool) -> str:
-        options = [schema, *schema.get("anyOf", ())]
-        texts = [option["description"] for option in options if "description" in option]
-        name = _name_of(schema)
-        if not texts and name:
-            texts = [self._schemas[name].get("description", "")]
+        options = [schema, *schema.get("anyOf", ()), schema.get("contentSchema", {})]
+        types = [self._schemas[name] for option in options if (name := _name_of(option))]
+        texts = [option["description"] for option in [*options, *types] if "description" in option]
         parts = [_escape(meaning or (texts[0] if texts else ""))]
         parts += [bounds for option in options for bounds in _bounds_of(option)]
         default = schema.get("default")
