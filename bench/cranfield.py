@@ -261,7 +261,7 @@ class Service:
 def _embedder_alone(model: str, documents: list[tuple[str, str]], home: Path) -> dict[str, float]:
     """Seconds by the clock and of processors that the model needs for the same chunks, alone in one process."""
     from connectors.embedders import local
-    from retrieval.ingestion.chunking.split import effective_size, split
+    from retrieval.ingestion.chunking.splitter import effective_size, split
     from retrieval.ingestion.chunking.tokenizer import tokenizer_for
     from retrieval.ports import Parsed
 

@@ -16,7 +16,7 @@ from retrieval.documents import embeddings
 from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.former import Piece
+from retrieval.ingestion.chunking.splitter import Piece
 from retrieval.ingestion.chunking.titles import Former, embedded_text
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.parse import read_text

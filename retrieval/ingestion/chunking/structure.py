@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from retrieval.ingestion.chunking import row_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from retrieval.ports import Parsed, Tokenizer
 
 Range = tuple[int, int]
 """Start and end, as offsets of characters."""
@@ -252,3 +256,43 @@ def _overlapping(ranges: Sequence[Range], start: int, end: int) -> range:
     first = bisect_right(ranges, start, key=lambda span: span[1])
     after = bisect_right(ranges, end - 1, key=lambda span: span[0])
     return range(first, after)
+
+
+HEADER_SHARE: Final = 4
+"""One part in so many of a chunk's size may be its table's header; a longer one is cut."""
+_HEADER_LINE_END: Final = 2
+"""Tokens that the end of the header's line may take in any tokenizer."""
+
+
+@dataclass(frozen=True)
+class Headers:
+    """The headers of one text's tables, and the tokens that they cost."""
+
+    structure: Structure
+    _tokenizer: Tokenizer
+    _most: int
+    _known: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parsed: Parsed, tokenizer: Tokenizer, size: int) -> Headers:
+        """The headers of a parsed document. `size`: the tokens of a chunk."""
+        return cls(find(parsed.text, str(parsed.properties.get("mimeType", ""))), tokenizer, size // HEADER_SHARE)
+
+    def of_chunk(self, start: int, end: int) -> str:
+        """The header of the first table of which rows lie in this range, "" without one."""
+        table = self.structure.first_table(start, end)
+        return "" if table is None else self._cut(table)[0]
+
+    def cost(self, position: int) -> int:
+        """Tokens that the header adds to a chunk that begins here, within a table's body."""
+        table = self.structure.table_at(position)
+        return 0 if table is None else self._cut(table)[1]
+
+    def _cut(self, table: Table) -> tuple[str, int]:
+        if table.header not in self._known:
+            (spans,) = self._tokenizer.spans([table.header])
+            header = table.header
+            if len(spans) > self._most:
+                header = header[: spans[self._most][0]].rpartition(" | ")[0]
+            self._known[table.header] = header, min(len(spans), self._most) + _HEADER_LINE_END if header else 0
+        return self._known[table.header]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from retrieval.ingestion.chunking import split as cutting
-from retrieval.ingestion.chunking import units
-from retrieval.ingestion.chunking.former import Piece
-from retrieval.ingestion.chunking.headers import Headers
-from retrieval.ports import Chunk, Parsed, Tokenizer
+from retrieval.ingestion.chunking import splitter, units
+from retrieval.ingestion.chunking.structure import Headers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retrieval.ingestion.chunking.splitter import Piece
+    from retrieval.ports import Chunk, Parsed, Tokenizer
 
 MOST_TOKENS: Final = 32
 _LINE_END: Final = 2
@@ -55,11 +57,11 @@ def split(
     title = of(parsed.title, tokenizer, max_tokens)
     line = cost(title, tokenizer)
     tokens = units.read(parsed.text, tokenizer)
-    headers = Headers.of(parsed, tokenizer, cutting.effective_size(requested, overlap, max_tokens - line)[0])
+    headers = Headers.of(parsed, tokenizer, splitter.effective_size(requested, overlap, max_tokens - line)[0])
     for room in (max_tokens, max_tokens - line):
-        size, shared = cutting.effective_size(requested, overlap, room)
+        size, shared = splitter.effective_size(requested, overlap, room)
         before = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
-        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens, before=before, headers=headers)
+        chunks = splitter.split(parsed, tokenizer, size, shared, tokens=tokens, before=before, headers=headers)
         if size + line <= max_tokens or not any(
             headers.cost(chunk.start) + chunk.tokens + line > max_tokens and _has_title(title, chunk)
             for chunk in chunks

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.graphemes import is_cut
-from retrieval.ingestion.chunking.split import effective_size, split
+from retrieval.ingestion.chunking.splitter import effective_size, split
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Chunk, Parsed
 

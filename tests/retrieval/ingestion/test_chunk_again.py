@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingestion.chunking import former
+from retrieval.ingestion.chunking import splitter
 from retrieval.ingestion.chunking.cutter import Cutter
-from retrieval.ingestion.chunking.former import Piece
-from retrieval.ingestion.chunking.headers import Headers
-from retrieval.ingestion.chunking.split import split
+from retrieval.ingestion.chunking.splitter import Piece, split
+from retrieval.ingestion.chunking.structure import Headers
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
 from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed
@@ -126,7 +125,7 @@ def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
         ranges = list(cutter.ranges())
         before = [Piece(text[start:end], 0) for start, end in ranges]
         started = time.process_time()
-        assert former.ranges(cutter, before) == ranges
+        assert splitter.ranges(cutter, before) == ranges
         return time.process_time() - started
 
     cpu(2_000)

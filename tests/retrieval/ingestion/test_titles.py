@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.split import split
+from retrieval.ingestion.chunking.splitter import split
 from retrieval.ingestion.chunking.titles import embedded_text, usable
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Parsed

@@ -1,20 +1,24 @@
-"""Cutting a text that was cut before: chunks of the former version that it still holds stay as they were.
+"""Split a parsed text into chunks of a maximum number of tokens at the best boundaries, with exact offsets.
 
-A cut follows from the one before it, so that a changed word would move all that come after. Chunks that stand in the
-text as they did are found again, wherever they are by now, and only what lies between them is cut.
+A cut depends on the one before it, so a changed word would move all that follow. Chunks of the former version that the
+text still holds are therefore kept, wherever they stand now, and only the text between them is cut.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from retrieval.ingestion.chunking import units
 from retrieval.ingestion.chunking.cutter import GIVEN_SHARE, Cutter, Range, between_words
 from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut
+from retrieval.ingestion.chunking.structure import Headers
+from retrieval.ingestion.chunking.units import Units
+from retrieval.ports import Chunk, Parsed, Tokenizer
 
 _SHORT, _LONG = 32, 256
 """Characters by which a chunk is looked up. Shorter ones are not: they are as soon embedded again."""
@@ -180,3 +184,46 @@ def _fits(cutter: Cutter, start: int, end: int) -> bool:
     at_start = start == 0 or (between_words(text, start) and is_cut(text, start, max(0, start - LONGEST)))
     at_end = end == len(text) or (between_words(text, end) and is_cut(text, end, max(start, end - LONGEST)))
     return at_start and at_end and cutter.units.count(start, end) <= cutter.room(start)
+
+
+def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, int]:
+    """Chunk size and overlap as used: a size above the model's limit is lowered to it, the overlap in proportion."""
+    if requested <= max_tokens:
+        return requested, overlap
+    return max_tokens, overlap * max_tokens // requested
+
+
+def split(
+    parsed: Parsed,
+    tokenizer: Tokenizer,
+    size: int,
+    overlap: int,
+    *,
+    tokens: Units | None = None,
+    before: Iterable[Piece] = (),
+    headers: Headers | None = None,
+) -> list[Chunk]:
+    """Chunks of at most `size` tokens that share at most `overlap` with the one before; blank text gives none.
+
+    Cuts before a heading in the second half, else near the end between paragraphs, lines, sentences or words, and
+    never cuts a character: one that has more than `size` tokens is a chunk of its own. `tokens`: of the text, if known.
+    `before`: chunks of a former version, of this size and overlap; what the text still holds of them is kept.
+    `headers`: of the text's tables, if known. Rows and records that fit are never torn.
+    """
+    if not 0 <= overlap < size:
+        raise ValueError("The overlap must be at least 0 and less than the size.")
+    if not parsed.text.strip():
+        return []
+    headers = headers or Headers.of(parsed, tokenizer, size)
+    cutter = Cutter(parsed.text, tokens or units.read(parsed.text, tokenizer), size, overlap, headers)
+    chunks: list[Chunk] = []
+    for start, end in ranges(cutter, before):
+        count = cutter.units.count(start, end)
+        page = _page(parsed.pages, start)
+        header, rows = headers.of_chunk(start, end), tuple(headers.structure.rows(start, end))
+        chunks.append(Chunk(len(chunks), parsed.text[start:end], start, end, page, count, header, rows))
+    return chunks
+
+
+def _page(pages: tuple[int, ...], start: int) -> int | None:
+    return max(1, bisect_right(pages, start)) if pages else None
