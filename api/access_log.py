@@ -10,7 +10,7 @@ from typing import Literal, TextIO
 import msgspec
 import structlog
 
-from retrieval import redaction
+from retrieval import logs
 from retrieval.logs import Lossy
 
 log = structlog.get_logger()
@@ -42,7 +42,7 @@ class AccessLog:
         fields = {
             "request_id": request_id,
             "method": method,
-            "path": redaction.without_query(path),
+            "path": logs.without_query(path),
             "status": status,
             "code": None,
             "organization": organization,

@@ -22,7 +22,7 @@ from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.database.disk_full import UNWRITABLE
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
 
 _REMEMBERED = 4096
@@ -249,9 +249,7 @@ class Authenticator:
             async with self._opening:
                 if self._pepper is None:
                     await self._db.async_rows("select 1")
-                    self._pepper = await asyncio.to_thread(
-                        server_secrets.server_secret, self._db, self._ring, server_secrets.PEPPER
-                    )
+                    self._pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
         return self._pepper
 
     def _remember(self, known: bytes, organization: str, rate: Rate) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 from api.auth import Caller
-from retrieval import principal_names
+from retrieval import principals
 from retrieval.errors import ErrorCode, ServiceError
 
 HEADER = "X-On-Behalf-Of"
@@ -42,7 +42,7 @@ def principal_of(headers: list[tuple[bytes, bytes]], caller: Caller, invalid: Er
     except UnicodeDecodeError as error:
         message = f"{HEADER} holds a user's name in UTF-8, percent-encoded or not."
         raise ServiceError(invalid, message, field=HEADER, reason="not_utf8") from error
-    principal = principal_names.user_name(name, invalid, HEADER)
+    principal = principals.user_name(name, invalid, HEADER)
     if person is not None:
         if principal == person.principal:
             return Acting(principal, person.groups)

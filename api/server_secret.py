@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from retrieval.database.database import Database
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
 
@@ -20,5 +20,5 @@ class ServerSecret:
 
     async def read(self) -> bytes:
         if self._secret is None:
-            self._secret = await asyncio.to_thread(server_secrets.server_secret, self._db, self._ring, self._name)
+            self._secret = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, self._name)
         return self._secret

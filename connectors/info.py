@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from retrieval.namespaces.secret_fields import NAMES
+from retrieval.namespaces.namespaces import SECRET_FIELDS
 
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
@@ -87,7 +87,7 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for one in structs.fields(self.app):
-            if (Secret in (one.type, *get_args(one.type))) != (one.encode_name in NAMES):
+            if (Secret in (one.type, *get_args(one.type))) != (one.encode_name in SECRET_FIELDS):
                 raise ValueError(
                     f"{self.title}: {one.encode_name} must be a Secret and stand in retrieval/namespaces/"
                     "secret_fields.py, or neither: only the names there are sealed at rest."

@@ -14,7 +14,8 @@ from retrieval import settings, sources
 from retrieval.connections import connections
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
-from retrieval.namespaces import destinations, secret_fields
+from retrieval.namespaces import destinations
+from retrieval.namespaces.namespaces import SECRET_FIELDS
 
 if TYPE_CHECKING:
     from connectors.info import ConnectorInfo
@@ -238,7 +239,7 @@ def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceC
 def _without_secret(error: KeyError) -> Exception:
     """A namespace that was imported has no secrets until a client sends them."""
     name = str(error.args[0]) if error.args else ""
-    if name not in secret_fields.NAMES and name != "credentials":
+    if name not in SECRET_FIELDS and name != "credentials":
         return error
     return Fatal(
         f"The namespace has no {name} here yet: send it by PATCH, with the config that it belongs to.", field=name

@@ -34,7 +34,7 @@ from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
-from retrieval.webhooks import feeds
+from retrieval.webhooks import events
 from retrieval.webhooks.sending import Sender
 
 log = structlog.get_logger()
@@ -281,10 +281,10 @@ class Dispatcher:
     async def emit(self, lane: Lane) -> None:
         """Tell Prefect of job runs and connections, if the setting says so."""
         on = self.config.prefect_events
-        await lane.run(feeds.switch, on=on)
+        await lane.run(events.switch, on=on)
         while on:
             sent = await prefect_events.emit(lane)
-            await asyncio.sleep(0 if sent == feeds.PAGE else LOOK_SECONDS)
+            await asyncio.sleep(0 if sent == events.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:

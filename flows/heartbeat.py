@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import structlog
 
 from retrieval.database.database import AWAY, HELD, Database
-from retrieval.ingestion import losses
+from retrieval.ingestion import poison_detection
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.metrics import counts
@@ -62,7 +62,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         raise
     except BaseException:
         with suppress(*AWAY):
-            losses.release(own, lease)
+            poison_detection.release(own, lease)
         log.info("lease.released", batch_id=lease.batch_id)
         raise
     finally:

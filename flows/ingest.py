@@ -24,13 +24,13 @@ from flows.turns import Turn
 from retrieval import settings
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
-from retrieval.ingestion import items, losses, results, suspects
+from retrieval.ingestion import items, poison_detection, results
 from retrieval.ingestion.items import Key
 from retrieval.ingestion.results import Progress
 from retrieval.jobs import batches, names, notifications, outcome, progress
 from retrieval.jobs.batches import Lease, Superseded
 from retrieval.jobs.circuits import Circuits
-from retrieval.redaction import without_query
+from retrieval.logs import without_query
 from retrieval.sources import STORED, slug
 
 WINDOW_DOCUMENTS = 64
@@ -148,7 +148,7 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
             async with report.finding(lease.scope.namespace, partial(progress.read, db, wanted.job_run_id)):
                 named = tasks.named(tasks.discover, names.host(wanted.request.config.get("url")) or wanted.job_run_id)
                 step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on, circuits))
-                with losses.alone(db, lease, wanted.job_run_id):
+                with poison_detection.alone(db, lease, wanted.job_run_id):
                     await long_waits.patiently(db, lease, step)
         except Superseded:
             raise
@@ -184,9 +184,9 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
                     ended.result()
             elif is_over:
                 return
-            elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
+            elif suspect := next((key for key in poison_detection.list_suspects(db, lease) if key not in seen), None):
                 seen.add(suspect)
-                with losses.alone(db, lease, suspect.document_id):
+                with poison_detection.alone(db, lease, suspect.document_id):
                     await _through(lease, [suspect], turn, circuits, items.label(db, [suspect]))
             else:
                 return

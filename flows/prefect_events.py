@@ -14,18 +14,18 @@ from flows import prefect_client
 from flows.lanes import Lane
 from flows.prefect_internals import events
 from retrieval.database.database import Row
-from retrieval.webhooks import feeds
+from retrieval.webhooks.events import emitted, waiting
 
 _LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
 
 
 async def emit(lane: Lane) -> int:
     """Emit the oldest that wait; how many. Whatever fails is tried again, under the same id."""
-    rows = await lane.run(feeds.waiting)
+    rows = await lane.run(waiting)
     if rows:
         async with asyncio.timeout(prefect_client.CALL_SECONDS):
             await events.emit(map(_event, rows))
-        await lane.run(feeds.emitted, [row["id"] for row in rows])
+        await lane.run(emitted, [row["id"] for row in rows])
     return len(rows)
 
 

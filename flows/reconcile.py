@@ -11,7 +11,7 @@ from flows import prefect_client, server_clock
 from flows.lanes import Lane
 from flows.prefect_client import GONE, INTERRUPTED, Seen
 from retrieval.database.database import Database, passing_over
-from retrieval.ingestion import losses
+from retrieval.ingestion import poison_detection
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Open
 from retrieval.statuses import DocumentStatus
@@ -22,7 +22,7 @@ LIVE = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"})
 BEGUN = LIVE - {"SCHEDULED"}
 """A worker has taken the run. If it has not claimed the batch within a lease's time, it died before it could."""
 DEAD = frozenset({"CRASHED", "FAILED"})
-WEIGHTS = {"again": 0, "lost": losses.LOSS, "died": losses.DEATH}
+WEIGHTS = {"again": 0, "lost": poison_detection.LOSS, "died": poison_detection.DEATH}
 """How much each end of a flow run is held against what it was working on."""
 UNKNOWN_FOR = 10.0
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
@@ -85,5 +85,5 @@ def _recover(db: Database, batch: Open, action: str, attempts: int) -> bool:
     with passing_over("batch.not_recovered", batch_id=batch.id):
         if action == "cancel":
             return batches.end(db, batch, status=DocumentStatus.CANCELLED, error=None)
-        return losses.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
+        return poison_detection.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
     return False

@@ -18,7 +18,7 @@ from flows.steps import Work
 from flows.turns import Turn
 from retrieval import settings
 from retrieval.errors import Fatal
-from retrieval.ingestion import items, losses, reembedding, reembedding_swap, results
+from retrieval.ingestion import items, poison_detection, reembedding, reembedding_swap, results
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import batches, notifications, outcome
 from retrieval.jobs.batches import Lease, Superseded
@@ -77,7 +77,9 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
         for window in windows:
             if turn.is_over():
                 return None
-            with losses.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext():
+            with (
+                poison_detection.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext()
+            ):
                 await _through(window, later, circuits, items.label(db, window.keys))
             if circuits.left_out:
                 return None

@@ -15,7 +15,7 @@ from prefect.logging import get_run_logger
 from retrieval import settings
 from retrieval.ingestion import results as outcomes
 from retrieval.jobs import names
-from retrieval.redaction import without_query
+from retrieval.logs import without_query
 from retrieval.statuses import DocumentStatus
 
 if TYPE_CHECKING:

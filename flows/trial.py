@@ -19,7 +19,7 @@ from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, Verdict
 from retrieval.evaluations.judge import Bench
-from retrieval.ingestion import reembedding_trial
+from retrieval.ingestion import reembedding_swap
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.jobs.circuits import Circuits
@@ -45,7 +45,7 @@ async def passes(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits
     False also where nobody waits for it any more, or `circuits` found that somebody does not answer.
     """
     db = context.database()
-    asked = await asyncio.to_thread(reembedding_trial.asked, db, context.keys(), lease)
+    asked = await asyncio.to_thread(reembedding_swap.asked, db, context.keys(), lease)
     if asked is None:
         return True
     trial = Trial(lease, job_run_id, later, gates.of(asked), circuits)
@@ -57,7 +57,7 @@ async def passes(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits
         trial.verdict = gates.not_judged(str(error))
     if trial.verdict is None:
         return False
-    await asyncio.to_thread(reembedding_trial.note, db, lease, job_run_id, asdict(trial.verdict))
+    await asyncio.to_thread(reembedding_swap.note, db, lease, job_run_id, asdict(trial.verdict))
     return trial.verdict.passed
 
 
@@ -81,7 +81,7 @@ def judged(trial: Trial) -> None:
                 now = gates.value(present, questions, vectors, gate.metric, alive)
             bench = _bench(trial, trial.later, where)
             vectors = judge.vectors_of(bench, questions, [gates.SETTING], alive)
-            with reembedding_trial.shadow(db, trial.job_run_id):
+            with reembedding_swap.shadow(db, trial.job_run_id):
                 later = gates.value(bench, questions, vectors, gate.metric, alive)
     except _Unwanted:
         return

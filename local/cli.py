@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from local.errors import LocalError
-from retrieval.settings import Settings, WrongSetting
+from retrieval.setting_values import WrongSetting
+from retrieval.settings import Settings
 
 _ORGANIZATION = "organization id; may be left out if there is only one"
 _ROLES = ("api", "worker", "dispatcher", "prefect", "ui", "metrics", "migrate", "register")

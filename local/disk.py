@@ -12,7 +12,7 @@ import psycopg
 from local import deadline, environment, postgres
 from local.errors import LocalError
 from retrieval.database.database import AWAY, Database
-from retrieval.readiness import writing
+from retrieval.readiness import roles
 from retrieval.settings import Settings
 
 SECONDS: Final = 5.0
@@ -51,7 +51,7 @@ def look(settings: Settings, *, ready: bool = True) -> Disk:
 
 def _problem(settings: Settings) -> str | None:
     with closing(Database(environment.resolve(settings).database_url, size=1)) as db:
-        return writing.problem(db)
+        return roles.write_problem(db)
 
 
 def as_json(disk: Disk) -> dict[str, int | str | None]:

@@ -18,7 +18,7 @@ from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.bootstrap import Bootstrap
 from retrieval.database.database import Database
 from retrieval.readiness import files_folder
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
 
 
@@ -52,7 +52,7 @@ def _working_key(db: Database, ring: KeyRing, home: Path, made: Bootstrap) -> st
     """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
     known = made.api_key or instance.service(home).get("apiKey")
     if isinstance(known, str):
-        hashed = hash_api_key(known, pepper=server_secrets.server_secret(db, ring, server_secrets.PEPPER))
+        hashed = hash_api_key(known, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
         if db.row(statement, {"hash": hashed, "id": made.organization_id}):
             return known

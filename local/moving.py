@@ -18,7 +18,7 @@ from retrieval.errors import ServiceError, StepError
 from retrieval.maintenance.moving import archive, exporting, frame, importing
 from retrieval.maintenance.moving.archive import ArchiveError
 from retrieval.maintenance.moving.exporting import NoSuchNamespace
-from retrieval.namespaces import destinations, namespaces, secret_fields, validation
+from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import FILE_STORAGE, VECTOR_STORAGE
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings
@@ -116,10 +116,10 @@ def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
         place = configs
         for parent in parents:
             place = place.setdefault(parent, {}) if isinstance(place, dict) else {}
-        if key not in secret_fields.NAMES:
+        if key not in namespaces.SECRET_FIELDS:
             raise LocalError(f"{path} is not the path of a secret.", exit_code=2)
         place[key] = value
-    given = {path for path, _, _ in secret_fields.within(configs)}
+    given = {path for path, _, _ in namespaces.secret_values(configs)}
     for area, providers in _NEEDED.items():
         provider = str(configs[area].get("provider") or configs[area].get("type"))
         for name in providers.get(provider, ()):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
-from retrieval import finding
+from retrieval import text_filter
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
 from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, is_beyond, same, storable
@@ -35,7 +35,7 @@ STATUSES = frozenset(map(str, DocumentStatus))
 ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
 
-class Filterable(Described, finding.Named, Protocol):
+class Filterable(Described, text_filter.Named, Protocol):
     """What a filter looks at; the fields of `Described` only where it has a condition."""
 
     @property
@@ -145,10 +145,10 @@ class DocumentFilter:
             clauses.append(statements.document_has_row(alias, condition))
             params |= values
         if self.words:
-            clauses.append(finding.has_words(alias))
+            clauses.append(text_filter.has_words(alias))
             params["filter_words"] = list(self.words)
         if self.sites:
-            clauses.append(finding.of_site(alias))
+            clauses.append(text_filter.of_site(alias))
             params["filter_sites"] = list(self.sites)
         if self.access_statuses:
             clauses.append(f"{alias}.access_reason is not null")
@@ -184,8 +184,8 @@ class DocumentFilter:
             and self.awaiting_removal in {None, document.awaiting_removal}
             and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted())
             and (self.where is None or rule.matches(self.where, document))
-            and (not self.words or finding.has(document, self.words))
-            and (not self.sites or finding.site(document) in self.sites)
+            and (not self.words or text_filter.has(document, self.words))
+            and (not self.sites or text_filter.site(document) in self.sites)
             and (not self.access_statuses or document.access_reason is not None)
         )
 
@@ -246,7 +246,7 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
         awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
         where=condition_of(data.get("where"), code, where=f"{path}where"),
-        words=finding.words(data.get("text"), code, where=f"{path}text"),
+        words=text_filter.words(data.get("text"), code, where=f"{path}text"),
         sites=tuple(site.lower() for site in entries("sites")),
         access_statuses=entries("accessStatuses", ACCESS_STATUSES),
     )

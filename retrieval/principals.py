@@ -7,13 +7,62 @@ A `Viewer` is a user with all the groups that hold it. Denial wins.
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from retrieval import principal_names
 from retrieval.errors import ErrorCode, ServiceError
+
+BYTES = 256
+"""Bytes that a name may take in UTF-8."""
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+def user_name(name: str, code: ErrorCode, where: str) -> str:
+    """A user's name as it is compared; ServiceError `code` for one that cannot be used. `where`: the field's path."""
+    _check(name, code, where)
+    if not _ADDRESS.fullmatch(name):
+        return _exact(name, code, where)
+    composed = unicodedata.normalize("NFC", name)
+    if name not in {composed, unicodedata.normalize("NFD", name)}:
+        raise _ambiguous(code, where)
+    return _exact(unicodedata.normalize("NFC", _exact(composed, code, where).lower()), code, where)
+
+
+def group_name(name: str, code: ErrorCode, where: str) -> str:
+    """A group's id, unchanged. It has an address (`/v1/groups/{id}`), in which programs resolve `.` and `..`."""
+    _check(name, code, where)
+    if name in {".", ".."}:
+        message = f"{where} holds a group's name of one or two dots, which no address can hold. Use another name."
+        raise ServiceError(code, message, field=where, reason="dots")
+    return _exact(name, code, where)
+
+
+def _check(name: str, code: ErrorCode, where: str) -> None:
+    storable = "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
+    if not storable or not name.strip():
+        raise ServiceError(code, f"{where} holds a name that is empty or cannot be stored.", field=where)
+    if len(name.encode()) > BYTES:
+        message = f"{where} holds a name of more than {BYTES} bytes."
+        raise ServiceError(code, message, field=where, reason="too_long")
+
+
+def _exact(name: str, code: ErrorCode, where: str) -> str:
+    if unicodedata.normalize("NFKC", name) != name:
+        raise _ambiguous(code, where)
+    return name
+
+
+def _ambiguous(code: ErrorCode, where: str) -> ServiceError:
+    message = (
+        f"{where} holds a name with characters that Unicode NFKC would change, such as full-width or circled letters."
+        " Write it with the plain characters."
+    )
+    return ServiceError(code, message, field=where, reason="not_normalized")
+
 
 NAMES = 1_000
 """Names that one document may have, all four lists together."""
@@ -58,7 +107,7 @@ class Access:
         """Of names as they were sent; ServiceError `code` naming the list that is wrong. `where`: the object's path."""
 
         def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
-            check = principal_names.group_name if key.endswith("groups") else principal_names.user_name
+            check = group_name if key.endswith("groups") else user_name
             return tuple(dict.fromkeys(check(name, code, f"{where}.{key}") for name in sent))
 
         if sum(map(len, (users, groups, denied_users, denied_groups))) > NAMES:

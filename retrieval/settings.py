@@ -11,26 +11,25 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from retrieval.secret_files import FileProblem, SecretFiles, secret_fields
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
     BoundedSettings,
     CookieSecret,
     Endpoint,
+    FileProblem,
     Issuer,
     Language,
     OAuthEndpoints,
     OidcRole,
-    OpenTelemetry,
     Places,
+    SecretFiles,
     Url,
     WrongSetting,
     listed,
     name_of,
     problem_of,
+    secret_fields,
 )
-
-__all__ = ["Endpoint", "OAuthEndpoints", "OidcRole", "OpenTelemetry", "WrongSetting"]
 
 PROJECT = Path(__file__).resolve().parent.parent
 

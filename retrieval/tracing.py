@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from retrieval.origin import Origin
-from retrieval.settings import OpenTelemetry
+from retrieval.setting_values import OpenTelemetry
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.settings import OidcRole
+from retrieval.setting_values import OidcRole
 
 EVERYONE = "*"
 _VIEWER = frozenset({"namespaces:read", "documents:read", "search"})

@@ -14,7 +14,7 @@ from typing import Any
 import jwt
 
 from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKey, IssuerKeys
-from retrieval import principal_names
+from retrieval import principals
 from retrieval.conditions.model import storable
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -173,12 +173,7 @@ def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
 
 def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
     subject, named = claims["sub"], claims.get(rules.principal_claim)
-    if (
-        not isinstance(subject, str)
-        or not subject.strip()
-        or len(subject) > principal_names.BYTES
-        or not storable(subject)
-    ):
+    if not isinstance(subject, str) or not subject.strip() or len(subject) > principals.BYTES or not storable(subject):
         raise _malformed()
     if rules.principal_claim == "email" and str(claims.get("email_verified")).lower() != "true":
         message = "The token does not say that its issuer has verified the e-mail address."
@@ -218,12 +213,12 @@ def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
     listed = [found] if isinstance(found, str) else found or []
     if not isinstance(listed, list) or len(listed) > GROUPS:
         raise refused("wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups.")
-    return tuple(dict.fromkeys(_name(one, rules.groups_claim, principal_names.group_name) for one in listed))
+    return tuple(dict.fromkeys(_name(one, rules.groups_claim, principals.group_name) for one in listed))
 
 
 def _principal(named: Any, claim: str) -> str:
     """The person's name. `sub` is compared byte for byte, so it must be what access lists would hold."""
-    name = _name(named, claim, principal_names.user_name)
+    name = _name(named, claim, principals.user_name)
     if claim == "sub" and name != named:
         message = (
             "The token's claim sub is an e-mail address that is not in lower case. Names of users are compared exactly:"

@@ -11,11 +11,11 @@ from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.admin import Quotas, UsageQuery, group
 from api.wire.common import Answer, PartQuery, Timestamp
-from retrieval import principal_names
+from retrieval import principals
 from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 
 LONGEST = timedelta(days=400)
 """The longest time that usage is answered for."""
@@ -70,8 +70,8 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
-    principal = None if body.principal is None else principal_names.user_name(body.principal, _INVALID, "principal")
-    pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
+    principal = None if body.principal is None else principals.user_name(body.principal, _INVALID, "principal")
+    pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
 
     async def create() -> Answer:
         made, key = await api_keys.add(

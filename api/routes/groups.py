@@ -18,7 +18,7 @@ from api.wire.access import (
     GroupQuery,
     PutGroup,
 )
-from retrieval import principal_names
+from retrieval import principals
 from retrieval.access import groups
 from retrieval.access.groups import MEMBERS
 from retrieval.errors import ErrorCode, ServiceError
@@ -43,8 +43,8 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
     """Counts for the next request. No document is touched."""
     sent = call.body.members
-    users = _names(sent.users, "members.users", principal_names.user_name)
-    held = _names(sent.groups, "members.groups", principal_names.group_name)
+    users = _names(sent.users, "members.users", principals.user_name)
+    held = _names(sent.groups, "members.groups", principals.group_name)
     if len(users) + len(held) > MEMBERS:
         message = f"A group may have at most {MEMBERS:,} members."
         raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
@@ -106,7 +106,7 @@ _body = decode.json_reader(GroupQuery, _INVALID)
 
 
 def _group_id(call: Call[Any, Any]) -> str:
-    return principal_names.group_name(call.path["group_id"], _INVALID, "id")
+    return principals.group_name(call.path["group_id"], _INVALID, "id")
 
 
 def _names(sent: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:

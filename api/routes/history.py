@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.document_parts import HistoryAnswer, HistoryData, HistoryEntry, HistoryQuery
-from retrieval.documents import history
+from retrieval.documents import receipts
 from retrieval.errors import ErrorCode
 
 
@@ -21,12 +21,12 @@ from retrieval.errors import ErrorCode
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     """Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows."""
     query, scope = call.query, call.scope(call.query.namespace_id)
-    page = await history.list_page(
+    page = await receipts.list_history(
         call.services.db,
         scope,
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
-        size=query.page_size or history.PAGE,
+        size=query.page_size or receipts.PAGE,
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

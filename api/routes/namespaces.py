@@ -31,7 +31,7 @@ from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
 from retrieval.ingestion import reembedding
-from retrieval.namespaces import destinations, masks, namespaces, validation
+from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import (
     CONFIGS,
     EMBEDDING_MODEL,
@@ -70,7 +70,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     """Storage, index and model are tried out first, each within 5 seconds."""
     services = call.services
     name, sent = _parts(call.body)
-    configs = {key: masks.unmask(value, {}, key) for key, value in sent.items() if value is not None}
+    configs = {key: validation.unmask(value, {}, key) for key, value in sent.items() if value is not None}
     validation.check_allowed(services.settings, configs)
     now = datetime.now(UTC)
     draft = NamespaceConfig(
@@ -212,7 +212,7 @@ def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Co
     """A config as it is meant, its masked secrets with what is stored."""
     before = stored.configs().get(area) or {}
     moved = bool(before) and destinations.moved(services.settings, area, before, stored.sent_to)
-    return masks.unmask(config, before, area, moved=moved)
+    return validation.unmask(config, before, area, moved=moved)
 
 
 def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]]:

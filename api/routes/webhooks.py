@@ -12,7 +12,7 @@ from api.wire import webhooks as wire
 from api.wire.common import Answer, PartQuery
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.network import fetch_guard
-from retrieval.webhooks import deliveries, endpoints, urls
+from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.endpoints import Reach
 from retrieval.webhooks.events import EVENTS, EVERY
 
@@ -211,4 +211,4 @@ def _require_known(events: list[str]) -> None:
 async def _require_url(call: Call[Any, Any], url: str) -> None:
     """In a thread of its own: a name may take long to be looked up."""
     guard = fetch_guard.guard(call.services.settings)
-    await call.services.probing.run(partial(urls.require, guard, url))
+    await call.services.probing.run(partial(endpoints.require_url, guard, url))

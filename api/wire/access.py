@@ -12,8 +12,7 @@ from retrieval import principals
 from retrieval.access import groups
 from retrieval.access.groups import MEMBERS
 from retrieval.errors import ErrorCode
-from retrieval.principal_names import BYTES
-from retrieval.principals import NAMES
+from retrieval.principals import BYTES, NAMES
 
 Names = Annotated[
     list[str],

@@ -11,10 +11,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 from api.wire.common import NamespaceId
 from api.wire.ingest import Chunking, DryRun, For, Metadata
 from connectors import registry
-from retrieval.choices import MOST
-from retrieval.namespaces.secret_fields import NAMES
+from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import mask
 from retrieval.sources import APPS, pascal
+from retrieval.sync_filter import MOST
 
 S = TypeVar("S", bound=Struct)
 
@@ -104,7 +104,7 @@ ConnectorAppView = defstruct(
 
 
 def masked(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: mask(value) if key in NAMES else value for key, value in config.items()}
+    return {key: mask(value) if key in SECRET_FIELDS else value for key, value in config.items()}
 
 
 def views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

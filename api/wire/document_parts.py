@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from retrieval.documents.chunks import ChunkRow
 from retrieval.documents.documents import DocumentRow
-from retrieval.documents.history import DocumentRun
+from retrieval.documents.receipts import DocumentRun
 from retrieval.ingestion.items import ARCHIVE_PATH
 from retrieval.sources import WEB
 

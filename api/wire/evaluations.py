@@ -10,7 +10,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
 from api.wire.search import PerDocument, QueryText, RecencyConfig, RerankOptions, SearchFilter, TopK, checked, where_of
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.evaluations import comparison, evaluations, judgements, runs
+from retrieval.evaluations import evaluations, runs
+from retrieval.evaluations.judge import Verdict as JudgedDocument
+from retrieval.evaluations.metrics import most_changed, tally
 from retrieval.statuses import EvaluationStatus
 
 INVALID = ErrorCode.INVALID_REQUEST
@@ -72,13 +74,13 @@ class Verdict(Struct, rename="camel", kw_only=True):
     grade: Annotated[int, Meta(ge=0, le=4, description="How relevant, 1 by default; 0: not judged any more.")] = 1
     filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
 
-    def to_values(self, field: str) -> judgements.Verdict:
+    def to_values(self, field: str) -> JudgedDocument:
         """`field`: where it stands in the request, for errors."""
         checked(self.query, INVALID, field=f"{field}.query")
         where_of(self.filter, INVALID, field=f"{field}.filter")
         if (self.document_id is UNSET) == (self.external_id is UNSET):
             raise _wrong(f"{field} needs either documentId or externalId.", field)
-        return judgements.Verdict(
+        return JudgedDocument(
             self.query,
             self.document_id or None,
             self.external_id or None,
@@ -319,10 +321,10 @@ def compared(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
     if query.changed is not None and query.changed not in names:
         raise _wrong("changed: the run has no setting of this name.", "changed")
     for setting in told.settings[1:] if questions else []:
-        tally = comparison.tally(questions, names[0], setting.name)
-        setting.compared = Compared(tally.better, tally.same, tally.worse)
+        counted = tally(questions, names[0], setting.name)
+        setting.compared = Compared(counted.better, counted.same, counted.worse)
     if query.changed is not None:
-        questions = comparison.most_changed(questions, names[0], query.changed, query.question_limit)
+        questions = most_changed(questions, names[0], query.changed, query.question_limit)
     told.questions = msgspec.convert(questions[: query.question_limit], list[QuestionResult])
     told.progress = None if run.progress is None else msgspec.convert(run.progress, Progress)
     return told

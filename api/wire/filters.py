@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from retrieval import filters, finding
+from retrieval import filters, text_filter
 from retrieval.conditions.model import OPS
 from retrieval.errors import ErrorCode
 from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
@@ -72,7 +72,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         Annotated[
             str,
             Meta(
-                max_length=finding.LONGEST,
+                max_length=text_filter.LONGEST,
                 description="Each of its words stands somewhere in the name or the external id, whatever its case.",
                 examples=["report 2025"],
             ),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import httpx
     import requests
 
-    from retrieval.settings import Endpoint
+    from retrieval.setting_values import Endpoint
 
 
 CONNECTIONS = 16

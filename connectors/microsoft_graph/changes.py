@@ -23,9 +23,9 @@ from typing import Any, Final
 from connectors.microsoft_graph import items
 from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session
 from connectors.microsoft_graph.items import Drive, Folders, Item
-from retrieval.choices import Choice
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.sync_filter import Choice
 
 WEEK: Final = 7 * 24 * 3600
 """Seconds after which everything is listed again."""

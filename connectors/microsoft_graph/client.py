@@ -23,7 +23,8 @@ from connectors.http.responses import reached, transient_error, unreadable
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
-from retrieval.settings import Endpoint, Settings
+from retrieval.setting_values import Endpoint
+from retrieval.settings import Settings
 
 T = TypeVar("T")
 BASE_URL: Final = "https://graph.microsoft.com/v1.0"

@@ -12,8 +12,7 @@ from retrieval import ids
 from retrieval.database import pages
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
-from retrieval.security import server_secrets
-from retrieval.security.secrets import KeyRing, hash_api_key
+from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
 
 SCOPES = (
     "namespaces:read",
@@ -94,7 +93,7 @@ def create(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
-    new, values = draft(server_secrets.server_secret(db, keys, server_secrets.PEPPER), organization, name)
+    new, values = draft(server_secret(db, keys, PEPPER), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     db.rows(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new

@@ -12,7 +12,7 @@ from retrieval.accounts import api_keys, audit, organizations
 from retrieval.accounts.audit import Entry, Source
 from retrieval.database.database import Database, Row
 from retrieval.namespaces import namespaces
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
 _LOCK = 0x626F6F74
@@ -30,7 +30,7 @@ class Bootstrap:
 
 def ensure(db: Database, ring: KeyRing) -> Bootstrap:
     """Make what is missing, in one transaction, once however many processes start at the same time."""
-    pepper = server_secrets.server_secret(db, ring, server_secrets.PEPPER)
+    pepper = secrets.server_secret(db, ring, secrets.PEPPER)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
         organization = _organization(connection)

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass, replace
 
 from retrieval import job_config
-from retrieval.choices import Choice, Subject, media_type
 from retrieval.connections import sanitize
 from retrieval.connections.connections import Connection
 from retrieval.connections.tokens import ConnectionTokens
@@ -16,6 +15,7 @@ from retrieval.job_config import JobConfig
 from retrieval.ports import Browsing, Connector, Entry
 from retrieval.principals import Access
 from retrieval.statuses import ConnectionStatus
+from retrieval.sync_filter import Choice, Subject, media_type
 
 
 @dataclass(frozen=True, slots=True)

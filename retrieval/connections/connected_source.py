@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 from psycopg import Connection
 
-from retrieval.choices import Choice, Subject
 from retrieval.connections import sanitize, shares, sync
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
@@ -29,6 +28,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceAccess, SourceItem
 from retrieval.ports.sources import Choosing
 from retrieval.security.secrets import KeyRing
+from retrieval.sync_filter import Choice, Subject
 
 THREADS = 4
 """Items that are asked for at once, to know whether they are gone."""

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import filters, finding, ids, settings, write_details
+from retrieval import filters, ids, settings, text_filter, write_details
 from retrieval.access import lists, reading
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
@@ -23,7 +23,7 @@ from retrieval.documents import (
     receipts,
     vector_metadata,
 )
-from retrieval.documents.metadata_patch import KEPT, Change, kept
+from retrieval.documents.metadata import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -105,7 +105,7 @@ IN_SCOPE: LiteralString = """
 def of_scope(where: DocumentFilter) -> tuple[LiteralString, dict[str, Any]]:
     """What follows `from`: documents `d` of a scope that match; takes the scope's parameters beside."""
     condition, params = where.sql("d")
-    source = finding.source(words=bool(where.words), sites=bool(where.sites))
+    source = text_filter.source(words=bool(where.words), sites=bool(where.sites))
     return f"{source} where {IN_SCOPE} and {condition}", params
 
 
@@ -166,7 +166,7 @@ async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
     matched, params = of_scope(where)
     rows = await reading.matching(
         db,
-        f"select site, count(*) as documents from (select {finding.SITE} as site from {matched}"
+        f"select site, count(*) as documents from (select {text_filter.SITE} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
         " group by site order by documents desc, site limit %(most)s",
         params | scopes.params(scope) | {"most": SITES, "among": SITES_AMONG},

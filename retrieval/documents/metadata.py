@@ -1,15 +1,110 @@
-"""Metadata that clients attach to documents: free-form JSON within limits."""
+"""Metadata that clients attach to documents: free-form JSON within limits, its changes, and how they are merged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
 
 import msgspec
 
-from retrieval.conditions.model import WHOLE_WORDS, is_beyond
+from retrieval.conditions.model import WHOLE_WORDS, is_beyond, same
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`set` replaces by key; then `append` adds values to lists; then `remove` takes values out of lists."""
+
+    set: Mapping[str, Any] = field(default_factory=dict)
+    append: Mapping[str, Any] = field(default_factory=dict)
+    remove: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.set or self.append or self.remove)
+
+    def applied(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """The metadata after the change. A value that is in a list is not appended again; a scalar becomes a list."""
+        merged = {**metadata, **self.set}
+        for key, values in self.append.items():
+            merged[key] = _joined(merged.get(key), _list(values))
+        for key, values in self.remove.items():
+            if isinstance(merged.get(key), list):
+                gone = _list(values)
+                merged[key] = [value for value in merged[key] if not any(_equal(value, one) for one in gone)]
+        return merged
+
+
+MOST = 20
+"""Changes of one document that are kept one by one: beyond these all are one that sets their keys to what they are."""
+KEPT: LiteralString = f"""
+    case when jsonb_array_length(d.changes) < {MOST} then d.changes || jsonb_build_array(
+        jsonb_build_object('at', clock_timestamp()) || %(change)s::jsonb)
+    else jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'set', (
+        select jsonb_object_agg(k.key, c.metadata::jsonb -> k.key) from (
+            select distinct jsonb_object_keys(coalesce(one -> 'set', '{{}}') || coalesce(one -> 'append', '{{}}')
+                                              || coalesce(one -> 'remove', '{{}}')) as key
+            from jsonb_array_elements(d.changes || %(change)s::jsonb) one
+        ) k where c.metadata::jsonb ? k.key
+    ))) end
+"""
+"""The new value of `changes` of a document `d` whose metadata becomes `c.metadata`."""
+
+
+def kept(change: Change) -> str:
+    """As JSON, for KEPT."""
+    return json.dumps({name: value for name, value in asdict(change).items() if value})
+
+
+def merge_changes(
+    wanted: Mapping[str, Any] | None, accepted: datetime, row: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """What the metadata `wanted` by a request comes to for the document `row`; None: it keeps what it has.
+
+    What clients changed after the request was accepted is changed in it too; a later request's metadata stays. `now` of
+    the row: PostgreSQL's, when it was read.
+    """
+    now, before = row["now"], row["metadata_at"]
+    if wanted is None or (before is not None and _age(before, now) >= _age(accepted, now)):
+        return None
+    for change in later_changes(row["changes"], accepted, now):
+        wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
+    return wanted
+
+
+def later_changes(changes: Sequence[Mapping[str, Any]], accepted: datetime, now: datetime) -> list[Mapping[str, Any]]:
+    """Those that were made after that moment."""
+    return [one for one in changes if _age(datetime.fromisoformat(one["at"]), now) > _age(accepted, now)]
+
+
+_AHEAD = timedelta(minutes=1)
+"""What was written while `now` was read is no later than this."""
+
+
+def _age(moment: datetime, now: datetime) -> tuple[bool, datetime]:
+    """What tells before from after: a moment that is still to come was before PostgreSQL's clock went back."""
+    return moment < now + _AHEAD, moment
+
+
+def _joined(present: Any, added: list[Any]) -> list[Any]:
+    values = [] if present is None else list(_list(present))
+    for value in added:
+        if not any(_equal(value, one) for one in values):
+            values.append(value)
+    return values
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, list | dict) or isinstance(right, list | dict):
+        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+    return same(left, right)
 
 
 def check(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:

@@ -1,4 +1,4 @@
-"""Receipts of deletions: what each store has lost, and when it was asked again and had nothing left.
+"""History of documents by job run, and receipts of deletions: what each store has lost, and when that was verified.
 
 A deletion is confirmed once every sweep that carries it out is done; each reads back what it removed before it is. What
 a sweep finds is noted with the sweep (`removed`) before it is taken away, so that one that is repeated after a failure
@@ -13,13 +13,68 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, Connection
 
 from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page
+from retrieval.documents import listing
+from retrieval.documents.listing import DocumentList
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
+from retrieval.statuses import Stage, sql
+
+PAGE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRun:
+    """The document in one job run. `active`: search shows the version that this run made.
+
+    `chunks` is None where none were cut; `unchanged`: it was the same as before, and nothing more was done.
+    """
+
+    job_run_id: str
+    number: int
+    source: str
+    status: str
+    error: str | None
+    unchanged: bool
+    active: bool
+    chunks: int | None
+    size: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+_ENTRIES: DocumentList[DocumentRun] = DocumentList(
+    f"""
+    select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = {sql(Stage.UNCHANGED)} as unchanged,
+           m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
+           (m.properties ->> 'embeddingCount')::int as chunks, m.raw_size as size,
+           r.created_at as started_at, r.finished_at
+    from run_documents m join job_runs r on r.id = m.job_run_id
+    where m.document_id = %(id)s and (%(after)s::bigint is null or r.number < %(after)s)
+    order by r.number desc limit %(limit)s
+    """,
+    DocumentRun,
+    attrgetter("number"),
+)
+
+
+async def list_history(
+    db: Database,
+    scope: Scope,
+    document_id: str,
+    *,
+    cursor: str | None = None,
+    size: int = PAGE,
+) -> Page[DocumentRun]:
+    """From the newest run on, or from the cursor."""
+    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=None)
+
 
 SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
 """Under which name the installation keeps the key of signatures; sealed with the secret key."""

@@ -15,8 +15,8 @@ from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.evaluations import judgements
-from retrieval.evaluations.judgements import Verdict
+from retrieval.evaluations import judge
+from retrieval.evaluations.judge import Verdict
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
@@ -126,7 +126,7 @@ async def change(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
         await _add(connection, evaluation_id, add)
-        await judgements.apply(connection, evaluation_id, verdicts)
+        await judge.apply(connection, evaluation_id, verdicts)
         await _require_bounds(connection, evaluation_id, "add")
     return await get(db, scope, evaluation_id)
 

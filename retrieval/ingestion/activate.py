@@ -10,7 +10,8 @@ from psycopg import Connection
 
 from retrieval.access import lists
 from retrieval.database.database import Database, Row
-from retrieval.documents import metadata_patch, vector_metadata
+from retrieval.documents import vector_metadata
+from retrieval.documents.metadata import later_changes, merge_changes
 from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
@@ -282,7 +283,7 @@ def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[
 
 
 def _settled(item: Item, row: Row | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
-    metadata = row and metadata_patch.settled(item.metadata, item.accepted, row)
+    metadata = row and merge_changes(item.metadata, item.accepted, row)
     if row is None or metadata is None:
         return None
-    return metadata, metadata_patch.later(row["changes"], item.accepted, row["now"])
+    return metadata, later_changes(row["changes"], item.accepted, row["now"])

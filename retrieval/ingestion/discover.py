@@ -1,11 +1,11 @@
-"""Discover: find out what a job run is to ingest, page by page; what is known is kept if the worker dies."""
+"""Discover: find out what a job run is to ingest, page by page. The frontier of a crawl is kept if the worker dies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from psycopg import Connection
@@ -23,6 +23,72 @@ from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
 from retrieval.sources import DOCUMENT_TYPES
 from retrieval.statuses import DocumentStatus, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A page of the frontier. `key`: a URL, or the mark of a content that was kept; `tries`: how often it failed."""
+
+    key: str
+    depth: int
+    done: bool
+    kept: bool = False
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Change:
+    """What a crawl learnt with one piece of its listing."""
+
+    ended: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """To be tried again."""
+    found: list[Seen] = field(default_factory=list)
+
+
+def load(db: Database, job_run_id: str) -> list[Seen]:
+    """Everything, in the order in which it was found."""
+    rows = db.rows(
+        "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position",
+        {"run": job_run_id},
+    )
+    return [Seen(**row) for row in rows]
+
+
+def save(connection: Connection[Any], job_run_id: str, change: Change) -> None:
+    """Part of the transaction that saves the piece."""
+    connection.execute(
+        """
+        insert into crawl_pages (job_run_id, key, depth, done)
+        select %(run)s, w.key, w.depth, w.done
+        from unnest(%(keys)s::text[], %(depths)s::int[], %(done)s::bool[]) with ordinality
+                 as w (key, depth, done, number)
+        order by w.number on conflict do nothing
+        """,
+        {"run": job_run_id, **_columns(change.found)},
+    )
+    connection.execute(
+        """
+        update crawl_pages set done = done or key = any(%(ended)s), kept = kept or key = any(%(kept)s),
+                               tries = tries + (key = any(%(failed)s))::int
+        where job_run_id = %(run)s and key = any(%(ended)s::text[] || %(failed)s::text[])
+        """,
+        {"run": job_run_id, "ended": change.ended, "kept": change.kept, "failed": change.failed},
+    )
+
+
+def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
+    return {
+        "keys": [one.key for one in found],
+        "depths": [one.depth for one in found],
+        "done": [one.done for one in found],
+    }
+
+
+def forget(db: Database) -> None:
+    """Drop the frontiers of job runs that are over."""
+    db.rows("delete from crawl_pages c using job_runs r where r.id = c.job_run_id and r.finished_at is not null", {})
 
 
 @dataclass(frozen=True, slots=True)

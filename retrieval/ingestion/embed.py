@@ -13,7 +13,7 @@ from retrieval.database.database import Database, Row
 from retrieval.database.halves import KIND, HalfVectors
 from retrieval.documents import embeddings
 from retrieval.errors import Fatal, StepError
-from retrieval.ingestion import items, suspects, within_quotas
+from retrieval.ingestion import items, poison_detection, within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
@@ -126,5 +126,5 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, 
         )
         tokens = sum(row["tokens"] for row in part)
         connection.execute(*usage.embedded(lease.scope, embedder.provider, embedder.model, tokens))
-        suspects.clear(connection, lease, {row["document_id"] for row in part})
+        poison_detection.clear_suspects(connection, lease, {row["document_id"] for row in part})
     counts.add(catalog.TOKENS, by=sum(row["tokens"] for row in part))

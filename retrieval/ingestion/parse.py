@@ -1,4 +1,4 @@
-"""Parse: from the raw file to Markdown in the file store."""
+"""Parse: from the raw file to Markdown in the file store, with the quality of its pages."""
 
 from __future__ import annotations
 
@@ -8,20 +8,47 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from retrieval.database.database import Database
 from retrieval.database.page_map import PAGE_MAP
 from retrieval.documents import file_keys
 from retrieval.errors import Interrupted, Retryable, Skippable
-from retrieval.ingestion import items, quality, unpack
+from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import batches, web_pages
 from retrieval.jobs.batches import Lease
-from retrieval.ports import FileStore, Parsed, Parser, RawContent
+from retrieval.ports import FileStore, PageQuality, Parsed, Parser, RawContent
 from retrieval.sources import WEB
 from retrieval.statuses import Stage
+
+TEXT_QUALITY: Final = "textQuality"
+PAGES_TO_CHECK: Final = "pagesToCheck"
+_CHECK: Final = 0.8
+_MOST: Final = 50
+"""Pages that a document lists; the lowest ones where there are more."""
+
+
+def quality_properties(qualities: Sequence[PageQuality]) -> dict[str, Any]:
+    """The properties of a document with these pages; none where nothing was judged."""
+    if not qualities:
+        return {}
+    low = sorted(
+        (quality for quality in qualities if quality.quality < _CHECK), key=lambda page_quality: page_quality.quality
+    )[:_MOST]
+    pages = [
+        {
+            "page": page_quality.page,
+            "quality": page_quality.quality,
+            "unread": page_quality.unread,
+            "reasons": list(page_quality.reasons),
+        }
+        for page_quality in sorted(low, key=lambda page_quality: page_quality.page or 0)
+    ]
+    lowest = min(quality.quality for quality in qualities)
+    return {TEXT_QUALITY: lowest} | ({PAGES_TO_CHECK: pages} if pages else {})
+
 
 ENCODING = "utf-8"
 _AT_ONCE = 64
@@ -126,7 +153,7 @@ def _parse(
         "pages": list(parsed.pages),
         "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
         | {"characterCount": len(parsed.text)}
-        | quality.properties(parsed.qualities)
+        | quality_properties(parsed.qualities)
         | ({"title": title} if title else {})
         | ({PAGE_MAP: 1} if parsed.pages else {})
         | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if lease.source in WEB else {})

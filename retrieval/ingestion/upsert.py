@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from retrieval.database.database import Database, Row
-from retrieval.documents import metadata_patch, vector_metadata
+from retrieval.documents import vector_metadata
+from retrieval.documents.metadata import merge_changes
 from retrieval.errors import Retryable
 from retrieval.ids import vector_id, vector_prefix_of
 from retrieval.ingestion import activate, items
@@ -128,7 +129,7 @@ def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
     known = {row["id"]: row for row in rows}
     for item in work:
         row = known.get(item.key.document_id)
-        wanted = row and metadata_patch.settled(item.metadata, item.accepted, row)
+        wanted = row and merge_changes(item.metadata, item.accepted, row)
         if row is not None and wanted is not None:
             known[row["id"]] = {**row, "metadata": wanted}
     return known

@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from retrieval import job_config, sources
-from retrieval.redaction import without_query
+from retrieval.logs import without_query
 
 CHARACTERS = 100
 

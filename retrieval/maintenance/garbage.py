@@ -21,7 +21,7 @@ from retrieval.accounts import audit, quotas
 from retrieval.database.database import Database, Row
 from retrieval.documents import receipts
 from retrieval.errors import StepError
-from retrieval.ingestion import crawl_frontier
+from retrieval.ingestion import discover
 from retrieval.maintenance import copies, garbage_hosts
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
 from retrieval.maintenance.garbage_hosts import Hosts
@@ -219,4 +219,4 @@ def forget(db: Database) -> None:
     audit.forget(db, settings.load().audit_days)
     deliveries.forget(db, settings.load().webhook_days)
     quotas.recount_due(db)
-    crawl_frontier.forget(db)
+    discover.forget(db)

@@ -17,7 +17,7 @@ from retrieval.connections import connections, oauth_states
 from retrieval.database.database import Database, Row
 from retrieval.ingestion import reembedding
 from retrieval.namespaces import namespaces
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.webhooks import endpoints
 
@@ -37,7 +37,7 @@ class Sealed:
 
 
 SEALED = (
-    Sealed("server_secrets", "sealed", ("name",), lambda row: server_secrets.row_name(row["name"])),
+    Sealed("server_secrets", "sealed", ("name",), lambda row: secrets.row_name(row["name"])),
     Sealed("namespaces", "secrets", ("id",), lambda row: namespaces.row_name(row["id"])),
     Sealed("namespaces", "pending", ("id",), lambda row: reembedding.row_name(row["id"], "pending")),
     Sealed("namespaces", "retired", ("id",), lambda row: reembedding.row_name(row["id"], "retired")),

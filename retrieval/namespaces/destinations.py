@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, RERANKER, WEB_SCRAPER, Config
-from retrieval.namespaces.secret_fields import NAMES
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, RERANKER, SECRET_FIELDS, WEB_SCRAPER, Config
 from retrieval.settings import Settings
 from retrieval.sources import APPS
 
@@ -31,7 +30,7 @@ def of(settings: Settings, configs: Config) -> dict[str, list[str]]:
     return {
         area: [address for address, _ in _places(settings, area, config)]
         for area, config in configs.items()
-        if config and NAMES & config.keys() and _vendor(area, config)
+        if config and SECRET_FIELDS & config.keys() and _vendor(area, config)
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +16,6 @@ from retrieval.database import pages
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
-from retrieval.namespaces import secret_fields
 from retrieval.security.secrets import KeyRing
 from retrieval.sources import APPS
 
@@ -31,6 +30,8 @@ PARSER = "parserConfig"
 REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
 CONNECTORS = tuple(APPS.values())
 CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS)
+SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
+"""Fields of configs that are sealed at rest, and masked or absent in answers."""
 _SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {
@@ -265,7 +266,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
     """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
     shown = deepcopy(namespace.configs())
     hidden: dict[str, str] = {}
-    for path, parent, key in list(secret_fields.within(shown)):
+    for path, parent, key in list(secret_values(shown)):
         hidden[path] = parent.pop(key)
     return {
         "id": namespace.id,
@@ -319,3 +320,12 @@ def split(configs: Config) -> dict[str, Any]:
 def row_name(namespace_id: str) -> str:
     """Under which name its secrets are sealed."""
     return f"namespaces/{namespace_id}/secrets"
+
+
+def secret_values(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Every secret below `config`: its dotted path, the object it stands in and its key."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from secret_values(value, f"{prefix}{key}.")
+        elif key in SECRET_FIELDS and isinstance(value, str):
+            yield f"{prefix}{key}", config, key

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from retrieval.choices import Choice
     from retrieval.errors import StepError
     from retrieval.ports.values import Page, RawContent, SourceItem
+    from retrieval.sync_filter import Choice
 
 
 @dataclass(frozen=True, slots=True)

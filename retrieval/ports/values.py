@@ -152,7 +152,7 @@ class SourceItem:
     """Why it cannot be had, for the user: it becomes a FAILED entry of the job run, and no document."""
     properties: Mapping[str, str | int] = field(default_factory=dict)
     above: tuple[str, ...] = ()
-    """Ids of the folders that it lies in; said where a choice names ids (`retrieval.choices`)."""
+    """Ids of the folders that it lies in; said where a choice names ids (`retrieval.sync_filter`)."""
     content: RawContent | None = None
     """What had to be fetched to list on: stored with the page, and never fetched again. The file stays until then."""
 

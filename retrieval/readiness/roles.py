@@ -11,14 +11,52 @@ Whether Prefect sees a worker is asked of Prefect (`local.probes`); whether a pr
 from __future__ import annotations
 
 import asyncio
-from typing import LiteralString
+from typing import Final, LiteralString
 
 from psycopg.errors import UndefinedTable
 
-from retrieval.database import revisions
+from retrieval.database import disk_full, revisions, sync_async
 from retrieval.database.database import Database, Row
-from retrieval.readiness import dispatch, files_folder, writing
+from retrieval.database.sync_async import Statements
+from retrieval.readiness import dispatch, files_folder
 from retrieval.settings import Settings
+
+_SMALL: LiteralString = "select set_config('work_mem', '64kB', true)"
+_SPILL: LiteralString = "select count(*) from generate_series(1, %(rows)s::bigint)"
+"""More rows than `_SMALL` lets in memory: PostgreSQL writes them to its disk for as long as the statement runs."""
+_ROWS: Final = 50_000
+"""About a megabyte."""
+_WRITE: LiteralString = """
+    insert into rate_windows (caller, minute, requests) values ('readiness', 0, 1)
+    on conflict (caller) do update set requests = 1
+"""
+
+
+def write_problem(db: Database) -> str | None:
+    """Write and commit, from a thread; why PostgreSQL could not, None if it could."""
+    try:
+        with db.transaction() as connection:
+            sync_async.run(connection, _write())
+    except disk_full.UNWRITABLE as error:
+        return disk_full.reason(error) or disk_full.READS_ONLY
+    return None
+
+
+async def async_write_problem(db: Database) -> str | None:
+    """The same on the event loop."""
+    try:
+        async with db.async_transaction() as connection:
+            await sync_async.async_run(connection, _write())
+    except disk_full.UNWRITABLE as error:
+        return disk_full.reason(error) or disk_full.READS_ONLY
+    return None
+
+
+def _write() -> Statements[None]:
+    yield _SMALL, {}
+    yield _SPILL, {"rows": _ROWS}
+    yield _WRITE, {}
+
 
 NOT_MIGRATED = "The database is not migrated yet."
 
@@ -36,14 +74,14 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
     except UndefinedTable:
         return (NOT_MIGRATED,)
     if requests_only:
-        await writing.async_problem(db)  # one that takes no writes still answers searches; one that is away raises
+        await async_write_problem(db)  # one that takes no writes still answers searches; one that is away raises
         return await _async_files(db, settings)
     return (*await storage(db, settings), *(await dispatch.async_look(db)).reasons)
 
 
 async def storage(db: Database, settings: Settings) -> tuple[str, ...]:
     """Why nothing can be stored: PostgreSQL takes no writes, or the folder of files is full or wrong."""
-    unwritable = await writing.async_problem(db)
+    unwritable = await async_write_problem(db)
     return (*((unwritable,) if unwritable else ()), *await _async_files(db, settings))
 
 

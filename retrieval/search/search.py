@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
-from retrieval import finding
+from retrieval import text_filter
 from retrieval.access import viewers
 from retrieval.access.reading import reading
 from retrieval.database import scopes
@@ -189,7 +189,7 @@ def _of_few(db: Database, scope: Scope, query: Query) -> Query:
     where = query.where
     if where is None or where.document_ids or not (where.words or where.sites):
         return query
-    found = finding.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
+    found = text_filter.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
     rows = db.rows(*found)
     if len(rows) > viewers.FEW:
         return query

@@ -1,4 +1,4 @@
-"""Stored secrets: AES-256-GCM, bound to the row they stand in, with key ids so that keys can be rotated."""
+"""Stored secrets, those of the installation included: AES-256-GCM, bound to their row, with key ids for rotation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,31 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from retrieval.database.database import Database
+
+PEPPER = "api-key-pepper"
+
+
+def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
+    """32 random bytes under this name, the same for every process; SecretError if the key ring does not open them."""
+    row = db.row("select sealed from server_secrets where name = %(name)s", {"name": name})
+    if row is None:
+        fresh = keys.seal(os.urandom(32), row=row_name(name))
+        row = db.row(
+            "insert into server_secrets (name, sealed) values (%(name)s, %(sealed)s)"
+            " on conflict (name) do update set name = excluded.name returning sealed",
+            {"name": name, "sealed": fresh},
+        )
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return keys.open(row["sealed"], row=row_name(name))
+
+
+def row_name(name: str) -> str:
+    """Under which name it is sealed."""
+    return f"server_secrets/{name}"
+
 
 _NONCE = 12
 _KEY = 32

@@ -1,4 +1,4 @@
-"""Endpoints of clients: made, listed, changed, and their secrets."""
+"""Webhook endpoints of clients: create, list and change them, their secrets, and the addresses they may have."""
 
 from __future__ import annotations
 
@@ -11,10 +11,42 @@ from retrieval import ids
 from retrieval.database import pages
 from retrieval.database.database import Database, Params, Row
 from retrieval.database.pages import Page, Part
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode, Retryable, ServiceError
 from retrieval.namespaces import namespaces
+from retrieval.network import service_urls
+from retrieval.network.fetch_guard import Blocked, Guard, host_and_port
 from retrieval.security.secrets import KeyRing
 from retrieval.webhooks import signatures
+
+
+def require_url(guard: Guard, url: str) -> None:
+    """INVALID_REQUEST unless it is https to an address that the guard lets through, or http to an allowed range.
+
+    Looks its host up, so it blocks. A name that cannot be looked up now is let in: it is checked when dialled.
+    """
+    try:
+        service_urls.require_url(url, ("https", "http"))
+    except ValueError as error:
+        raise _refused(f"url {error}.") from error
+    try:
+        check(guard, url)
+    except Blocked as error:
+        raise _refused(str(error)) from error
+    except Retryable:
+        return
+
+
+def check(guard: Guard, url: str) -> None:
+    """Blocked, with the reason, if it may not be dialled; Retryable if its host cannot be looked up now."""
+    guard.check_url(url)
+    host, port = host_and_port(url)
+    if url.lower().startswith("http://") and not guard.allows_plainly(host, port):
+        raise Blocked("The address must begin with https://; http:// is for ranges that RETRIEVAL_FETCH_ALLOW names.")
+
+
+def _refused(message: str) -> ServiceError:
+    return ServiceError(ErrorCode.INVALID_REQUEST, message, field="url", reason="not_allowed")
+
 
 MOST = 50
 """Webhooks of an organization."""
@@ -70,7 +102,7 @@ async def create(
 ) -> tuple[Webhook, str]:
     """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
     if reach.namespace is not None:
-        await namespaces.require(db, reach.organization, reach.namespace)
+        await namespaces.require_url(db, reach.organization, reach.namespace)
     made, secret = ids.webhook_id(), signatures.new_secret()
     values: Params = {**reach.values(), "id": made, "url": url, "events": list(dict.fromkeys(events))}
     values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(made)), "most": MOST}

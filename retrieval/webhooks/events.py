@@ -1,11 +1,59 @@
-"""The names of events and the body of one."""
+"""The names of events, the body of one, and events for Prefect, kept until they are emitted."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval import job_config
+from retrieval.database.database import Database, Row
+
+PREFECT = "prefect"
+PAGE = 100
+_INSERT: LiteralString = (
+    "insert into prefect_events (type, data, at) select w.type, w.data || jsonb_strip_nulls(jsonb_build_object("
+    "'source', r.source, 'connectionId', coalesce(w.data ->> 'connectionId', "
+    + job_config.connection_of()
+    + """))), w.at
+    from unnest(%(types)s::text[], %(datas)s::jsonb[], %(ats)s::timestamptz[]) with ordinality
+         as w (type, data, at, place)
+    left join job_runs r on r.id = w.data ->> 'ingestJobRunId' left join jobs j on j.id = r.job_id
+    order by w.place
+"""
+)
+
+
+def switch(db: Database, *, on: bool) -> None:
+    """Note events from now on, or no longer, as the setting says; what was not emitted for a day is dropped."""
+    if on:
+        db.rows("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
+    else:
+        db.rows("delete from event_feeds where name = %(name)s", {"name": PREFECT})
+    db.rows("delete from prefect_events where at < now() - interval '1 day' or not %(on)s", {"on": on})
+
+
+def keep(connection: Connection[Row], rows: Sequence[tuple[str, str, Any]]) -> None:
+    """Within the publisher's transaction: type, data as JSON and time of each, if anybody takes them."""
+    wanted = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
+    if not wanted or connection.execute("select name from event_feeds limit 1").fetchone() is None:
+        return
+    types, datas, ats = zip(*wanted, strict=True)
+    connection.execute(_INSERT, {"types": list(types), "datas": list(datas), "ats": list(ats)})
+
+
+def waiting(db: Database) -> list[Row]:
+    """The oldest events that were not emitted: id, event_id, type, data, at."""
+    return db.rows("select * from prefect_events order by id limit %(page)s", {"page": PAGE})
+
+
+def emitted(db: Database, ids: Sequence[int]) -> None:
+    """They are not emitted again."""
+    db.rows("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})
+
 
 EVENTS = (
     "DOCUMENTS_QUEUED_FOR_INGESTION",

@@ -8,7 +8,7 @@ from connectors import registry
 from flows import context, ingest, report, turns
 from flows.intake import Intake
 from flows.turns import Turn
-from retrieval.ingestion import discover, fetch, losses
+from retrieval.ingestion import discover, fetch, poison_detection
 from retrieval.jobs import batches, runs, shares
 from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.runs import Ingestion
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_
     assert batches.hand_back(db, lease) == 1
     db.rows("update batches set lease_until = now() - interval '1 minute' where id = %(id)s", {"id": lease.batch_id})
     for batch in batches.open_batches(db):
-        losses.again(db, batch, weight=losses.LOSS)
+        poison_detection.again(db, batch, weight=poison_detection.LOSS)
     assert batches.in_flight(db) == 0
     assert not shares.taken(db, size=64).organizations
 

@@ -9,7 +9,7 @@ from flows import prefect_client
 from retrieval import logs
 from retrieval.jobs import names
 from retrieval.jobs.batches import Batch
-from retrieval.redaction import without_query
+from retrieval.logs import without_query
 from retrieval.settings import Settings
 
 SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credential=canary"

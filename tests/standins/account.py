@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
-from retrieval.settings import Endpoint, OAuthEndpoints, Settings
+from retrieval.setting_values import Endpoint, OAuthEndpoints
+from retrieval.settings import Settings
 from tests.standins import faults
 from tests.standins.oauth_server import Vendor
 

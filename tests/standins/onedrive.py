@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.described import Described

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 from tests.standins import onedrive
 from tests.standins.account import Served
 from tests.standins.account import serving as served

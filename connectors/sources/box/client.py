@@ -33,7 +33,7 @@ from connectors.sources.box.responses import (
 )
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 
 if TYPE_CHECKING:
     import requests

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import requests
 
     from retrieval.ports import TokenSource
-    from retrieval.settings import Endpoint
+    from retrieval.setting_values import Endpoint
 
 T = TypeVar("T")
 NAME = "Dropbox"

@@ -15,9 +15,9 @@ from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.dropbox import browsing, files, listing, places, sharing
 from connectors.sources.dropbox.client import DropboxSession
 from connectors.sources.dropbox.info import INFO
-from retrieval.choices import EVERYTHING, Choice
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
+from retrieval.sync_filter import EVERYTHING, Choice
 
 SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
 SERVICE = Service(

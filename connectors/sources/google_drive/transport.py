@@ -29,7 +29,7 @@ from connectors.http import responses, sessions
 from connectors.http.responses import unreached
 from connectors.http.retries import TransientError
 from connectors.sources.google_drive import errors as drive_errors
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 
 BASE_URL: Final = "https://www.googleapis.com"
 SERVICE_PATH: Final = "/drive/v3/"

@@ -17,10 +17,10 @@ from connectors.sources.notion.info import INFO
 from connectors.sources.notion.listing import NotionListing
 from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
-from retrieval.choices import EVERYTHING, Choice, Subject
 from retrieval.errors import Skippable
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
+from retrieval.sync_filter import EVERYTHING, Choice, Subject
 
 SERVICE = Service(
     name=INFO.title,

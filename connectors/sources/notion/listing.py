@@ -27,9 +27,9 @@ from connectors.sources.notion import pages as notion_pages
 from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
-from retrieval.choices import EVERYTHING, Choice, Subject
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
+from retrieval.sync_filter import EVERYTHING, Choice, Subject
 
 log = structlog.get_logger()
 

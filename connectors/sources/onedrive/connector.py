@@ -12,9 +12,9 @@ from connectors.microsoft_graph import auth, browsing, changes, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive.info import INFO
-from retrieval.choices import EVERYTHING, Choice
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
+from retrieval.sync_filter import EVERYTHING, Choice
 
 NAME: Final = "ONEDRIVE"
 TITLE: Final = INFO.title

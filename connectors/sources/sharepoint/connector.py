@@ -15,9 +15,9 @@ from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint import browsing, listing
 from connectors.sources.sharepoint.info import INFO
 from connectors.sources.sharepoint.sites import Libraries, Sites
-from retrieval.choices import EVERYTHING, Choice
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
+from retrieval.sync_filter import EVERYTHING, Choice
 
 NAME: Final = "SHAREPOINT"
 TITLE: Final = INFO.title

@@ -21,8 +21,8 @@ from connectors.microsoft_graph import changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint.sites import CLOSED_LIBRARY, Libraries
-from retrieval.choices import Choice
 from retrieval.ports import Page, SourceItem, TokenSource
+from retrieval.sync_filter import Choice
 
 
 @dataclass(slots=True)

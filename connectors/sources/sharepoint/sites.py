@@ -17,9 +17,9 @@ from urllib.parse import quote, unquote, urlsplit
 from connectors.http.responses import Cursors
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import GONE, Drive
-from retrieval.choices import Choice, Subject
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import TokenSource
+from retrieval.sync_filter import Choice, Subject
 
 FOLLOWED: Final = "/me/followedSites"
 MOST: Final = 500

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from connectors.http import html
 from connectors.web.crawl import markdown_links, page
 from connectors.web.crawl.rules import NOT_INCLUDED, Rules
-from retrieval.ingestion.crawl_frontier import Change, Seen
+from retrieval.ingestion.discover import Change, Seen
 from retrieval.jobs import web_pages
 from retrieval.ports import RawContent, SourceItem
 

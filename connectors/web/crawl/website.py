@@ -19,8 +19,8 @@ from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
-from retrieval.ingestion import crawl_frontier
-from retrieval.ingestion.crawl_frontier import Seen
+from retrieval.ingestion import discover
+from retrieval.ingestion.discover import Seen
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
 PIECE_PAGES = 32
@@ -54,7 +54,7 @@ class Website:
         config = request.config
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
-        walk = Walk(config["url"], rules, limits, crawl_frontier.load(self._db, request.job_run_id))
+        walk = Walk(config["url"], rules, limits, discover.load(self._db, request.job_run_id))
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -173,5 +173,5 @@ def _page(piece: Piece, job_run_id: str, cursor: str) -> Page[SourceItem]:
         cursor,
         done=False,
         skipped=piece.skipped,
-        save=lambda connection: crawl_frontier.save(connection, job_run_id, piece.change),
+        save=lambda connection: discover.save(connection, job_run_id, piece.change),
     )

@@ -15,7 +15,7 @@ from connectors.web.firecrawl import scraper
 from connectors.web.firecrawl.client import reason
 from connectors.web.scraping_api import require_allowed, site_said
 from retrieval.errors import Skippable
-from retrieval.ingestion.crawl_frontier import Seen
+from retrieval.ingestion.discover import Seen
 from retrieval.jobs import web_pages
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, SourceItem

@@ -23,7 +23,7 @@ from connectors.web.scraping_api import require_allowed
 from retrieval import settings
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
-from retrieval.ingestion import crawl_frontier
+from retrieval.ingestion import discover
 from retrieval.jobs import batches
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.settings import Settings
@@ -120,7 +120,7 @@ class FirecrawlSite:
 
     def _followed(self, request: DiscoveryRequest, state: CrawlCursor) -> Iterator[Page[SourceItem]]:
         service = self._client.service
-        pages = Pages(request, service.guard, service.most, crawl_frontier.load(self._db, request.job_run_id))
+        pages = Pages(request, service.guard, service.most, discover.load(self._db, request.job_run_id))
         pages.rules.hosts.update(state.hosts)
         over: str | None = None
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -206,7 +206,7 @@ def _page(piece: Piece, request: DiscoveryRequest, state: CrawlCursor, *, done: 
         state.written(),
         done=done,
         skipped=piece.skipped,
-        save=lambda connection: crawl_frontier.save(connection, request.job_run_id, piece.change),
+        save=lambda connection: discover.save(connection, request.job_run_id, piece.change),
     )
 
 

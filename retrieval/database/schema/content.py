@@ -38,7 +38,7 @@ class Document(SQLModel, table=True):
     `keyword_language`: the text search configuration that its chunks are indexed with (`search.documents_languages`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
-    `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
+    `retrieval.documents.metadata` keeps it. `accepted_bytes`: the size of content that is on its way, null once
     `properties` tell it (`document_size` in the database). `access`: its own list, or with `inherits_access` the
     one that it has from its container (`retrieval.principals`), null for everyone with a key; `access_limit`: what the
     lists of versions that are being ingested have in common, null for none; `access_after`: the newest job run at the

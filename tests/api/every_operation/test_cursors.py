@@ -11,7 +11,7 @@ import pytest
 
 from api.app import HANDLERS
 from api.openapi.document import document
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from tests.api.support import assert_error
 
 DOCUMENT = document(HANDLERS)
@@ -110,7 +110,7 @@ def former(org, place, space: str, doc: str) -> str:
     data = b"2026-11-25T00:00:00+00:00/doc_1"
     parts = [org.id.encode(), named.encode(), b"", path.encode(), data]
     what = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    secret = server_secrets.server_secret(org.db, org.ring, "cursors")
+    secret = secrets.server_secret(org.db, org.ring, "cursors")
     mark = hmac.digest(secret, what, hashlib.sha256)[:16]
     return base64.urlsafe_b64encode(mark + data).decode().rstrip("=")
 

@@ -19,10 +19,10 @@ from connectors import registry
 from retrieval import settings
 from retrieval.connections import connections
 from retrieval.errors import Fatal, ServiceError
-from retrieval.namespaces import destinations, masks, namespaces
-from retrieval.namespaces.secret_fields import NAMES
+from retrieval.namespaces import destinations, namespaces, validation
+from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import HIDDEN, mask
-from retrieval.settings import Endpoint, OAuthEndpoints
+from retrieval.setting_values import Endpoint, OAuthEndpoints
 from retrieval.sources import APPS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
@@ -50,7 +50,7 @@ class Variant:
 
     def value(self, path: str, number: int = 0) -> str:
         name = path.rpartition(".")[2]
-        if name in NAMES:
+        if name in SECRET_FIELDS:
             return f"canary-{self.area}-{path}-000{number + 1}"
         known: Any = VALUES.get(name, (f"{name}-1.example", f"{name}-2.example"))
         return str((known if isinstance(known, tuple) else known[self.tag[1]])[number])
@@ -68,11 +68,11 @@ class Variant:
 
     @property
     def secrets(self) -> list[str]:
-        return [path for path in self.fields if path.rpartition(".")[2] in NAMES]
+        return [path for path in self.fields if path.rpartition(".")[2] in SECRET_FIELDS]
 
     @property
     def others(self) -> list[str]:
-        return [path for path in self.fields if path.rpartition(".")[2] not in NAMES]
+        return [path for path in self.fields if path.rpartition(".")[2] not in SECRET_FIELDS]
 
     def shown(self, path: str) -> str:
         """What stands for a stored secret."""
@@ -150,7 +150,7 @@ def test_every_config_with_a_secret_is_here():
     areas = {one.area for one in VARIANTS}
     assert areas == set(namespaces.CONFIGS)
     assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {other for _, _, other in PAIRS}
-    assert not [name for name in masks.FREE if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)]
+    assert not [name for name in validation.FREE if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)]
 
 
 @pytest.mark.parametrize(("variant", "secret", "other"), PAIRS, ids=name_of)
@@ -160,7 +160,7 @@ def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db,
     unmasked = {one.replace(".", "__"): variant.value(one) for one in variant.secrets if one != secret}
     moved = variant.masked(**unmasked, **{other.replace(".", "__"): variant.value(other, 1)})
     answer = client.patch(path, json={variant.area: moved})
-    if other in masks.FREE:
+    if other in validation.FREE:
         assert answer.status_code == 200, answer.text
         now = stored(api_db, ring, space, variant.area)
         assert now == variant.config(**{other: variant.value(other, 1)})
@@ -191,7 +191,7 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
     path = f"/v1/namespaces/{space}"
     secret = variant.secrets[0]
     wrong = [HIDDEN + "9999", variant.shown(secret) + "x", HIDDEN + variant.value(secret)]
-    if variant.area in masks.SHOWN:
+    if variant.area in validation.SHOWN:
         wrong.append(HIDDEN)
         assert variant.shown(secret) in client.get(path).text
     else:

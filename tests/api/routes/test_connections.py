@@ -13,7 +13,7 @@ import pytest
 from connectors import registry
 from retrieval.errors import Retryable
 from retrieval.ports import Scope
-from retrieval.settings import OAuthEndpoints
+from retrieval.setting_values import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
 from tests.library import Library
 from tests.standins import memory_authorizer

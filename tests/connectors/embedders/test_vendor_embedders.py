@@ -20,7 +20,8 @@ from connectors.embedders.vendor import VendorEmbedder
 from connectors.http import retries
 from connectors.http.retries import Bucket
 from retrieval.errors import Fatal, Retryable
-from retrieval.settings import Endpoint, Settings
+from retrieval.setting_values import Endpoint
+from retrieval.settings import Settings
 from tests.standins import embedding_server, faults
 from tests.standins.embedding_server import KEYS, MODELS, TEXTS, Vendor, tokens
 

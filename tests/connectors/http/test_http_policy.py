@@ -11,7 +11,7 @@ import pytest
 from connectors.http import responses, sessions
 from connectors.http.retries import RateLimited, Timeout, TransientError
 from retrieval.errors import Fatal, Skippable
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from connectors import registry
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Tokens
-from retrieval.settings import OAuthEndpoints, Settings
+from retrieval.setting_values import OAuthEndpoints
+from retrieval.settings import Settings
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}

@@ -13,7 +13,8 @@ import pytest
 
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
-from retrieval.settings import Endpoint, Settings
+from retrieval.setting_values import Endpoint
+from retrieval.settings import Settings
 from tests.standins import cross_encoder, faults, rerank_server
 from tests.standins.rerank_server import Place
 

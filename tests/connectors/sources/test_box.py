@@ -18,7 +18,7 @@ from connectors.sources.box import client as box_client
 from connectors.sources.box import listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 from tests.standins import box, faults
 from tests.standins.place import APP, TestTokens
 from tests.standins.secure import secured

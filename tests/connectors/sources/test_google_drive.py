@@ -16,7 +16,7 @@ from connectors import registry
 from connectors.sources.google_drive import listing, transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 from tests.standins import faults, google_drive
 from tests.standins.account import Served
 from tests.standins.account import serving as served

@@ -15,7 +15,7 @@ from connectors.http.retries import Bucket
 from connectors.sources.notion import content, transport
 from connectors.sources.notion import listing as notion_listing
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.settings import Endpoint
+from retrieval.setting_values import Endpoint
 from tests.standins import faults, notion
 from tests.standins.notion import rich
 from tests.standins.place import APP

@@ -12,8 +12,8 @@ from connectors import registry
 from connectors.http import responses
 from connectors.microsoft_graph import changes
 from connectors.sources.sharepoint import sites
-from retrieval.choices import Choice
 from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.sync_filter import Choice
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
 from tests.standins.sharepoint import HOME, HOST, SITE

@@ -23,7 +23,8 @@ from connectors.web.builtin import scraper as builtin
 from connectors.web.firecrawl import scraper as firecrawl
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions, Scraper
-from retrieval.settings import Endpoint, Settings
+from retrieval.setting_values import Endpoint
+from retrieval.settings import Settings
 from tests.connectors.web.test_web_client import answer, serving
 from tests.retrieval.network.test_fetch_guard import ATTACKS
 from tests.standins import faults, jina_reader

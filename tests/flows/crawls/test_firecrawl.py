@@ -15,7 +15,7 @@ from connectors.web.firecrawl import site as firecrawl_site
 from flows import steps
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.ingestion import crawl_frontier, discover
+from retrieval.ingestion import discover
 from retrieval.namespaces import namespaces
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.connectors.web.test_web_client import serving
@@ -468,9 +468,9 @@ def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
 
 def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert crawl_frontier.load(space.db, run)
-    crawl_frontier.forget(space.db)
-    assert crawl_frontier.load(space.db, run) == []
+    assert discover.load(space.db, run)
+    discover.forget(space.db)
+    assert discover.load(space.db, run) == []
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):

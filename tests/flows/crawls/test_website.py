@@ -9,7 +9,7 @@ from connectors.web.crawl import rules
 from connectors.web.crawl.walk import page_key
 from flows import steps
 from retrieval.errors import Retryable
-from retrieval.ingestion import crawl_frontier, discover
+from retrieval.ingestion import discover
 from retrieval.maintenance import garbage
 from retrieval.ports import RawContent
 from tests.connectors.web.test_web_client import serving
@@ -264,7 +264,7 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     assert not had & set(site.paths()[before:])
     space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
     garbage.forget(space.db)
-    assert crawl_frontier.load(space.db, run) == []
+    assert discover.load(space.db, run) == []
 
 
 def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):

@@ -12,7 +12,7 @@ from connectors.vectors.pgvector import PgVectorStore
 from retrieval.documents import documents
 from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import chunk, embed, fetch, items, losses, parse, results, upsert
+from retrieval.ingestion import chunk, embed, fetch, items, parse, poison_detection, results, upsert
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, runs
@@ -189,7 +189,7 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
         (window,) = items.windows(house.db, lease, documents=64, size=1 << 24) or [[]]
         house.steps(lease, window, until=step)
         (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
-        losses.again(house.db, batch)
+        poison_detection.again(house.db, batch)
     house.work()
     house.sweep()
     assert house.footprint() == expected

@@ -11,7 +11,7 @@ from connectors import registry
 from flows import context, ingest, reembed, steps
 from flows.turns import Turn
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
-from retrieval.ingestion import items, losses, reembedding
+from retrieval.ingestion import items, poison_detection, reembedding
 from retrieval.jobs import batches, control
 from retrieval.jobs.circuits import Circuits
 from retrieval.namespaces import namespaces
@@ -192,7 +192,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
     (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
-    losses.again(space.db, lost)
+    poison_detection.again(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append((step, len(items.not_past(work.db, work.lease, work.window, step))))
     assert rebuild(space)

@@ -11,7 +11,7 @@ from psycopg.types.json import Json
 from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS
 from retrieval.errors import Retryable
-from retrieval.ingestion import losses
+from retrieval.ingestion import poison_detection
 from retrieval.jobs import batches, runs
 from retrieval.maintenance import garbage, garbage_hosts, index_upkeep
 from retrieval.ports import Scope
@@ -114,13 +114,13 @@ def test_a_batch_that_is_written_under_is_not_waited_for(db, dispatcher, new_sco
     (found,) = batches.open_batches(db)
     held.execute("select from batches where id = %s for share", [batch.id])
     began = time.monotonic()
-    assert not losses.again(dispatcher, found)
+    assert not poison_detection.again(dispatcher, found)
     assert not batches.end(dispatcher, found, status="FAILED", error="gone")
     assert time.monotonic() - began < 0.9, "a dispatcher waits for rows for a second, and then gives up"
     (still,) = batches.open_batches(db)
     assert still.attempt == 1
     held.rollback()
-    assert losses.again(dispatcher, found)
+    assert poison_detection.again(dispatcher, found)
     assert batches.open_batches(db) == []
 
 

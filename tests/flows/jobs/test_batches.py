@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from retrieval.ingestion import items, losses, results
+from retrieval.ingestion import items, poison_detection, results
 from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, runs
 from retrieval.jobs.batches import Superseded
@@ -70,7 +70,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
     (batch,) = batches.open_batches(db)
-    losses.again(db, batch)
+    poison_detection.again(db, batch)
     with pytest.raises(Superseded):
         items.start(db, lease, [])
     assert not batches.renew(db, lease, seconds=30)

@@ -15,7 +15,7 @@ from flows.intake import Intake
 from flows.turns import Turn
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
-from retrieval.ingestion import losses, results
+from retrieval.ingestion import poison_detection, results
 from retrieval.ingestion.items import Key
 from retrieval.jobs import batches, breakers, circuits, patience, queueing, runs
 from retrieval.jobs.breakers import Asked
@@ -332,7 +332,7 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, wa
     (seen,) = batches.open_batches(db)
     match way:
         case "lost":
-            assert losses.again(db, seen, weight=losses.LOSS)
+            assert poison_detection.again(db, seen, weight=poison_detection.LOSS)
         case "closed":
             assert batches.end(db, seen, status="CANCELLED", error=None)
         case "finished":

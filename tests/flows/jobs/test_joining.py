@@ -10,7 +10,7 @@ import pytest
 from flows import context, ingest, intake, report
 from flows.intake import Intake
 from flows.turns import Turn
-from retrieval.ingestion import losses
+from retrieval.ingestion import poison_detection
 from retrieval.jobs import batches, joining, shares
 from retrieval.jobs.batches import Superseded
 from retrieval.jobs.circuits import Circuits
@@ -121,7 +121,7 @@ def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_sh
     post(db, space.scope, "one")
     assert lease_of(db, space).grows
     (batch,) = batches.open_batches(db)
-    losses.again(db, batch)
+    poison_detection.again(db, batch)
     assert not lease_of(db, space, attempt=2).grows
     monkeypatch.setattr(shares, "SHORT_RUNS", 8)
     post(db, space.scope, "two")
@@ -132,7 +132,7 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
     (batch,) = batches.open_batches(db)
-    losses.again(db, batch)
+    poison_detection.again(db, batch)
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
         joining.take_up(db, lease, size=9)

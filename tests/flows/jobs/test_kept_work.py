@@ -6,7 +6,7 @@ import time
 import pytest
 
 from connectors.embedders.local import MiniLM
-from retrieval.ingestion import chunk, embed, items, losses
+from retrieval.ingestion import chunk, embed, items, poison_detection
 from retrieval.ingestion import parse as parsing
 from retrieval.jobs import batches
 from retrieval.ports import Parsed
@@ -85,7 +85,7 @@ def seen(house, lease):  # noqa: F811
 def lose(house):  # noqa: F811
     """The process died; the next attempt's lease."""
     (batch,) = batches.open_batches(house.db)
-    losses.again(house.db, batch, weight=losses.DEATH)
+    poison_detection.again(house.db, batch, weight=poison_detection.DEATH)
     return house.lease()
 
 

@@ -16,7 +16,7 @@ from flows.prefect_client import Seen
 from flows.turns import Turn
 from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS, Limits
-from retrieval.ingestion import discover, items, losses, results, suspects
+from retrieval.ingestion import discover, items, poison_detection, results
 from retrieval.jobs import batches
 from retrieval.jobs.circuits import Circuits
 from tests.flows.ingestion.test_discovery import Listing, accept
@@ -36,9 +36,9 @@ def claim(db, seconds=30):
     return lease
 
 
-def lose(db, weight=losses.DEATH):
+def lose(db, weight=poison_detection.DEATH):
     (batch,) = batches.open_batches(db)
-    losses.again(db, batch, weight=weight, attempts=ATTEMPTS)
+    poison_detection.again(db, batch, weight=weight, attempts=ATTEMPTS)
 
 
 def begin(db, lease):
@@ -60,11 +60,11 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
     for _ in range(10):
         lease = claim(db)
         begin(db, lease)
-        losses.release(db, lease)
+        poison_detection.release(db, lease)
         assert not batches.renew(db, lease, seconds=30)
         lose(db, weight=0)
     lease = claim(db)
-    assert suspects.alone(db, lease) == []
+    assert poison_detection.list_suspects(db, lease) == []
     assert [read(db, scope, run).failed for run in runs] == [[], [], []]
 
 
@@ -75,19 +75,19 @@ def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, n
     for _ in range(TEXTS):
         lease = claim(db)
         begin(db, lease)
-        blamed = suspects.alone(db, lease)
+        blamed = poison_detection.list_suspects(db, lease)
         if not blamed and not deaths:
             deaths += 1
             lose(db)  # all of them were being worked on
             continue
         for key in blamed:
             if key.document_id == poison:
-                with pytest.raises(KeyboardInterrupt), losses.alone(db, lease, key.document_id):
+                with pytest.raises(KeyboardInterrupt), poison_detection.alone(db, lease, key.document_id):
                     raise KeyboardInterrupt
                 deaths += 1
                 lose(db)
                 break
-            with losses.alone(db, lease, key.document_id):
+            with poison_detection.alone(db, lease, key.document_id):
                 succeed(db, lease, [key])
         else:
             break
@@ -104,10 +104,10 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
     for _ in range(20):
         lease = claim(db)
         begin(db, lease)
-        for key in suspects.alone(db, lease):
-            with pytest.raises(SystemExit), losses.alone(db, lease, key.document_id):
+        for key in poison_detection.list_suspects(db, lease):
+            with pytest.raises(SystemExit), poison_detection.alone(db, lease, key.document_id):
                 raise SystemExit
-        lose(db, losses.LOSS)
+        lose(db, poison_detection.LOSS)
     assert len(read(db, scope, run).processing) == 1
 
 
@@ -126,8 +126,8 @@ def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
         key = items.Key(run.job_run_id, run.document_id)
         before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
         items.advance(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
-        assert suspects.alone(db, lease) == []
-        losses.release(db, lease)
+        assert poison_detection.list_suspects(db, lease) == []
+        poison_detection.release(db, lease)
         lose(db, weight=0)
 
 
@@ -138,12 +138,12 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
         lease = claim(db)
         first, second = discover.waiting(db, lease)
         listing = Listing(*"abcdefgh"[: page + 1], RuntimeError())
-        with pytest.raises(RuntimeError), losses.alone(db, lease, first.job_run_id):
+        with pytest.raises(RuntimeError), poison_detection.alone(db, lease, first.job_run_id):
             discover.run(db, lease, first, listing)
         lose(db)
     for _ in range(ATTEMPTS):
         lease = claim(db)
-        with pytest.raises(RuntimeError), losses.alone(db, lease, second.job_run_id):
+        with pytest.raises(RuntimeError), poison_detection.alone(db, lease, second.job_run_id):
             discover.run(db, lease, second, Listing(RuntimeError()))
         lose(db)
     lease = claim(db)
@@ -155,7 +155,7 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
 def test_what_dies_before_it_has_begun_anything_is_not_tried_for_ever(db, new_scope):
     scope = new_scope()
     (run,) = post(db, scope, "a")
-    for tries in range(ATTEMPTS * losses.NOBODY):
+    for tries in range(ATTEMPTS * poison_detection.NOBODY):
         assert read(db, scope, run).queued, f"failed after {tries} tries"
         claim(db)
         lose(db)
@@ -199,7 +199,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        losses.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
+        poison_detection.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

@@ -19,7 +19,7 @@ from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.database.statements import StatementPool
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import crawl_frontier, losses
+from retrieval.ingestion import discover, poison_detection
 from retrieval.jobs import batches, breakers, patience, queueing, runs
 from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
@@ -172,7 +172,7 @@ def everything(db, house):
     for batch in batches.undispatched(db):
         batches.dispatched(db, batch, "run")
     for batch in batches.open_batches(db):
-        losses.again(db, batch)
+        poison_detection.again(db, batch)
         lease = batches.claim(db, batch.id, batch.attempt + 1, seconds=30)
         batches.renew(db, lease, seconds=30)
     waits = house.post("waits longer", "four")
@@ -188,7 +188,7 @@ def everything(db, house):
     readiness.look(db)
     patience.expire(db)
     breakers.succeeded(db, asked.key)
-    crawl_frontier.forget(db)
+    discover.forget(db)
     garbage.forget(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]

@@ -14,7 +14,7 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from flows import prefect_events
 from flows.lanes import Lane
 from retrieval.database.database import Database
-from retrieval.webhooks import feeds, publishing
+from retrieval.webhooks import events, sending
 from tests.flows.configured import Configured
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "prefect-automations").glob("*.yaml"))
@@ -40,10 +40,10 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     space.text("told to nobody", "before")
     space.work()
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
-    feeds.switch(space.db, on=True)
+    events.switch(space.db, on=True)
     run = space.text("The harbour seal dives.", "seals").job_run_id
     space.work()
-    publishing.publish(space.db)
+    sending.publish(space.db)
     lane = Lane("events", space.db)
     assert asyncio.run(prefect_events.emit(lane)) == 3
     assert asyncio.run(prefect_events.emit(lane)) == 0
@@ -60,7 +60,7 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     assert (labels["retrieval.outcome"], labels["retrieval.source"]) == ("SUCCEEDED", "TEXT")
     assert labels["retrieval.namespaceId"] == space.scope.namespace
     assert "seal" not in str(found)
-    feeds.switch(space.db, on=False)
+    events.switch(space.db, on=False)
     space.text("told to nobody", "after")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
 

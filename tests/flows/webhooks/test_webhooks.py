@@ -13,7 +13,7 @@ from retrieval.maintenance import clock, garbage
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
-from retrieval.webhooks import deliveries, endpoints, publishing, sending
+from retrieval.webhooks import deliveries, endpoints, sending
 from retrieval.webhooks.endpoints import Reach
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
@@ -314,7 +314,7 @@ def test_a_private_address_is_never_dialled(space, receiver):
 def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     made = hook(space, receiver)
     space.text("words", "one")
-    publishing.publish(space.db)
+    sending.publish(space.db)
     due = space.db.rows(sending._DUE, {"full": [], "each": 4, "most": 64})
     taken = space.db.rows(sending._TAKE, {"ids": [row["id"] for row in due], "lease": sending.LEASE})
     assert len(taken) == 1  # the first of its run; nobody sends it

@@ -26,7 +26,8 @@ from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError
 from retrieval.network import redirects
 from retrieval.ports import Tokens
 from retrieval.security.secrets import KeyRing, SecretError
-from retrieval.settings import OAuthEndpoints, Settings
+from retrieval.setting_values import OAuthEndpoints
+from retrieval.settings import Settings
 from tests.standins.memory_authorizer import MemoryAuthorizer
 from tests.standins.oauth_server import Vendor, serving
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from retrieval import finding
+from retrieval import text_filter
 from retrieval.conditions.parse import parse
 from retrieval.database import pages, scopes
 from retrieval.documents import documents
@@ -48,7 +48,7 @@ def listed(db, scope, viewer=None, **wanted):
 
 
 def found(library, text):
-    return listed(library.db, library.scope, words=finding.words(text, CODE, where="text"))
+    return listed(library.db, library.scope, words=text_filter.words(text, CODE, where="text"))
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,10 @@ def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, name
     for name, external_id, kind in given:
         library.put(name=name, external_id=external_id, document_type=kind)
     assert found(library, text) == names
-    wanted = finding.words(text, CODE, where="text")
-    assert {name for name, external_id, kind in given if finding.has(Named(name, external_id, kind), wanted)} == names
+    wanted = text_filter.words(text, CODE, where="text")
+    assert {
+        name for name, external_id, kind in given if text_filter.has(Named(name, external_id, kind), wanted)
+    } == names
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_what_a_user_may_not_see_is_not_found(db, library):
 def test_the_site_of_an_address_is_its_host(db, library, address, site):
     """The rule, its SQL and the index say the same."""
     library.put(name="page", external_id=address, document_type="URL")
-    assert finding.site(Named("page", address, "URL")) == site
+    assert text_filter.site(Named("page", address, "URL")) == site
     assert awaited(db, documents.sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
     if site:
         assert listed(db, library.scope, sites=(site,)) == {"page"}

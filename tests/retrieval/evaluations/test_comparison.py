@@ -1,7 +1,7 @@
 """Questions that a setting answers better or worse than the first."""
 
-from retrieval.evaluations import comparison
-from retrieval.evaluations.comparison import Tally
+from retrieval.evaluations import metrics
+from retrieval.evaluations.metrics import Tally
 
 QUESTIONS = [
     {"query": "same", "ranks": {"base": [3, None], "new": [7, 3]}},
@@ -12,8 +12,8 @@ QUESTIONS = [
 
 
 def test_wins_and_losses_are_counted_by_the_first_judged_document():
-    assert comparison.tally(QUESTIONS, "base", "new") == Tally(better=1, same=1, worse=2)
-    most = [one["query"] for one in comparison.most_changed(QUESTIONS, "base", "new", 3)]
+    assert metrics.tally(QUESTIONS, "base", "new") == Tally(better=1, same=1, worse=2)
+    most = [one["query"] for one in metrics.most_changed(QUESTIONS, "base", "new", 3)]
     assert most == ["found", "lost", "a little worse"]
-    assert comparison.first_rank(QUESTIONS[0], "new") == 3
-    assert comparison.first_rank(QUESTIONS[0], "unknown") is None
+    assert metrics.first_rank(QUESTIONS[0], "new") == 3
+    assert metrics.first_rank(QUESTIONS[0], "unknown") is None

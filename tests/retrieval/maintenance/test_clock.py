@@ -7,7 +7,7 @@ import pytest
 
 from retrieval import ids, readiness
 from retrieval.accounts import quotas
-from retrieval.documents import metadata_patch
+from retrieval.documents import metadata
 from retrieval.evaluations import runs
 from retrieval.jobs import breakers, patience
 from retrieval.maintenance import clock
@@ -264,7 +264,7 @@ NOW = datetime.now(UTC)
 )
 def test_metadata_of_a_later_request_counts_although_the_clock_went_back_between(accepted, before, stays):
     row = {"metadata_at": before, "changes": [], "now": NOW + timedelta(seconds=1)}
-    assert (metadata_patch.settled({"a": 1}, accepted, row) is None) == stays
+    assert (metadata.merge_changes({"a": 1}, accepted, row) is None) == stays
     change = {"at": before.isoformat(), "set": {"b": 2}}
     row = {"metadata_at": None, "changes": [change], "now": NOW + timedelta(seconds=1)}
-    assert metadata_patch.settled({"a": 1}, accepted, row) == ({"a": 1, "b": 2} if stays else {"a": 1})
+    assert metadata.merge_changes({"a": 1}, accepted, row) == ({"a": 1, "b": 2} if stays else {"a": 1})

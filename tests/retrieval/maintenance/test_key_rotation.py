@@ -24,7 +24,7 @@ from retrieval.database.database import Database
 from retrieval.maintenance import key_rotation
 from retrieval.namespaces import namespaces
 from retrieval.ports import Tokens
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, SecretError
 
 OLD, NEW = (base64.b64encode(os.urandom(32)).decode() for _ in range(2))
@@ -93,7 +93,7 @@ def make(db, ring, count):
             },
         )
         made.append((space, connection, digest))
-    return server_secrets.server_secret(db, ring, server_secrets.PEPPER), made
+    return secrets.server_secret(db, ring, secrets.PEPPER), made
 
 
 def config():
@@ -106,7 +106,7 @@ def sealed_secrets(ring, space, hidden):
 
 
 def assert_opens(db, ring, pepper, made):
-    assert server_secrets.server_secret(db, ring, server_secrets.PEPPER) == pepper
+    assert secrets.server_secret(db, ring, secrets.PEPPER) == pepper
     for space, connection, digest in made:
         assert namespaces.load(db, ring, space).web_scraper["apiKey"] == "scraper-key"
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
@@ -177,7 +177,7 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
     for space in spaces:
         found = namespaces.load(db, AFTER, space)
         assert (found.name, found.web_scraper["apiKey"]) == ("name 7", "key of name 7")
-    assert server_secrets.server_secret(db, AFTER, server_secrets.PEPPER) == pepper
+    assert secrets.server_secret(db, AFTER, secrets.PEPPER) == pepper
 
 
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
