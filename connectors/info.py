@@ -89,6 +89,6 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
         for one in structs.fields(self.app):
             if (Secret in (one.type, *get_args(one.type))) != (one.encode_name in SECRET_FIELDS):
                 raise ValueError(
-                    f"{self.title}: {one.encode_name} must be a Secret and stand in retrieval/namespaces/"
-                    "secret_fields.py, or neither: only the names there are sealed at rest."
+                    f"{self.title}: {one.encode_name} must be a Secret and stand in SECRET_FIELDS of "
+                    "retrieval/namespaces/namespaces.py, or neither: only the names there are sealed at rest."
                 )

@@ -25,7 +25,7 @@ def require_url(guard: Guard, url: str) -> None:
     Looks its host up, so it blocks. A name that cannot be looked up now is let in: it is checked when dialled.
     """
     try:
-        service_urls.require_url(url, ("https", "http"))
+        service_urls.require(url, ("https", "http"))
     except ValueError as error:
         raise _refused(f"url {error}.") from error
     try:
@@ -102,7 +102,7 @@ async def create(
 ) -> tuple[Webhook, str]:
     """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
     if reach.namespace is not None:
-        await namespaces.require_url(db, reach.organization, reach.namespace)
+        await namespaces.require(db, reach.organization, reach.namespace)
     made, secret = ids.webhook_id(), signatures.new_secret()
     values: Params = {**reach.values(), "id": made, "url": url, "events": list(dict.fromkeys(events))}
     values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(made)), "most": MOST}

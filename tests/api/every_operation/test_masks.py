@@ -82,13 +82,18 @@ class Variant:
         return self.config(**{path.replace(".", "__"): self.shown(path) for path in self.secrets} | changed)
 
 
+def unwrap(kind: Any) -> Any:
+    """The type without its description and limits."""
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
 def paths_of(kind: Any, prefix: str = "") -> list[str]:
     """The dotted paths of all text that a struct takes."""
     found = []
     for field in kind.fields:
-        inner = field.type
+        inner = unwrap(field.type)
         if isinstance(inner, inspect.UnionType):
-            inner = next(one for one in inner.types if not isinstance(one, inspect.NoneType))
+            inner = unwrap(next(member for member in inner.types if not isinstance(member, inspect.NoneType)))
         path = f"{prefix}{field.encode_name}"
         found += paths_of(inner, f"{path}.") if isinstance(inner, inspect.StructType) else [path]
     return found
@@ -97,9 +102,8 @@ def paths_of(kind: Any, prefix: str = "") -> list[str]:
 def variants() -> list[Variant]:
     found = []
     for field in inspect.type_info(CreateNamespace).fields:
-        bare = field.type.type if isinstance(field.type, inspect.Metadata) else field.type
-        kinds = bare.types if isinstance(bare, inspect.UnionType) else [bare]
-        for kind in kinds:
+        bare = unwrap(field.type)
+        for kind in map(unwrap, bare.types if isinstance(bare, inspect.UnionType) else [bare]):
             if isinstance(kind, inspect.StructType):
                 tag = (kind.tag_field, str(kind.tag)) if kind.tag_field else None
                 found.append(Variant(field.encode_name, tag, tuple(paths_of(kind))))
