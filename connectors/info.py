@@ -1,6 +1,6 @@
 """What a content service says of itself, once: contract, flows, deployments and forms are made of it.
 
-`connectors/sources/<name>/info.py` has it as `INFO`. The API reads it when it starts, so that it needs no vendor's SDK.
+`connectors/sources/<name>/__init__.py` has it as `INFO`. The API reads it when it starts, so it imports no SDK.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def page_drawer() -> PageRenderer:
 @lru_cache(maxsize=1)
 def infos() -> Mapping[str, ConnectorInfo]:
     """What each content service says of itself, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
-    found = {name: importlib.import_module(f"connectors.sources.{name.lower()}.info").INFO for name in sources.APPS}
+    found = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
     return cast("Mapping[str, ConnectorInfo]", found)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from connectors.microsoft_graph.client import MALWARE
-from retrieval.ports import SourceItem
+from connectors.microsoft_graph.client import MALWARE, Graph
+from retrieval.errors import Retryable, Skippable
+from retrieval.ports import Entry, Level, SourceItem, TokenSource
 
 Item = Mapping[str, Any]
 NOTEBOOK: Final = "OneNote notebook"
@@ -214,3 +215,48 @@ def _person(identities: Any) -> str:
 def _text(holder: Any, name: str) -> str:
     value = holder.get(name) if isinstance(holder, Mapping) else None
     return value if isinstance(value, str) else ""
+
+
+NOT_THERE: Final = "There is no such folder, or the account may not read it."
+
+
+def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | None, cursor: str | None) -> Level:
+    """The cursor: what of Graph's own link follows its address."""
+    place = cursor or (f"{drive.at(parent)}/children" if parent else f"{drive.place}/root/children")
+    answer = graph.get(tokens, place)
+    if answer.status != 200:
+        raise Skippable(NOT_THERE)
+    found = answer.body.get("value")
+    if not isinstance(found, list):
+        raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
+
+    def ask(folder: str) -> Mapping[str, Any] | None:
+        about = graph.get(tokens, drive.at(folder))
+        return about.body if about.status == 200 else None
+
+    folders = Folders(ask)
+    shown = [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    link = answer.body.get("@odata.nextLink")
+    entries = [_entry(item, folders) for item in shown if not deleted(item) and _is_brought(item)]
+    return Level(entries, graph.path(link) if link else None)
+
+
+def _is_brought(item: Item) -> bool:
+    return is_file(item) or (isinstance(item.get("folder"), dict) and item.get("package") is None)
+
+
+def _entry(item: Item, folders: Folders) -> Entry:
+    is_folder = not is_file(item)
+    seen = listed(item, folders.path(item), folders.above(item))
+    children = item["folder"].get("childCount") if is_folder else 0
+    return Entry(
+        item["id"],
+        seen.name,
+        is_folder=is_folder,
+        path=str(seen.properties.get("path") or seen.name),
+        media_type="" if is_folder else seen.media_type,
+        size=None if is_folder else size(item),
+        modified_at=str(seen.properties.get("modifiedAt") or "") or None,
+        has_children=is_folder and children != 0,
+        above=seen.above,
+    )

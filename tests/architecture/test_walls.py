@@ -39,7 +39,7 @@ PLANTED = [
     (
         "Content services do not know each other",
         "connectors.sources.memory.connector",
-        "connectors.sources.notion.paths",
+        "connectors.sources.notion.pages",
     ),
     ("File stores do not know each other", "connectors.files.local", "connectors.files.s3.client"),
     ("Vector stores do not know each other", "connectors.vectors.pinecone.store", "connectors.vectors.pgvector"),

@@ -7,7 +7,7 @@ its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,15 +22,6 @@ import structlog
 from connectors.http import responses, sessions
 from connectors.http.responses import Cursors, reached_by_requests, transient_error, unreached, unreadable
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
-from connectors.sources.box.responses import (
-    BoxItem,
-    Collaboration,
-    Collaborations,
-    Events,
-    FolderPage,
-    Named,
-    SharedItem,
-)
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.setting_values import Endpoint
@@ -38,6 +29,112 @@ from retrieval.setting_values import Endpoint
 if TYPE_CHECKING:
     import requests
     from box_sdk_gen import BoxClient, NetworkSession
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A folder of a path, or a person."""
+
+    id: str
+    name: str | None = None
+    login: str | None = None
+
+
+class PathCollection(msgspec.Struct, frozen=True):
+    entries: Sequence[Named] = ()
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    is_watermarked: bool | None = None
+
+
+class BoxItem(msgspec.Struct, frozen=True):
+    """A file, a folder or a web link, as listed or asked for."""
+
+    type: str
+    id: str
+    name: str | None = None
+    size: int | None = None
+    sha1: str | None = None
+    etag: str | None = None
+    item_status: str | None = None
+    path_collection: PathCollection | None = None
+    owned_by: Named | None = None
+    created_at: str | None = None
+    modified_at: str | None = None
+    content_created_at: str | None = None
+    content_modified_at: str | None = None
+    watermark_info: Watermark | None = None
+
+
+class SharedLink(msgspec.Struct, frozen=True):
+    """`effective_access`: after the folders' and the enterprise's rules; open, company or collaborators.
+    `effective_permission`: what who has the link may do, `no_access` if nothing; `unshared_at`: when it ends.
+    """
+
+    effective_access: str | None = None
+    effective_permission: str | None = None
+    is_password_enabled: bool | None = None
+    unshared_at: str | None = None
+
+
+class SharedItem(msgspec.Struct, frozen=True):
+    """Of a file, whom it may be shown. `is_externally_owned`: by somebody outside of the account's enterprise."""
+
+    id: str
+    owned_by: Named | None = None
+    is_externally_owned: bool | None = None
+    path_collection: PathCollection | None = None
+    shared_link: SharedLink | None = None
+
+
+class Collaborator(msgspec.Struct, frozen=True):
+    """A user or a group."""
+
+    type: str
+    id: str
+    login: str | None = None
+
+
+class Collaboration(msgspec.Struct, frozen=True):
+    """`accessible_by` is null of somebody who was invited and has no account yet; `expires_at`: when it ends."""
+
+    role: str | None = None
+    status: str | None = None
+    expires_at: str | None = None
+    accessible_by: Collaborator | None = None
+
+    @classmethod
+    def of(cls, entry: Any) -> Collaboration:
+        """One that shows nobody anything for an entry that is not as it is described: the others count."""
+        try:
+            return msgspec.convert(entry, cls)
+        except msgspec.ValidationError:
+            return cls()
+
+
+class Collaborations(msgspec.Struct, frozen=True):
+    entries: Sequence[Any]
+    next_marker: str | None = None
+
+
+class FolderPage(msgspec.Struct, frozen=True):
+    """A page of a folder. `next_marker` is empty on its last."""
+
+    entries: Sequence[BoxItem]
+    next_marker: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """`source`: what it happened to, in one of several shapes, or nothing."""
+
+    event_type: str | None = None
+    source: Mapping[str, Any] | None = None
+
+
+class Events(msgspec.Struct, frozen=True):
+    entries: Sequence[Event]
+    next_stream_position: str | int | None = None
+
 
 log = structlog.get_logger(__name__)
 BASE_URL = "https://api.box.com"
@@ -53,11 +150,11 @@ _REDIRECTS = 5
 T = TypeVar("T")
 
 
-class Missing(Exception):
+class NotFound(Exception):
     """There is nothing by this id, or nothing that the account can see (404)."""
 
 
-class Closed(Exception):
+class Forbidden(Exception):
     """Box refuses this one thing to the account (403)."""
 
 
@@ -65,7 +162,7 @@ class Unreadable(Exception):
     """Box's answer is an object, but not as it is described."""
 
 
-class Outdated(Exception):
+class CursorExpired(Exception):
     """Box does not take the request's position or marker (400)."""
 
 
@@ -89,16 +186,16 @@ class BoxSession:
     def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
         """A page of what a folder holds."""
         wish = {"fields": FIELDS, "usemarker": "true", "limit": str(LIMIT), **({"marker": marker} if marker else {})}
-        return self._asked(tokens, f"folders/{folder_id}/items", wish, FolderPage, (Missing, Closed, Outdated))
+        return self._asked(tokens, f"folders/{folder_id}/items", wish, FolderPage, (NotFound, Forbidden, CursorExpired))
 
     def file(self, tokens: TokenSource, file_id: str) -> BoxItem:
         """What Box says of a file now."""
-        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (Missing, Closed))
+        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (NotFound, Forbidden))
 
     def shared(self, tokens: TokenSource, file_id: str) -> SharedItem:
         """A file with its owner, its folders and its shared link."""
         wish = {"fields": ",".join(SharedItem.__struct_fields__)}
-        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (Missing, Closed, Unreadable))
+        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (NotFound, Forbidden, Unreadable))
 
     def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
         """All collaborations on a file (`files`) or a folder (`folders`)."""
@@ -110,7 +207,7 @@ class BoxSession:
                 "limit": str(LIMIT),
                 **({"marker": marker} if marker else {}),
             }
-            expected = (Missing, Closed, Unreadable)
+            expected = (NotFound, Forbidden, Unreadable)
             page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, expected)
             found += map(Collaboration.of, page.entries)
             marker = page.next_marker or ""
@@ -121,7 +218,7 @@ class BoxSession:
     def events(self, tokens: TokenSource, position: str) -> Events:
         """What happened since; `now` gives no events and the position of this moment."""
         wish = {"stream_type": "changes", "stream_position": position, "limit": str(EVENT_LIMIT)}
-        return self._asked(tokens, "events", wish, Events, (Outdated,))
+        return self._asked(tokens, "events", wish, Events, (CursorExpired,))
 
     def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
         """The file's content. Box sends its clients on to another host for it, which is shown no token."""
@@ -165,7 +262,7 @@ class BoxSession:
 
         url = f"{self._base}/2.0/files/{file_id}/content"
         wish = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
-        with _explained((Missing, Closed, Skippable)):
+        with _explained((NotFound, Forbidden, Skippable)):
             answer = self._sdk(token).make_request(wish)
             content = answer.content or BytesIO()
             if answer.status == 200:
@@ -266,7 +363,7 @@ def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> E
 
 
 def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:
-    kind = {400: Outdated, 403: Closed, 404: Missing, 410: Missing}.get(status)
+    kind = {400: CursorExpired, 403: Forbidden, 404: NotFound, 410: NotFound}.get(status)
     if kind and kind in expected:
         return kind()
     if Skippable in expected:

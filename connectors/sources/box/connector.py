@@ -6,16 +6,49 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.box import browsing, files, sharing
-from connectors.sources.box.client import BoxSession, Closed, Missing
-from connectors.sources.box.info import INFO
+from connectors.sources.box import INFO, files, sharing
+from connectors.sources.box.client import BoxItem, BoxSession, CursorExpired, Forbidden, NotFound
 from connectors.sources.box.listing import Walk
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.errors import Skippable
+from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
+
+ROOT: Final = "0"
+NOT_THERE: Final = "There is no such folder in Box, or the account may not read it."
+
+
+def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    """The cursor is Box's marker."""
+    if parent is not None and not (parent.isascii() and parent.isdigit()):
+        raise Skippable(NOT_THERE)
+    try:
+        found = client.folder(tokens, parent or ROOT, cursor or "")
+    except (NotFound, Forbidden, CursorExpired) as error:
+        raise Skippable(NOT_THERE) from error
+    entries = [_entry(one) for one in found.entries if one.type in {"file", "folder"} and not files.is_gone(one)]
+    return Level(entries, found.next_marker or None)
+
+
+def _entry(one: BoxItem) -> Entry:
+    """Whether a folder is empty is not said."""
+    is_folder = one.type == "folder"
+    item = files.item(one)
+    return Entry(
+        one.id,
+        one.name or one.id,
+        is_folder=is_folder,
+        path=str(item.properties["path"]),
+        media_type="" if is_folder else item.media_type,
+        size=None if is_folder else one.size,
+        modified_at=one.content_modified_at or one.modified_at,
+        has_children=is_folder,
+        above=item.above,
+    )
+
 
 SERVICE = Service(
     name=INFO.title,
@@ -60,7 +93,7 @@ class Box:
         return Walk(self.client, tokens).pages(cursor)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return browsing.level(self.client, tokens, parent, cursor)
+        return list_folder(self.client, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         return sharing.access(self.client, tokens, external_id, self.folders)
@@ -68,7 +101,7 @@ class Box:
     def version(self, tokens: TokenSource, external_id: str) -> str:
         try:
             return files.version(self.client.file(tokens, external_id))
-        except (Missing, Closed):
+        except (NotFound, Forbidden):
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
@@ -79,5 +112,5 @@ class Box:
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         try:
             return files.is_gone(self.client.file(tokens, external_id))
-        except (Missing, Closed):
+        except (NotFound, Forbidden):
             return True

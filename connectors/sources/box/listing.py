@@ -25,8 +25,7 @@ from typing import Any, Literal
 import structlog
 
 from connectors.sources.box import files as box_files
-from connectors.sources.box.client import BoxSession, Closed, Missing, Outdated
-from connectors.sources.box.responses import Event
+from connectors.sources.box.client import BoxSession, CursorExpired, Event, Forbidden, NotFound
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem, TokenSource
 
@@ -114,7 +113,7 @@ class Walk:
         since = int(time.time())
         try:
             at = _position(self.client.events(self.tokens, "now").next_stream_position)
-        except Outdated as error:
+        except CursorExpired as error:
             raise Fatal("Box does not report changes for this account (400): try another account.") from error
         if at is None:
             raise Retryable("Box returned no position in its events.")
@@ -126,7 +125,7 @@ class Walk:
     def _changes(self, place: BoxCursor) -> Page[SourceItem]:
         try:
             found = self.client.events(self.tokens, place.at)
-        except Outdated as error:
+        except CursorExpired as error:
             raise Lost from error
         at = _position(found.next_stream_position)
         files, folders = _named(found.entries, (folder for folder, _ in place.waiting))
@@ -141,7 +140,7 @@ class Walk:
     def _file(self, file_id: str) -> SourceItem:
         try:
             return box_files.item(self.client.file(self.tokens, file_id))
-        except (Missing, Closed):
+        except (NotFound, Forbidden):
             return SourceItem(file_id, "", deleted=True)
 
     def _folder(self, place: BoxCursor) -> Page[SourceItem]:
@@ -150,9 +149,9 @@ class Walk:
         self.asked.add((folder, marker))
         try:
             found = self.client.folder(self.tokens, folder, marker)
-        except (Missing, Closed) as error:
+        except (NotFound, Forbidden) as error:
             return self._without(folder, after, error)
-        except Outdated as error:
+        except CursorExpired as error:
             raise (Fatal(_STUCK) if place.whole else Lost) from error
         if found.next_marker and (folder, found.next_marker) in self.asked:
             raise Fatal(_STUCK)
@@ -171,7 +170,7 @@ class Walk:
             raise Lost from error
         if folder == ROOT:
             raise Fatal("Box does not show this account's files to the app: check the app's scopes.") from error
-        closed = {"folder without access": 1} if isinstance(error, Closed) else {}
+        closed = {"folder without access": 1} if isinstance(error, Forbidden) else {}
         return self._told([], after, over=not after.waiting, skipped=closed)
 
     def _told(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors.sources.box.client import BoxSession, Closed, Missing, Unreadable
-from connectors.sources.box.responses import Collaboration, SharedLink
+from connectors.sources.box.client import BoxSession, Collaboration, Forbidden, NotFound, SharedLink, Unreadable
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
@@ -44,7 +43,7 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
             if place not in known:
                 known[place] = client.collaborations(tokens, "folders", folder)
             told += known[place]
-    except (Missing, Closed) as error:
+    except (NotFound, Forbidden) as error:
         raise Skippable(CLOSED) from error
     except Unreadable as error:
         raise Skippable(UNREADABLE) from error

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
     from retrieval.setting_values import Endpoint
 
+
 T = TypeVar("T")
 NAME = "Dropbox"
 POLICY = ServicePolicy(NAME, per_minute=2400, burst=40)
@@ -139,11 +140,11 @@ def _words(answer: requests.Response) -> bytes:
 
 def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
     if status == 401 and b"missing_scope" in said:
-        return Unpermitted(_PERMISSIONS)
+        return MissingScope(_PERMISSIONS)
     if status == 401 or (status == 400 and b"access token" in said):
         return Unauthorized()
     if status == 400 and b"cursor" in said:
-        return Forgotten()
+        return CursorExpired()
     known: Mapping[int, Exception] = {
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
@@ -157,11 +158,11 @@ _PERMISSIONS = (
 )
 
 
-class Unpermitted(Fatal):
+class MissingScope(Fatal):
     """The authorization lacks the permission that a route needs."""
 
 
-class Forgotten(Exception):
+class CursorExpired(Exception):
     """The cursor does not count any more: everything has to be listed again."""
 
 

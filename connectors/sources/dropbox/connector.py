@@ -12,9 +12,8 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.dropbox import browsing, files, listing, places, sharing
+from connectors.sources.dropbox import INFO, files, folders, listing, sharing
 from connectors.sources.dropbox.client import DropboxSession
-from connectors.sources.dropbox.info import INFO
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
@@ -53,10 +52,10 @@ class Dropbox:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         found = listing.pages(self.client, tokens, cursor)
-        return places.told(found, self.client, tokens, self.choice.ids) if self.choice.ids else found
+        return folders.add_folders(found, self.client, tokens, self.choice.ids) if self.choice.ids else found
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return browsing.level(self.client, tokens, parent, cursor)
+        return folders.list_folder(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item, to, self.most)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.sources.dropbox import files
-from connectors.sources.dropbox.client import Forgotten
+from connectors.sources.dropbox.client import CursorExpired
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 
@@ -90,7 +90,7 @@ def _next(
     since = time.time() if place.at is None else place.since
     try:
         answer = client.ask(tokens, lambda sdk: _ask(sdk, place))
-    except Forgotten:
+    except CursorExpired:
         return None
     paths = _changed(answer.entries, place)
     looked = place.looked + len(paths)
@@ -115,7 +115,7 @@ def _ask(sdk: Any, place: DropboxCursor) -> Any:
         return sdk.files_list_folder("", recursive=True, include_mounted_folders=True, limit=PAGE)
     except ApiError as error:
         if place.at is not None and error.error.is_reset():
-            raise Forgotten from error
+            raise CursorExpired from error
         raise Fatal("Dropbox refuses to list this account's files.") from error
 
 

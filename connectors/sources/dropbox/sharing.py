@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
-from connectors.sources.dropbox.client import Unpermitted
+from connectors.sources.dropbox.client import MissingScope
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess
 
@@ -56,7 +56,7 @@ def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceA
 
     try:
         return client.ask(tokens, request)
-    except Unpermitted as error:
+    except MissingScope as error:
         raise Skippable(WITHHELD) from error
 
 

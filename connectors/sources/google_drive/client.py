@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.http.retries import ServicePolicy
-from connectors.sources.google_drive import errors as drive_errors
-from connectors.sources.google_drive import export_links
-from connectors.sources.google_drive.transport import Ask, Sink, Wires
+from connectors.sources.google_drive import transport
+from connectors.sources.google_drive.transport import Ask, HttpPool, Sink
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import TokenSource
 
@@ -34,7 +33,7 @@ Answer = dict[str, Any]
 class Drive:
     """What one connection asks. Safe to use from several threads."""
 
-    wires: Wires
+    wires: HttpPool
     tokens: TokenSource
 
     def shared_drives(self) -> dict[str, str]:
@@ -86,14 +85,14 @@ class Drive:
         )
 
     def file(self, file_id: str, fields: str = FILE) -> Answer:
-        """One file or folder. Missing, a Skippable, if it is not there, or not for this account."""
+        """One file or folder. NotFound, a Skippable, if it is not there, or not for this account."""
 
         def once(token: str) -> Answer:
             answer = self.wires.answer(
                 token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
             )
             if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
-                raise drive_errors.senseless()
+                raise transport.senseless_answer()
             return answer
 
         return POLICY.call(self.tokens, once)
@@ -138,7 +137,7 @@ class Drive:
 
         def once(token: str) -> None:
             with Sink(to, most) as sink:
-                export_links.load(self.wires, token, url, sink)
+                transport.load_export(self.wires, token, url, sink)
 
         POLICY.call(self.tokens, once)
 
@@ -149,7 +148,7 @@ class Drive:
         )
 
     def _listed(self, what: str, ask: Ask, *, part: bool = False) -> Answer:
-        """Forgotten if the page token, or the drive that is listed, is no longer known; Barred if it is a `part` of
+        """CursorExpired if the page token, or the drive that is listed, is no longer known; Forbidden if it is a `part` of
         what there is, a shared drive or a folder, and may not be listed."""
 
         def once(token: str) -> Answer:
@@ -157,16 +156,16 @@ class Drive:
             try:
                 _judge(answer, what)
             except (TypeError, AttributeError, LookupError) as error:
-                raise drive_errors.senseless() from error
+                raise transport.senseless_answer() from error
             return answer
 
         try:
             return POLICY.call(self.tokens, once)
-        except (drive_errors.Missing, drive_errors.Unsupported) as error:
-            raise drive_errors.Forgotten from error
+        except (transport.NotFound, transport.Unsupported) as error:
+            raise transport.CursorExpired from error
         except Skippable as error:
             if part:
-                raise drive_errors.Barred from error
+                raise transport.Forbidden from error
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
 
@@ -190,12 +189,12 @@ def _judge(answer: Answer, what: str) -> None:
     if (what not in answer and what != "permissions") or (
         what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
     ):
-        raise drive_errors.senseless()
+        raise transport.senseless_answer()
     if answer.get("incompleteSearch"):
-        raise drive_errors.incomplete()
+        raise transport.incomplete_answer()
     files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
     if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
-        raise drive_errors.senseless()
+        raise transport.senseless_answer()
 
 
 def _is_shaped(file: Any) -> bool:

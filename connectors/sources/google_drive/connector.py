@@ -1,24 +1,95 @@
-"""Google Drive: what the account owns and was given, and the shared drives that it belongs to."""
+"""Google Drive: files of an account, and whom they are shared with.
+
+By developers.google.com/workspace/drive/api/reference/rest/v3/permissions a permission is of a user, a group, a domain
+or anyone. Who is in a group its administrators alone may ask: groups go by their addresses, a domain by `domain:` and
+its name.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
-from connectors.sources.google_drive.info import INFO
+from connectors.sources.google_drive import INFO, transport
+from connectors.sources.google_drive.client import Drive, every
 from retrieval.errors import Skippable
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
-    from connectors.sources.google_drive.client import Drive
-    from connectors.sources.google_drive.transport import Wires
+    from connectors.sources.google_drive.transport import HttpPool
+
+
+CLOSED: Final = (
+    "Google Drive does not tell the connected account who may see this file: let it share the file (Editor), or connect"
+    " an account that may."
+)
+UNREADABLE: Final = "Google Drive's answer does not tell who may see this file."
+_SEES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
+"""Roles that show a file; one that is not known here shows nobody anything."""
+_STAYS: Final = frozenset({"owner", "organizer"})
+"""Roles that show it also where inherited permissions do not count (`inheritedPermissionsDisabled`)."""
+
+
+def read_access(drive: Drive, file_id: str) -> SourceAccess:
+    """Of one file. Skippable where the account may not ask, or nothing is told: each file has at least an owner."""
+    try:
+        said = [one for answer in every(lambda page: drive.permissions(file_id, page)) for one in _permissions(answer)]
+    except (transport.CursorExpired, transport.Forbidden) as error:
+        raise Skippable(CLOSED) from error
+    if not said:
+        raise Skippable(UNREADABLE)
+    good = [one for one in said if isinstance(one, dict) and _counts(one)]
+    domains = [f"domain:{name.lower()}" for name in _named(good, "domain", "domain")]
+    groups = (*(address.lower() for address in _named(good, "group", "emailAddress")), *domains)
+    public = any(one.get("type") == "anyone" for one in good)
+    return SourceAccess(tuple(_named(good, "user", "emailAddress")), groups, public=public)
+
+
+def _permissions(answer: Mapping[str, Any]) -> list[Any]:
+    """Of a page, which may leave an empty list out."""
+    found, following = answer.get("permissions", []), answer.get("nextPageToken")
+    if not isinstance(found, list) or not isinstance(following, str | None):
+        raise Skippable(UNREADABLE)
+    return found
+
+
+def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
+    """The names of permissions of a kind. An unknown kind is nobody, and so is a name that is no text."""
+    return [one[field] for one in good if one.get("type") == kind and isinstance(one.get(field), str) and one[field]]
+
+
+def _counts(one: Mapping[str, Any]) -> bool:
+    """Not of a deleted account, not one that has ended, and not one of a view alone: the published version of a file,
+    or the names of what lies in a folder."""
+    if one.get("deleted") or one.get("view") or not _has(one, _SEES) or _is_cut(one):
+        return False
+    ends = one.get("expirationTime")
+    try:
+        return not ends or datetime.fromisoformat(str(ends)) > datetime.now(UTC)
+    except (ValueError, TypeError):
+        return False
+
+
+def _is_cut(one: Mapping[str, Any]) -> bool:
+    """Whether it comes from above, and what comes from above does not count here."""
+    told = one.get("permissionDetails")
+    details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
+    is_direct = any(each.get("inherited") is False for each in details)
+    return bool(one.get("inheritedPermissionsDisabled")) and not is_direct and not _has(one, _STAYS)
+
+
+def _has(one: Mapping[str, Any], roles: frozenset[str]) -> bool:
+    role = one.get("role")
+    return isinstance(role, str) and role in roles
+
 
 READ = "https://www.googleapis.com/auth/drive.readonly"
 SERVICE = Service(
@@ -66,7 +137,7 @@ class GoogleDrive:
     def __init__(self, authorizer: OAuth, settings: Settings) -> None:
         self.authorizer = authorizer
         self._settings = settings
-        self._wires: Wires | None = None
+        self._wires: HttpPool | None = None
         self._lock = Lock()
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -76,44 +147,43 @@ class GoogleDrive:
         return DriveListing(self._drive(tokens)).pages(cursor)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        from connectors.sources.google_drive import browsing
+        from connectors.sources.google_drive import files
 
-        return browsing.level(self._drive(tokens), parent, cursor)
+        return files.list_folder(self._drive(tokens), parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        from connectors.sources.google_drive import sharing
 
-        return sharing.access(self._drive(tokens), external_id)
+        return read_access(self._drive(tokens), external_id)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
-        from connectors.sources.google_drive import items
+        from connectors.sources.google_drive import files
 
         try:
-            return items.version(self._drive(tokens).file(external_id, "id,md5Checksum,headRevisionId,modifiedTime"))
+            return files.version_of(self._drive(tokens).file(external_id, "id,md5Checksum,headRevisionId,modifiedTime"))
         except Skippable:
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         """Always the content: what has not changed since is known from the listing, and not asked for."""
-        from connectors.sources.google_drive import content as google_drive_content
+        from connectors.sources.google_drive import files
 
-        return google_drive_content.fetch(self._drive(tokens), item.external_id, to, self._settings.max_file_bytes)
+        return files.fetch_content(self._drive(tokens), item.external_id, to, self._settings.max_file_bytes)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        from connectors.sources.google_drive.errors import Missing
+        from connectors.sources.google_drive.transport import NotFound
 
         try:
             return bool(self._drive(tokens).file(external_id, "id,trashed").get("trashed"))
-        except Missing:
+        except NotFound:
             return True
         except Skippable:
             return False
 
     def _drive(self, tokens: TokenSource) -> Drive:
         from connectors.sources.google_drive.client import Drive
-        from connectors.sources.google_drive.transport import Wires
+        from connectors.sources.google_drive.transport import HttpPool
 
         with self._lock:
             if self._wires is None:
-                self._wires = Wires(self._settings.endpoints.get("GOOGLE_DRIVE"))
+                self._wires = HttpPool(self._settings.endpoints.get("GOOGLE_DRIVE"))
         return Drive(self._wires, tokens)

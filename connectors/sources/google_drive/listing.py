@@ -1,6 +1,6 @@
-"""Lists Google Drive and its changes: the account itself and each shared drive.
+"""How far a listing of Google Drive has come: its cursor, which another process can go on from.
 
-    everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
+everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
     since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others
 
 What lies in a folder that somebody shared by its link is in no listing of the account and in no change log (corpora
@@ -14,23 +14,88 @@ not known any more, and a week, start everything anew: what no change tells of i
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import structlog
 
-from connectors.sources.google_drive import errors as drive_errors
-from connectors.sources.google_drive import items
+from connectors.sources.google_drive import files, transport
 from connectors.sources.google_drive.client import Answer, Drive
-from connectors.sources.google_drive.cursor import SHARED, DriveCursor, Step
-from connectors.sources.google_drive.folders import Folders, parent_of
+from connectors.sources.google_drive.files import Folders, parent_of
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Page, SourceItem
 
-FILES: Final = f"trashed = false and mimeType != '{items.FOLDER}'"
+REMEMBERED: Final = 200
+"""Folders whose place and name are remembered between listings."""
+SHARED: Final = 1000
+"""Folders of others that are looked into by each listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a listing.
+
+    `log`: a shared drive's id, "" for the account itself. files: everything there; changes: changes since the log's
+    token; folder: contents of a changed folder; trash: contents of a trashed folder; shared: contents of a folder of
+    another owner.
+    """
+
+    kind: str
+    log: str
+    folder: str = ""
+
+
+@dataclass(slots=True)
+class DriveCursor:
+    """`tokens`: where each change log continues.
+
+    `steps`: what is left to do, the first one from `page` on. `day`: of the last full listing, in days since 1970.
+    `folders`: a mark of each folder that a change named. `shared`: folders of others whose contents are in neither the
+    listing nor a change log of the account.
+    """
+
+    tokens: dict[str, str]
+    steps: list[Step]
+    day: int
+    whole: bool = False
+    page: str | None = None
+    folders: dict[str, str] = field(default_factory=dict)
+    shared: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, cursor: str | None) -> DriveCursor | None:
+        """None for none, and for one that cannot be read."""
+        try:
+            said: dict[str, Any] = json.loads(cursor or "null")
+            return cls(**{**said, "steps": [Step(*step) for step in said["steps"]]})
+        except (ValueError, TypeError, LookupError):
+            return None
+
+    def __str__(self) -> str:
+        said = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
+        return json.dumps(said, separators=(",", ":"))
+
+    def keep(self, folder_id: str) -> None:
+        """Look into this folder with each listing from now on."""
+        if folder_id not in self.shared and len(self.shared) < SHARED:
+            self.shared.append(folder_id)
+
+    def is_news(self, folder_id: str, mark: str) -> bool:
+        """Whether a folder's mark is another than the last one: many changes of a folder are visits by people."""
+        if self.folders.pop(folder_id, None) == mark:
+            self.folders[folder_id] = mark
+            return False
+        self.folders[folder_id] = mark
+        for oldest in list(self.folders)[:-REMEMBERED]:
+            del self.folders[oldest]
+        return True
+
+
+FILES: Final = f"trashed = false and mimeType != '{files.FOLDER}'"
 DAYS: Final = 7
 """A listing of changes that is further away from the last whole one becomes a whole one."""
 EMPTY_PAGES: Final = 1000
@@ -76,11 +141,11 @@ class DriveListing:
         """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
         try:
             yield from self._pages(self._begin(DriveCursor.read(cursor)))
-        except drive_errors.Forgotten:
+        except transport.CursorExpired:
             log.info("drive.full_listing", reason="a page token is no longer accepted")
             try:
                 yield from self._pages(self._everything())
-            except drive_errors.Forgotten as error:
+            except transport.CursorExpired as error:
                 raise Retryable("Google Drive rejects the page token that it issued.") from error
 
     def _pages(self, state: DriveCursor) -> Iterator[Page[SourceItem]]:
@@ -99,18 +164,18 @@ class DriveListing:
         """Of a part that may not be listed only that there is one."""
         try:
             return self._steps[step.kind](state, step)
-        except drive_errors.Barred:
+        except transport.Forbidden:
             log.warning("drive.skipped", drive=step.log, step=step.kind)
             state.whole = False
             if step.kind == "files":
                 state.tokens.pop(step.log, None)  # tried again by the next listing
-            barred = items.BARRED_DRIVE if step.log and not step.folder else items.BARRED_FOLDER
+            barred = files.BARRED_DRIVE if step.log and not step.folder else files.BARRED_FOLDER
             return Found(None, skipped=Counter({barred: 1}))
 
     def _turn(self, step: Step, page: str | None) -> None:
         """Retryable if the listing goes in a circle, or comes to nothing without end."""
         if (step, page) in self._seen or self._empty > EMPTY_PAGES:
-            raise drive_errors.endless()
+            raise transport.endless_listing()
         self._seen.add((step, page))
 
     def _begin(self, state: DriveCursor | None) -> DriveCursor:
@@ -142,11 +207,11 @@ class DriveListing:
         for one in logs:
             try:
                 tokens[one] = self._drive.start_token(one)
-            except (drive_errors.Forgotten, drive_errors.Barred):
+            except (transport.CursorExpired, transport.Forbidden):
                 if not one:
                     raise
                 log.warning("drive.skipped", drive=one)
-                self._left_out[items.BARRED_DRIVE] += 1
+                self._left_out[files.BARRED_DRIVE] += 1
                 del self._shared[one]
         return tokens
 
@@ -185,7 +250,7 @@ class DriveListing:
             state.keep(step.folder)
         for file in answer["files"]:
             is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
-            if file["mimeType"] == items.FOLDER:
+            if file["mimeType"] == files.FOLDER:
                 self._walk(state, file, "trash" if is_gone else step.kind, found)
             elif is_gone:
                 found.gone(file["id"])
@@ -197,7 +262,7 @@ class DriveListing:
         """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
         try:
             return self._folder(state, step)
-        except drive_errors.Forgotten:
+        except transport.CursorExpired:
             state.shared = [one for one in state.shared if one != step.folder]
             if not state.whole:
                 raise
@@ -213,13 +278,13 @@ class DriveListing:
             return
         self._looked += step.kind == "shared"
         if step.kind == "shared" and self._looked > SHARED:
-            found.skipped[items.MANY_FOLDERS] += 1
+            found.skipped[files.MANY_FOLDERS] += 1
         else:
             state.steps.insert(at, step)
 
     def _changed(self, state: DriveCursor, file_id: str, file: Mapping[str, Any], found: Found) -> None:
         """A change without a file is of something that is gone; so is what lies in the trash."""
-        if file and file["mimeType"] == items.FOLDER:
+        if file and file["mimeType"] == files.FOLDER:
             self._folder_changed(state, file, found)
         elif not file or file.get("trashed"):
             found.gone(file_id)
@@ -250,18 +315,18 @@ class DriveListing:
         """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
         wanted: Mapping[str, Any] | None = file
         reason = ""
-        if file["mimeType"] == items.SHORTCUT:
+        if file["mimeType"] == files.SHORTCUT:
             wanted, reason = self._target(file)
-            if wanted is not None and self._folders.is_foreign(wanted) and wanted["mimeType"] == items.FOLDER:
+            if wanted is not None and self._folders.is_foreign(wanted) and wanted["mimeType"] == files.FOLDER:
                 self._folders.note(wanted)
                 self._look_into(state, wanted["id"], found)
                 return
-            if wanted is not None and wanted["mimeType"] == items.FOLDER:
-                reason = items.FOLDER_SHORTCUT
-        if reason or wanted is None or (reason := items.left_out(wanted)):
+            if wanted is not None and wanted["mimeType"] == files.FOLDER:
+                reason = files.FOLDER_SHORTCUT
+        if reason or wanted is None or (reason := files.skip_reason(wanted)):
             found.skipped[reason] += 1
-        elif wanted["mimeType"] != items.FOLDER:
-            found.items.append(items.item(wanted, self._folders.place(wanted)))
+        elif wanted["mimeType"] != files.FOLDER:
+            found.items.append(files.source_item(wanted, self._folders.place(wanted)))
 
     def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
         """What a shortcut leads to, asked for once, or why it counts for nothing."""
@@ -273,8 +338,8 @@ class DriveListing:
             except Skippable:
                 self._targets[target] = None
         answer = self._targets.get(target)
-        lost = answer is None or bool(answer.get("trashed")) or answer["mimeType"] == items.SHORTCUT
-        return (None, items.LOST_SHORTCUT) if lost else (answer, "")
+        lost = answer is None or bool(answer.get("trashed")) or answer["mimeType"] == files.SHORTCUT
+        return (None, files.LOST_SHORTCUT) if lost else (answer, "")
 
 
 def _today() -> int:

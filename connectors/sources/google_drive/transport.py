@@ -1,16 +1,21 @@
-"""Google's SDK on the wire: one HTTP client for each request that is under way, its errors as port errors.
+"""Google Drive over HTTP: the SDK's requests sent through our own pool of connections, and what refusals mean.
 
 The SDK's HTTP clients are not safe to share between threads (its own words, and measured), so each request borrows one.
 They follow no redirect, and send nothing to another host than the configured one, least of all a bearer.
+
+The links lead to docs.google.com, which takes the same bearer and may lead on to a download host, which gets none. By
+developers.google.com/workspace/drive/api/reference/rest/v3/files (exportLinks) and …/files/export (10 MB).
 """
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import logging
 import socket
 import ssl
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,16 +25,112 @@ from pathlib import Path
 from threading import Timer
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urljoin, urlsplit
 
 import httplib2
+import httpx
 from googleapiclient import discovery, errors
 from googleapiclient.http import MediaIoBaseDownload
 
 from connectors.http import responses, sessions
-from connectors.http.responses import unreached
-from connectors.http.retries import TransientError
-from connectors.sources.google_drive import errors as drive_errors
+from connectors.http.responses import transient_error, unreached, unreadable
+from connectors.http.retries import RateLimited, TransientError, Unauthorized, retry_after
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.setting_values import Endpoint
+
+
+class CursorExpired(Exception):
+    """Google no longer accepts a page token or does not know its shared drive: list everything again."""
+
+
+class Forbidden(Exception):
+    """The account may not list this shared drive or folder, although Google names it."""
+
+
+class NotFound(Skippable):
+    """There is no such file, or not for this account."""
+
+
+class TooLarge(Skippable):
+    """More than Google exports in one piece, 10 MB."""
+
+
+class Unsupported(Skippable):
+    """The request cannot be served as it is: an export to a format that the document has not got, a spoilt token."""
+
+
+_BUSY = frozenset({"userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded"})
+_LATER = frozenset({"dailyLimitExceeded", "quotaExceeded"})
+_FATAL: Mapping[str, str] = {
+    "accessNotConfigured": "The Google Drive API is switched off for the app: enable it in its Google Cloud project.",
+    "insufficientPermissions": "The connection may not read files: authorize it again and allow that.",
+    "domainPolicy": "The Google Workspace does not let apps read its files: ask its administrator to allow this one.",
+}
+_SKIPPABLE: Mapping[str, str] = {
+    "cannotDownloadFile": "The file's owner does not let it be downloaded.",
+    "cannotExportFile": "The file's owner does not let it be downloaded.",
+    "fileNotDownloadable": "Google Drive has no content of this file that could be downloaded.",
+    "insufficientFilePermissions": "The connected account may not read the file.",
+    "appNotAuthorizedToFile": "The connected account has not given this file to the app.",
+    "cannotDownloadAbusiveFile": "Google Drive holds the file for harmful and does not hand it out.",
+    "downloadQuotaExceeded": "The file was downloaded too often today: ingest again tomorrow.",
+}
+_TOO_LARGE = "exportSizeLimitExceeded"
+_LATER_SECONDS = 3600.0
+
+
+def explain_refusal(status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
+    """What to raise for an answer that is no success. A refusal that is not Google's own is trouble that passes."""
+    reason = _reason(content)
+    if status == 401:
+        return Unauthorized()
+    if status == 403 and reason in _BUSY:
+        return RateLimited(retry_after(headers))
+    if status in {403, 404} and reason in _LATER:
+        return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
+    if error := transient_error("Google Drive", status, headers):
+        return error
+    return unreadable("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
+
+
+def senseless_answer() -> TransientError:
+    return TransientError("Google Drive's answer was no listing.")
+
+
+def incomplete_answer() -> TransientError:
+    return TransientError("Google Drive searched only a part of what there is.")
+
+
+def endless_listing() -> Retryable:
+    return Retryable("Google Drive's listing repeats a page and would never end.")
+
+
+def _refusal(status: int, reason: str) -> Exception:
+    if status == 404:
+        return NotFound("The file is not in Google Drive any more, or not for the connected account.")
+    if reason == _TOO_LARGE:
+        return TooLarge("Google exports at most 10 MB of a document: split it into smaller ones.")
+    if reason in _FATAL:
+        return Fatal(_FATAL[reason])
+    if reason in _SKIPPABLE:
+        return Skippable(_SKIPPABLE[reason])
+    if status == 403:
+        return Skippable("Google Drive does not let the connected account read the file.")
+    return Unsupported("Google Drive cannot hand out the file in a format that can be read.")
+
+
+def _reason(content: bytes) -> str | None:
+    """The reason that Google names, "" if it names none; None if this is no error of Google's."""
+    try:
+        error: Any = json.loads(content)["error"]
+        reasons = [one.get("reason") for one in error.get("errors") or []]
+        details = [one.get("reason") for one in error.get("details") or []]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in details:
+        return "insufficientPermissions"
+    return next((str(one) for one in reasons if one), "")
+
 
 BASE_URL: Final = "https://www.googleapis.com"
 SERVICE_PATH: Final = "/drive/v3/"
@@ -55,7 +156,7 @@ Ask = Callable[[Service], Any]
 """To one of the SDK's requests."""
 
 
-class Wires:
+class HttpPool:
     """HTTP clients to one address. They live as long as this does. Fatal if its certificates cannot be read."""
 
     def __init__(self, endpoint: Endpoint | None) -> None:
@@ -64,7 +165,7 @@ class Wires:
         self._base = self.origin + SERVICE_PATH
         self._endpoint = endpoint
         self._bundle = sessions.bundle_of(endpoint, "GOOGLE_DRIVE")
-        self._idle: list[_Wire] = []
+        self._idle: list[_Connection] = []
         weakref.finalize(self, _close, self._idle)
 
     def trust(self) -> ssl.SSLContext:
@@ -76,7 +177,7 @@ class Wires:
         with self._speaking(token) as wire:
             answer = ask(_service(self._base)).execute(http=wire)
             if not isinstance(answer, dict):
-                raise drive_errors.senseless()
+                raise senseless_answer()
             return answer
 
     def export(self, token: str, ask: Ask, sink: Sink) -> None:
@@ -99,15 +200,13 @@ class Wires:
     @contextmanager
     def _speaking(self, token: str) -> Iterator[httplib2.Http]:
         """A client with this bearer. One that has met trouble is not used again."""
-        wire = self._idle.pop() if self._idle else _Wire(self._base, str(self._bundle) if self._bundle else None)
+        wire = self._idle.pop() if self._idle else _Connection(self._base, str(self._bundle) if self._bundle else None)
         wire.token = token
         try:
             yield wire
         except errors.HttpError as error:
             wire.close()
-            raise drive_errors.understand(
-                error.resp.status, error.content, error.resp
-            ) from None  # it quotes the vendor
+            raise explain_refusal(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
             wire.close()
             raise unreached("Google Drive") from error
@@ -140,7 +239,7 @@ class Sink:
         return self._file.write(data)
 
 
-class _Wire(httplib2.Http):  # type: ignore[misc]
+class _Connection(httplib2.Http):  # type: ignore[misc]
     """Speaks with one bearer at a time, directly (no proxy of the environment) and with one host."""
 
     def __init__(self, base: str, bundle: str | None) -> None:
@@ -187,6 +286,57 @@ def _service(base: str) -> Service:
     return Service(made.files(), made.changes(), made.drives(), made.permissions())
 
 
-def _close(wires: list[_Wire]) -> None:
+def _close(wires: list[_Connection]) -> None:
     while wires:
         wires.pop().close()
+
+
+HOST: Final = "docs.google.com"
+DOWNLOADS: Final = ".googleusercontent.com"
+HOPS: Final = 4
+"""Addresses that one link may lead to, one after the other."""
+_REFUSAL_BYTES: Final = 64 * 1024
+
+
+def load_export(wires: HttpPool, token: str, url: str, sink: Sink) -> None:
+    """The content behind a link. Unsupported for a link to another host, and for a page instead of the document."""
+    headers = {"Authorization": f"Bearer {token}"}
+    with sessions.httpx_client(wires.trust(), seconds=SECONDS) as client:
+        for _ in range(HOPS):
+            headers = headers if _is_first(wires, url) else {}
+            try:
+                with client.stream("GET", url, headers=headers) as answer:
+                    if not answer.has_redirect_location:
+                        _read(answer, sink)
+                        return
+                    url = urljoin(url, answer.headers["location"])
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise unreached("Google Drive") from error
+    raise Unsupported("Google Drive leads from one address to the next and gives no document.")
+
+
+def _is_first(wires: HttpPool, url: str) -> bool:
+    """Whether the address is Google's own, which gets the bearer. Unsupported for one that is not asked at all."""
+    parts = urlsplit(url)
+    if url.startswith(wires.origin + "/") or (parts.scheme, parts.netloc) == ("https", HOST):
+        return True
+    if parts.scheme == "https" and (parts.hostname or "").endswith(DOWNLOADS) and "@" not in parts.netloc:
+        return False
+    raise Unsupported("Google Drive's link points to another host, which is not asked.")
+
+
+def _read(answer: httpx.Response, sink: Sink) -> None:
+    ends = time.monotonic() + ANSWER_SECONDS
+    if answer.status_code != 200:
+        said = b""
+        for piece in answer.iter_bytes():
+            said += piece
+            if len(said) > _REFUSAL_BYTES or time.monotonic() > ends:
+                break
+        raise explain_refusal(answer.status_code, said, answer.headers)
+    if answer.headers.get("content-type", "").startswith("text/html"):
+        raise Unsupported("Google Drive shows a page where the document should be.")
+    for piece in answer.iter_bytes():
+        sink.write(piece)
+        if time.monotonic() > ends:
+            raise TransientError("Google Drive did not send the document in time.")

@@ -1,4 +1,7 @@
-"""A page's blocks: their children page by page, and what lies among them beside text.
+"""Blocks of Notion's pages: files that lie in them, and what lies inside of others.
+
+Their addresses are signed for an hour (developers.notion.com/docs/retrieving-files): one is asked for when the file is
+fetched, and kept nowhere. Files that lie elsewhere are links alone.
 
 GET /v1/blocks/{id}/children names child pages and child databases by blocks that bear their ids, and files by blocks of
 the kinds `file`, `pdf` and `image` (developers.notion.com/reference/block).
@@ -6,20 +9,110 @@ the kinds `file`, `pdf` and `image` (developers.notion.com/reference/block).
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
+from posixpath import basename
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from connectors.http.responses import Cursors
-from connectors.sources.notion import files as notion_files
-from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
-from retrieval.errors import Retryable
-from retrieval.ports import SourceItem
+from connectors.sources.notion import pages
+from connectors.sources.notion.pages import Paths
+from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
+from retrieval.errors import Retryable, Skippable
+from retrieval.ports import RawContent, SourceItem
+
+KINDS: Final = frozenset({"file", "pdf", "image"})
+GONE: Final = "The file is not in Notion any more, or its page is not shared with the integration any more."
+Ask = Callable[[Request], Answer]
+
+
+def is_file(external_id: str) -> bool:
+    """Whether it is a file's id, "page/block", and no page's."""
+    return "/" in external_id
+
+
+def file_item(block: Mapping[str, Any], page_id: str, now: datetime) -> SourceItem | None:
+    """A block as a file; None for what is none, or lies elsewhere."""
+    address = _address(block)
+    if not address or not isinstance(block.get("last_edited_time"), str):
+        return None
+    name = _name(block, address)
+    said = {
+        "url": f"https://www.notion.so/{page_id.replace('-', '')}#{str(block['id']).replace('-', '')}",
+        "createdAt": str(block.get("created_time") or ""),
+        "modifiedAt": str(block["last_edited_time"]),
+    }
+    known: dict[str, str | int] = {key: value for key, value in said.items() if value}
+    version = pages.page_version(block, now)
+    return SourceItem(f"{page_id}/{block['id']}", name, _media_type(name), version, properties=known)
+
+
+def named_file(block: Mapping[str, Any], page_id: str) -> tuple[str, str, str] | None:
+    """Id, name and media type of a file that Notion keeps; None for other blocks."""
+    address = _address(block)
+    if not address:
+        return None
+    name = _name(block, address)
+    return f"{page_id}/{block['id']}", name, _media_type(name)
+
+
+def fetch_file(wire: Wire, ask: Ask, paths: Paths, external_id: str, to: Path) -> RawContent:
+    """Skippable if the file is gone, too large, or no file any more."""
+    try:
+        block = _block(ask, external_id)
+    except (NotFound, BadRequest, Forbidden) as error:
+        raise Skippable(GONE) from error
+    address = "" if pages.is_out(block) else _address(block)
+    if not address:
+        raise Skippable(GONE)
+    size = wire.download(address, to)
+    name = _name(block, address)
+    path = paths.of({"title": [{"plain_text": name}], "parent": block.get("parent")}, ask)
+    return RawContent(to, name, _media_type(name), size, properties={"path": path})
+
+
+def is_file_gone(ask: Ask, external_id: str) -> bool:
+    """Whether the block or its page is. What may not be read may be there."""
+    page_id = external_id.partition("/")[0]
+    try:
+        if pages.is_out(_block(ask, external_id)):
+            return True
+        return pages.is_out(ask(lambda client, token: client.pages.retrieve(page_id, auth=token)))
+    except NotFound:
+        return True
+    except (BadRequest, Forbidden):
+        return False
+
+
+def _block(ask: Ask, external_id: str) -> Answer:
+    block_id = external_id.partition("/")[2]
+    return ask(lambda client, token: client.blocks.retrieve(block_id, auth=token))
+
+
+def _address(block: Mapping[str, Any]) -> str:
+    """Where Notion keeps the file, signed; "" for other blocks, and for files elsewhere."""
+    kind = block.get("type")
+    held = block.get(kind) if kind in KINDS else None
+    kept = held.get("file") if isinstance(held, Mapping) and held.get("type") == "file" else None
+    address = kept.get("url") if isinstance(kept, Mapping) else None
+    return address if isinstance(address, str) else ""
+
+
+def _name(block: Mapping[str, Any], address: str) -> str:
+    told = block[block["type"]].get("name")
+    return str(told or unquote(basename(urlsplit(address).path)) or block["type"])
+
+
+def _media_type(name: str) -> str:
+    return mimetypes.guess_type(name)[0] or ""
+
 
 REQUESTS: Final = 50
 """For the blocks of one page, in its columns and toggles too."""
-Ask = Callable[[Request], Answer]
 
 
 @dataclass(slots=True)
@@ -86,10 +179,10 @@ def _below(block_id: str, page_id: str, ask: Ask, found: Inside, now: datetime) 
                 found.pages.append(one)
             elif kind == "child_database":
                 found.databases.append(one)
-            elif (item := notion_files.item(block, page_id, now)) is not None:
+            elif (item := file_item(block, page_id, now)) is not None:
                 found.files.append(item)
             elif block.get("has_children") is True:
                 more.append(one)
-    except (Missing, Unfit, Closed):
+    except (NotFound, BadRequest, Forbidden):
         return []
     return more

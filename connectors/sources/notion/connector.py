@@ -1,26 +1,182 @@
-"""Notion: pages and rows of databases as Markdown, by the vendor's SDK."""
+"""Notion: pages and files of a workspace.
+
+A page is a document and may hold others: it is shown as a file that may have children, a database as a folder.
+
+GET /v1/users (developers.notion.com/reference/get-users) names them, with addresses where the integration may read
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.notion import browsing, files, pages, sharing, transport
+from connectors.http.responses import Cursors
+from connectors.sources.notion import INFO, blocks, pages, transport
 from connectors.sources.notion.content import TOO_LARGE, Content
-from connectors.sources.notion.cursor import NotionCursor
-from connectors.sources.notion.info import INFO
-from connectors.sources.notion.listing import NotionListing
-from connectors.sources.notion.paths import Paths, both
-from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
+from connectors.sources.notion.listing import NotionCursor, NotionListing
+from connectors.sources.notion.pages import Paths, join_path
+from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
 from retrieval.errors import Skippable
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
+
+PAGE: Final = 100
+NOT_THERE: Final = "There is no such page or database in Notion, or it is not shared with the integration."
+_ID = re.compile("[0-9a-fA-F-]{32,36}")
+Ask = Callable[[Request], Answer]
+
+
+def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None) -> Level:
+    """The cursor: Notion's own; of a database the number of the source, too."""
+    if parent is not None and not _ID.fullmatch(parent):
+        raise Skippable(NOT_THERE)
+    try:
+        if parent is None:
+            return _top(ask, paths, cursor)
+        try:
+            database = ask(lambda client, token: client.databases.retrieve(parent, auth=token))
+        except (NotFound, BadRequest):
+            return _page(ask, paths, parent, cursor)
+        return _rows(ask, paths, database, cursor)
+    except (NotFound, BadRequest, Forbidden) as error:
+        raise Skippable(NOT_THERE) from error
+
+
+def _top(ask: Ask, paths: Paths, cursor: str | None) -> Level:
+    """What lies in nothing else that is shared, and what no query of its parent names. Notion's search knows no levels:
+    a page of it may hold none."""
+    answer = ask(lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=cursor))
+    found: dict[str, Entry] = {}
+    for told in answer.get("results") or ():
+        if not isinstance(told, Mapping) or pages.is_out(told):
+            continue
+        one = _database(ask, told) or told if told.get("object") == "data_source" else told
+        is_among_rows = one.get("object") == "database" and bool((one.get("parent") or {}).get("database_id"))
+        if one.get("object") in {"page", "database"} and (is_among_rows or not paths.lies_in(one, ask)):
+            found[str(one["id"])] = _entry(one, ask, paths)
+    return Level(list(found.values()), _next(answer))
+
+
+def _database(ask: Ask, source: Answer) -> Answer | None:
+    its = (source.get("parent") or {}).get("database_id")
+    try:
+        return ask(lambda client, token: client.databases.retrieve(its, auth=token)) if its else None
+    except (NotFound, BadRequest, Forbidden):
+        return None
+
+
+def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> Level:
+    page = ask(lambda client, token: client.pages.retrieve(parent, auth=token))
+    path, above = paths.place(page, ask)
+    above = (*join_path(str(page["id"])), *above)
+    answer = ask(
+        lambda client, token: client.blocks.children.list(parent, auth=token, page_size=PAGE, start_cursor=cursor)
+    )
+    entries = [
+        entry
+        for one in answer.get("results") or ()
+        if isinstance(one, Mapping) and (entry := _file_entry(one, str(page["id"]), path, above)) is not None
+    ]
+    return Level(entries, _next(answer))
+
+
+def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> Level:
+    sources = [str(one["id"]) for one in database.get("data_sources") or ()]
+    number, at = json.loads(cursor) if cursor else (0, None)
+    if number >= len(sources):
+        return Level([])
+    answer = ask(
+        lambda client, token: client.data_sources.query(sources[number], auth=token, page_size=PAGE, start_cursor=at)
+    )
+    rows = [one for one in answer.get("results") or () if isinstance(one, Mapping) and not pages.is_out(one)]
+    entries = [_entry(one, ask, paths) for one in rows if one.get("object") == "page"]
+    following = _next(answer)
+    place = [number, following] if following else [number + 1, None]
+    return Level(entries, json.dumps(place) if following or number + 1 < len(sources) else None)
+
+
+def _entry(thing: Answer, ask: Ask, paths: Paths) -> Entry:
+    is_folder = thing.get("object") != "page"
+    path, above = paths.place(thing, ask)
+    return Entry(
+        str(thing["id"]),
+        pages.page_title(thing),
+        is_folder=is_folder,
+        path=path,
+        media_type="" if is_folder else pages.MEDIA_TYPE,
+        modified_at=thing.get("last_edited_time"),
+        has_children=True,
+        above=(*above, *join_path(str(thing["id"]))),
+    )
+
+
+def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> Entry | None:
+    """A page, a database or a file among the blocks of a page; None for text."""
+    its, kind, changed = str(block.get("id")), block.get("type"), block.get("last_edited_time")
+    if kind in {"child_page", "child_database"}:
+        title = str((block.get(kind) or {}).get("title") or pages.UNTITLED)
+        is_folder = kind == "child_database"
+        media = "" if is_folder else pages.MEDIA_TYPE
+        place = (*join_path(its), *above)
+        return Entry(its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=place)
+    item = blocks.named_file(block, page_id)
+    if item is None:
+        return None
+    return Entry(item[0], item[1], is_folder=False, path=f"{path}/{item[1]}", media_type=item[2], modified_at=changed,
+                 above=above)  # fmt: skip
+
+
+def _next(answer: Answer) -> str | None:
+    return str(answer["next_cursor"]) if answer.get("has_more") and answer.get("next_cursor") else None
+
+
+ACCESS_CLOSED: Final = (
+    "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
+    " email addresses."
+)
+UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
+
+
+def read_access(ask: Callable[[Request], Answer]) -> SourceAccess:
+    """Of every page of the workspace. Skippable where the integration may not ask, or is shown no address."""
+    found, at = list[str](), None
+    cursors = Cursors("Notion's listing of users")
+    while True:
+        place = at
+        try:
+            answer = ask(
+                lambda client, token, place=place: client.users.list(  # type: ignore[misc]
+                    auth=token, page_size=100, start_cursor=place
+                )
+            )
+        except (NotFound, BadRequest, Forbidden) as error:
+            raise Skippable(ACCESS_CLOSED) from error
+        told, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
+        if not isinstance(told, list) or not isinstance(at, str | None):
+            raise Skippable(UNREADABLE)
+        people = [one for one in told if isinstance(one, Mapping) and one.get("type") == "person"]
+        found += [address for one in people if (address := _address(one.get("person")))]
+        if not at:
+            break
+        cursors.follow(at, brought=bool(people))
+    if not found:
+        raise Skippable(ACCESS_CLOSED)
+    return SourceAccess(tuple(found))
+
+
+def _address(person: Any) -> str:
+    email = person.get("email") if isinstance(person, Mapping) else None
+    return email if isinstance(email, str) else ""
+
 
 SERVICE = Service(
     name=INFO.title,
@@ -64,12 +220,12 @@ class Notion:
         ).pages(NotionCursor.of(cursor))
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return browsing.level(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
+        return list_children(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)
         """Asked once in a run: the workspace's."""
         if tokens.connection_id not in self.people:
-            self.people[tokens.connection_id] = sharing.access(lambda request: self.wire.ask(tokens, request))
+            self.people[tokens.connection_id] = read_access(lambda request: self.wire.ask(tokens, request))
         return self.people[tokens.connection_id]
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
@@ -81,25 +237,25 @@ class Notion:
             return client.pages.retrieve(page_id, auth=token)
 
         try:
-            return pages.version(self.wire.ask(tokens, request), datetime.now(UTC))
-        except (Missing, Unfit, Closed):
+            return pages.page_version(self.wire.ask(tokens, request), datetime.now(UTC))
+        except (NotFound, BadRequest, Forbidden):
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:
             return self.wire.ask(tokens, request)
 
-        if files.is_file(item.external_id):
-            return files.fetch(self.wire, ask, self.paths, item.external_id, to)
+        if blocks.is_file(item.external_id):
+            return blocks.fetch_file(self.wire, ask, self.paths, item.external_id, to)
         try:
             page = ask(lambda client, token: client.pages.retrieve(item.external_id, auth=token))
             if pages.is_out(page):
                 raise Skippable(GONE)
             content = Content(ask, self.wire.largest).of(item.external_id)
-            rows = pages.rows(page, ask) if pages.is_row(page) else ""
-        except (Missing, Unfit) as error:
+            rows = pages.row_lines(page, ask) if pages.is_row(page) else ""
+        except (NotFound, BadRequest) as error:
             raise Skippable(GONE) from error
-        except Closed as error:
+        except Forbidden as error:
             raise Skippable(CLOSED) from error
         return self._written(page, rows, content, self.paths.of(page, ask), to)
 
@@ -109,16 +265,16 @@ class Notion:
         Files of a page that has not changed are there: nothing has to be asked. Those of a page that is not looked
         into, since nothing in it is chosen, count as gone.
         """
-        if files.is_file(external_id):
+        if blocks.is_file(external_id):
             if self.choice and self._is_left_out(tokens, external_id.partition("/")[0]):
                 return True
             is_there = external_id.partition("/")[0] in self.unchanged.get(tokens.connection_id, ())
-            return not is_there and files.gone(lambda request: self.wire.ask(tokens, request), external_id)
+            return not is_there and blocks.is_file_gone(lambda request: self.wire.ask(tokens, request), external_id)
         try:
             page = self.wire.ask(tokens, lambda client, token: client.pages.retrieve(external_id, auth=token))
-        except Missing:
+        except NotFound:
             return True
-        except (Unfit, Closed):
+        except (BadRequest, Forbidden):
             return False
         return pages.is_out(page)
 
@@ -128,16 +284,16 @@ class Notion:
 
         try:
             page = ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
-        except (Missing, Unfit, Closed):
+        except (NotFound, BadRequest, Forbidden):
             return False
         path, above = self.paths.place(page, ask)
-        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *both(page_id))), ids=False)
+        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *join_path(page_id))), ids=False)
 
     def _written(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
-        title = pages.title(page)
+        title = pages.page_title(page)
         data = "\n\n".join(part for part in (f"# {title}", rows, content) if part).encode(errors="replace") + b"\n"
         if len(data) > self.wire.largest:
             raise Skippable(TOO_LARGE)
         to.write_bytes(data)
-        said = {**pages.said(page), "title": title, "path": path}
+        said = {**pages.page_properties(page), "title": title, "path": path}
         return RawContent(to, title, pages.MEDIA_TYPE, len(data), properties=said)

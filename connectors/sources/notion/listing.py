@@ -1,7 +1,6 @@
-"""What there is in a workspace: Notion's search, walked to its end, then the rows of every database that it led to, and
-the pages that nothing but the page around them names.
+"""How far a listing of Notion has come: its cursor, which another process can go on from.
 
-    search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
+search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
       └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
 
 Blocks are looked into once, and again when their page changes; everything is looked into each week. Pages and databases
@@ -12,24 +11,94 @@ leaves out. A source's rows come in the order of their creation, which stands st
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
-from connectors.sources.notion import blocks
-from connectors.sources.notion import pages as notion_pages
-from connectors.sources.notion.cursor import NotionCursor
-from connectors.sources.notion.paths import Paths, both
-from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
+from connectors.sources.notion import blocks, pages
+from connectors.sources.notion.pages import Paths, join_path
+from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
+
+WEEK = 7 * 86400
+"""Seconds after which a listing looks into all pages again."""
+_TUPLES = ("databases", "sources", "look", "hidden", "kept", "inner")
+
+
+@dataclass(frozen=True, slots=True)
+class NotionCursor:
+    """How far a listing has come. `at`: Notion's own place; `since`: rows created from then on, past its limit.
+
+    `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
+
+    `look`: pages to look into; `hidden`: pages that blocks name and no listing has so far; `kept`: those of them that
+    are there; `inner`: databases that blocks name. `newest`: the latest change that this listing began with; `looked`:
+    that of the last listing, None where everything is looked into; `full`: when that was, in seconds since 1970.
+    """
+
+    step: Literal["newest", "oldest", "rows"] = "newest"
+    at: str | None = None
+    databases: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    since: str | None = None
+    last: str | None = None
+    cut: bool = False
+    look: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+    newest: str | None = None
+    looked: str | None = None
+    full: int = 0
+
+    @classmethod
+    def of(cls, cursor: str | None) -> NotionCursor:
+        """A cursor that cannot be read is none: everything is listed anew."""
+        try:
+            found = json.loads(cursor or "{}")
+            return cls(**{**found, **{name: tuple(found.get(name, ())) for name in _TUPLES}})
+        except (ValueError, TypeError, AttributeError):
+            return cls()
+
+    def __str__(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+    @property
+    def is_end(self) -> bool:
+        return self.step == "rows" and not (self.databases or self.sources or self.look or self.hidden)
+
+    def begun(self, now: datetime, named: tuple[str, ...] = ()) -> NotionCursor:
+        """The beginning of a listing; it looks into everything at first and each week. `named`: ids of pages and
+        databases that are asked for by all means."""
+        if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
+            return self
+        seconds = int(now.timestamp())
+        again = self.newest is None or seconds - self.full > WEEK
+        return NotionCursor(
+            hidden=tuple(dict.fromkeys([*self.kept, *named])),
+            databases=tuple(dict.fromkeys([*self.inner, *named])),
+            inner=self.inner,
+            looked=None if again else self.newest,
+            full=seconds if again else self.full,
+        )
+
+    def end(self) -> NotionCursor:
+        """Where the next listing begins."""
+        return NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full)
+
+    def is_within(self, other: NotionCursor) -> bool:
+        """Whether it is in the same search, or among the same rows."""
+        return replace(self, at=None, last=None) == replace(other, at=None, last=None)
+
 
 log = structlog.get_logger()
 
@@ -94,7 +163,7 @@ class NotionListing:
             if place.sources or place.databases:
                 return self._queried(place) if place.sources else self._opened_next(place)
             return self._asked_next(place)
-        except Unfit as error:
+        except BadRequest as error:
             if place.at is None or self._began_again:
                 raise Retryable("Notion refuses to continue the listing.") from error
             log.info("notion.cursor_not_accepted", step=place.step)
@@ -109,7 +178,7 @@ class NotionListing:
             answer = self.ask(
                 lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=place.at, sort=sort)
             )
-        except Closed as error:
+        except Forbidden as error:
             raise Fatal(
                 "Notion does not let the integration read: give it the capability to read content, and authorize again."
             ) from error
@@ -131,9 +200,9 @@ class NotionListing:
         self._opened.add(first)
         try:
             answer = self.ask(lambda client, token: client.databases.retrieve(first, auth=token))
-        except (Missing, Unfit, Closed):
+        except (NotFound, BadRequest, Forbidden):
             return [], replace(place, databases=rest)
-        named = () if notion_pages.is_out(answer) else answer.get("data_sources") or ()
+        named = () if pages.is_out(answer) else answer.get("data_sources") or ()
         sources = tuple(str(one["id"]) for one in named if str(one["id"]) not in self._opened)
         return [], replace(place, databases=rest, sources=sources)
 
@@ -142,9 +211,9 @@ class NotionListing:
         source = place.sources[0]
         try:
             answer = self._query(source, place)
-        except (Missing, Closed):
+        except (NotFound, Forbidden):
             return [], self._behind(place)
-        except Unfit:
+        except BadRequest:
             if place.at is not None:
                 raise
             log.warning("notion.rows_refused", data_source=source)
@@ -182,9 +251,9 @@ class NotionListing:
             return [], rest
         try:
             page = self.ask(lambda client, token: client.pages.retrieve(first, auth=token))
-        except (Missing, Unfit, Closed):
+        except (NotFound, BadRequest, Forbidden):
             return [], rest
-        if notion_pages.is_out(page):
+        if pages.is_out(page):
             return [], rest
         return self._items([page], replace(rest, kept=(*rest.kept, first)))
 
@@ -211,7 +280,7 @@ class NotionListing:
                 self._listed.add(one["id"])
                 named.add(str(one["id"]))
                 page = one if "last_edited_time" in one else self._whole(str(one["id"]))
-                if page is not None and not notion_pages.is_out(page):
+                if page is not None and not pages.is_out(page):
                     item, deeper = self._placed(page)
                     items.append(item)
                     is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
@@ -222,11 +291,11 @@ class NotionListing:
 
     def _placed(self, page: Answer) -> tuple[SourceItem, bool]:
         """A page as an item, and whether it is looked into: not where nothing in it is chosen."""
-        item = notion_pages.item(page, self.now)
+        item = pages.page_item(page, self.now)
         if not self.choice:
             return item, True
         path, above = self.paths.place(page, self.ask)
-        item = replace(item, properties={**item.properties, "path": path}, above=(*above, *both(item.external_id)))
+        item = replace(item, properties={**item.properties, "path": path}, above=(*above, *join_path(item.external_id)))
         inside = any(one.startswith(f"{item.external_id}/") for one in self.choice.ids)
         return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
 
@@ -236,14 +305,14 @@ class NotionListing:
         if page is None:
             return files
         path, above = self.paths.place(page, self.ask)
-        above = (*both(page_id), *above)
+        above = (*join_path(page_id), *above)
         return [replace(one, properties={**one.properties, "path": f"{path}/{one.name}"}, above=above) for one in files]
 
     def _whole(self, page_id: str) -> Answer | None:
         """Of a page of which a listing gave the id alone."""
         try:
             return self.ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
-        except (Missing, Unfit):
+        except (NotFound, BadRequest):
             return None
 
     def _told(self, place: NotionCursor, found: list[Answer]) -> NotionCursor:

@@ -1,12 +1,13 @@
-"""A Notion page as a source item: title, and the properties of a database row as Markdown."""
+"""Pages of Notion: their titles, properties and paths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from connectors.sources.notion.transport import Answer, Request
+from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request
 from retrieval.ports import SourceItem
 
 MEDIA_TYPE = "text/markdown"
@@ -16,11 +17,13 @@ SETTLED = timedelta(minutes=3)
 """Notion tells the time of a change by the minute: one this young may be followed by others of the same minute."""
 
 
-def item(page: Answer, now: datetime) -> SourceItem:
-    return SourceItem(str(page["id"]), title(page), MEDIA_TYPE, version(page, now), properties=said(page))
+def page_item(page: Answer, now: datetime) -> SourceItem:
+    return SourceItem(
+        str(page["id"]), page_title(page), MEDIA_TYPE, page_version(page, now), properties=page_properties(page)
+    )
 
 
-def version(page: Answer, now: datetime) -> str:
+def page_version(page: Answer, now: datetime) -> str:
     """When it was edited and where it lies; good this once where more may follow under the same time."""
     edited, parent = str(page["last_edited_time"]), page.get("parent") or {}
     mark = f"{edited} in {parent.get(parent.get('type'))}"
@@ -31,7 +34,7 @@ def version(page: Answer, now: datetime) -> str:
     return mark if is_settled else f"{mark} seen {now.isoformat()}"
 
 
-def said(page: Answer) -> dict[str, str | int]:
+def page_properties(page: Answer) -> dict[str, str | int]:
     """The properties that a listing gives."""
     known = {"url": page.get("url"), "createdAt": page.get("created_time"), "modifiedAt": page.get("last_edited_time")}
     return {name: value for name, value in known.items() if isinstance(value, str) and value}
@@ -42,7 +45,7 @@ def is_out(page: Answer) -> bool:
     return any(page.get(name) is True for name in ("in_trash", "archived", "is_archived"))
 
 
-def title(thing: Answer) -> str:
+def page_title(thing: Answer) -> str:
     """Of a page, a database or a data source."""
     if isinstance(thing.get("title"), list):
         return _plain(thing["title"]) or UNTITLED
@@ -54,11 +57,12 @@ def is_row(page: Answer) -> bool:
     return (page.get("parent") or {}).get("type") in {"data_source_id", "database_id"}
 
 
-def rows(page: Answer, ask: Callable[[Request], Answer]) -> str:
+def row_lines(page: Answer, ask: Callable[[Request], Answer]) -> str:
     """A database row's properties as a Markdown list, but for the title and those without a value."""
     found = {name: one for name, one in _properties(page).items() if one.get("type") != "title"}
     values = {
-        name: value(_whole(page, one, ask) if one.get("has_more") is True else one) for name, one in found.items()
+        name: property_value(_whole(page, one, ask) if one.get("has_more") is True else one)
+        for name, one in found.items()
     }
     return "\n".join(f"- **{_line(name)}**: {_line(text)}" for name, text in values.items() if text)
 
@@ -81,7 +85,7 @@ def _whole(page: Answer, one: Mapping[str, Any], ask: Callable[[Request], Answer
     return {**one, "relation": held or one.get("relation")}
 
 
-def value(one: Any) -> str:
+def property_value(one: Any) -> str:
     """A property's value in words; "" for none, for kinds that hold no words, and for shapes that nobody knows."""
     kind = one.get("type") if isinstance(one, Mapping) else None
     held = one.get(kind) if kind else None
@@ -135,7 +139,9 @@ def _date(held: Any) -> str:
 
 
 def _rollup(held: Any) -> str:
-    return _joined(value(one) for one in held["array"]) if held.get("type") == "array" else value(held)
+    return (
+        _joined(property_value(one) for one in held["array"]) if held.get("type") == "array" else property_value(held)
+    )
 
 
 def _unique(held: Any) -> str:
@@ -159,7 +165,7 @@ _VALUES: Mapping[str, Callable[[Any], str]] = {
     "email": str,
     "phone_number": str,
     "relation": lambda held: _joined(str(one.get("id", "")) for one in held),
-    "formula": value,
+    "formula": property_value,
     "rollup": _rollup,
     "created_time": str,
     "last_edited_time": str,
@@ -169,3 +175,73 @@ _VALUES: Mapping[str, Callable[[Any], str]] = {
     "verification": lambda held: str(held.get("state") or ""),
     "place": lambda held: _joined(str(held.get(name) or "") for name in ("name", "address")),
 }
+
+
+DEPTH = 30
+
+_ASKED: Mapping[str, Callable[[str], Request]] = {
+    "page_id": lambda one: lambda client, token: client.pages.retrieve(one, auth=token),
+    "database_id": lambda one: lambda client, token: client.databases.retrieve(one, auth=token),
+    "data_source_id": lambda one: lambda client, token: client.data_sources.retrieve(one, auth=token),
+    "block_id": lambda one: lambda client, token: client.blocks.retrieve(one, auth=token),
+}
+"""By a parent's type: how it is asked for. A block, such as a column, has no title of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Safe to use from several threads: what is asked for twice is the same. An instance serves one connection."""
+
+    _known: dict[str, tuple[str, Any]] = field(default_factory=dict)
+
+    def of(self, page: Answer, ask: Callable[[Request], Answer]) -> str:
+        """Titles with `/` between them, the page's own at the end; they begin below what is not shared."""
+        return self.place(page, ask)[0]
+
+    def place(self, page: Answer, ask: Callable[[Request], Answer]) -> tuple[str, tuple[str, ...]]:
+        """The same, and the ids of what it lies in, each also as addresses have it, without hyphens."""
+        titles, ids = [page_title(page)], list[str]()
+        parent = page.get("parent")
+        for _ in range(DEPTH):
+            kind, one = _parent_name(parent)
+            if one is None:
+                break
+            ids += join_path(str(parent["data_source_id"])) if parent and parent.get("data_source_id") else []
+            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            titles += [title] if title else []
+            ids += join_path(one)
+        return "/".join(reversed(titles)), tuple(ids)
+
+    def lies_in(self, thing: Answer, ask: Callable[[Request], Answer]) -> bool:
+        """Whether it lies in a page or database that can be seen, through blocks without a title too."""
+        parent = thing.get("parent")
+        for _ in range(DEPTH):
+            kind, one = _parent_name(parent)
+            if one is None:
+                return False
+            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            if title:
+                return True
+        return False
+
+    def _asked(self, kind: str, one: str, ask: Callable[[Request], Answer]) -> tuple[str, Any]:
+        try:
+            thing = ask(_ASKED[kind](one))
+            found = ("" if kind == "block_id" else page_title(thing), thing.get("parent"))
+        except (NotFound, BadRequest, Forbidden):
+            found = ("", None)
+        return self._known.setdefault(one, found)
+
+
+def join_path(one: str) -> list[str]:
+    """An id, and as it stands in an address."""
+    return list(dict.fromkeys([one, one.replace("-", "")]))
+
+
+def _parent_name(parent: Any) -> tuple[str, str | None]:
+    """A parent's type and id. A row's is its data source; the database that holds it says more."""
+    if not isinstance(parent, Mapping):
+        return "", None
+    kind = "database_id" if parent.get("database_id") else str(parent.get("type"))
+    one = parent.get(kind) if kind in _ASKED else None
+    return kind, str(one) if one else None

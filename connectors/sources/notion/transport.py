@@ -43,15 +43,15 @@ Request = Callable[["Client", str], Any]
 """A request of the SDK, to be made with an access token."""
 
 
-class Missing(Exception):
+class NotFound(Exception):
     """There is no such thing, or it is not shared with the integration (404)."""
 
 
-class Unfit(Exception):
+class BadRequest(Exception):
     """Notion does not take the request for this thing (400), such as a place in a listing that it has forgotten."""
 
 
-class Closed(Exception):
+class Forbidden(Exception):
     """The integration may not do this (403)."""
 
 
@@ -66,7 +66,7 @@ class Wire:
         self._base = sessions.base_url(endpoint, API)
 
     def ask(self, tokens: TokenSource, request: Request) -> Answer:
-        """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
+        """The answer's JSON object. It raises NotFound, BadRequest, Forbidden, or one of the port's errors."""
         return POLICY.call(tokens, lambda token: _asked(self._client, request, token))
 
     def download(self, address: str, to: Path) -> int:
@@ -138,7 +138,7 @@ def _understood(error: Any) -> Exception:
     status = getattr(error, "status", None)
     if status is None:
         return TransientError("Notion did not answer in time, or the request was none.")
-    plain: dict[int, type[Exception]] = {400: Unfit, 401: Unauthorized, 403: Closed, 404: Missing}
+    plain: dict[int, type[Exception]] = {400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound}
     if status in plain:
         return plain[status]()
     if error := transient_error("Notion", status, error.headers, passing={409}, busy_if_asked={529}):

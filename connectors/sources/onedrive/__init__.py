@@ -1,1 +1,16 @@
 """OneDrive, through Microsoft Graph."""
+
+from __future__ import annotations
+
+from connectors.info import ConnectorInfo
+from connectors.microsoft_graph import FIELDS, MicrosoftApp
+
+INFO = ConnectorInfo(
+    title="OneDrive",
+    account="A OneDrive",
+    documents="Files of a OneDrive",
+    vendor="Microsoft",
+    app=MicrosoftApp,
+    fields=FIELDS,
+    localhost=True,
+)

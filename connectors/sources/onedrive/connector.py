@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, browsing, changes, sharing
+from connectors.microsoft_graph import auth, changes, items, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
-from connectors.sources.onedrive.info import INFO
+from connectors.sources.onedrive import INFO
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
@@ -46,7 +46,7 @@ class OneDrive:
         return changes.pages(self.graph, tokens, MINE, cursor, self.choice, homes)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return browsing.level(self.graph, tokens, MINE, parent, cursor)
+        return items.list_folder(self.graph, tokens, MINE, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         """Of an item of another drive, there: its entry here is for whom the folder around it is shared with."""

@@ -1,4 +1,4 @@
-"""SharePoint: files of document libraries, by Microsoft Graph."""
+"""SharePoint for people who choose: sites that the person follows, their libraries, and the folders of each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,47 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, changes, sharing
+from connectors.microsoft_graph import auth, changes, items, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
-from connectors.sources.sharepoint import browsing, listing
-from connectors.sources.sharepoint.info import INFO
-from connectors.sources.sharepoint.sites import Libraries, Sites
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from connectors.sources.sharepoint import INFO, sites
+from connectors.sources.sharepoint.sites import Libraries, Sites, path_of
+from retrieval.errors import Skippable
+from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
+
+
+def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    """The parent: nothing, a site's id (with commas), a library's drive, or an item as documents are called."""
+    sites = Sites(graph, tokens)
+    if parent is None:
+        return Level([_place(str(one["id"]), str(one.get("webUrl") or ""), one) for one in sites.all_followed()])
+    if "," in parent:
+        libraries = sites.libraries(parent)
+        if libraries is None:
+            raise Skippable(items.NOT_THERE)
+        return Level([_place(str(one["id"]), str(one.get("webUrl") or ""), one, (parent,)) for one in libraries])
+    drive_id, _, item = parent.partition("/")
+    library = sites.library(drive_id)
+    if library is None:
+        raise Skippable(items.NOT_THERE)
+    above = path_of(str(library.get("webUrl") or "")) or str(library.get("name") or "")
+    found = items.list_folder(graph, tokens, Drive.of(drive_id), item or None, cursor)
+    return replace(found, entries=[_within(one, drive_id, above) for one in found.entries])
+
+
+def _place(its: str, address: str, said: object, above: tuple[str, ...] = ()) -> Entry:
+    named = said if isinstance(said, dict) else {}
+    path = path_of(address)
+    name = str(named.get("displayName") or named.get("name") or path)
+    return Entry(its, name, is_folder=True, path=path, has_children=True, above=above)
+
+
+def _within(one: Entry, drive: str, above: str) -> Entry:
+    folders = (*(f"{drive}/{folder}" for folder in one.above), drive)
+    return replace(one, id=f"{drive}/{one.id}", path=f"{above}/{one.path}", above=folders)
+
 
 NAME: Final = "SHAREPOINT"
 TITLE: Final = INFO.title
@@ -50,14 +82,14 @@ class SharePoint:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         chosen = self.choice.mark
-        state, left_out = listing.LibrariesCursor.of(cursor), Counter[str]()
+        state, left_out = sites.LibrariesCursor.of(cursor), Counter[str]()
         if state is None or not state.left or state.chosen != chosen:
             libraries = self._known[tokens.connection_id] = self._libraries(tokens)
-            state, left_out = listing.begun(state, libraries, chosen), libraries.left_out
-        return listing.pages(self.graph, tokens, state, left_out, self.choice)
+            state, left_out = sites.begin_listing(state, libraries, chosen), libraries.left_out
+        return sites.iter_pages(self.graph, tokens, state, left_out, self.choice)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return browsing.level(self.graph, tokens, parent, cursor)
+        return list_level(self.graph, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         drive, _, item_id = external_id.partition("/")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from connectors.sources.box import notes
+from connectors.sources.box import files
 from retrieval.errors import Skippable
 
 
@@ -22,7 +22,7 @@ def said(*words):
 
 def markdown(*content):
     note = {"version": 7, "schema_version": 1, "doc": {"type": "doc", "content": list(content)}}
-    return notes.markdown(json.dumps(note).encode())
+    return files.render_note(json.dumps(note).encode())
 
 
 def test_headings_paragraphs_and_rules():
@@ -63,11 +63,11 @@ def test_what_is_not_known_is_read_for_its_text():
 
 def test_a_note_from_before_2022():
     old = {"atext": {"text": "Title\n*first\n*second\n\nEnd", "attribs": "+1"}, "pool": {}}
-    assert notes.markdown(json.dumps(old).encode()) == "Title\n- first\n- second\n\nEnd\n"
+    assert files.render_note(json.dumps(old).encode()) == "Title\n- first\n- second\n\nEnd\n"
 
 
 def test_a_note_without_a_word():
-    assert notes.markdown(b"") == ""
+    assert files.render_note(b"") == ""
     assert markdown() == ""
 
 
@@ -91,7 +91,7 @@ def test_a_note_without_a_word():
 )
 def test_what_is_no_note_is_said_to_be_none(data):
     with pytest.raises(Skippable, match="Box Note"):
-        notes.markdown(data)
+        files.render_note(data)
 
 
 def test_a_note_of_some_depth_is_read():

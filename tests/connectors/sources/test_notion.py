@@ -12,8 +12,7 @@ import pytest
 
 from connectors import registry
 from connectors.http.retries import Bucket
-from connectors.sources.notion import content, transport
-from connectors.sources.notion import listing as notion_listing
+from connectors.sources.notion import content, listing, transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.setting_values import Endpoint
 from tests.standins import faults, notion
@@ -165,7 +164,7 @@ def test_a_listing_that_leads_nowhere_ends_with_words_and_is_never_whole(account
 
 @pytest.mark.parametrize("walked", ["search", "rows"])
 def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, tokens, monkeypatch, walked):
-    monkeypatch.setattr(notion_listing, "IDLE", 30)
+    monkeypatch.setattr(listing, "IDLE", 30)
     account.put("plans/one.txt", "x")
     listed_by, numbers = account._listed, itertools.count()
 

@@ -8,7 +8,6 @@ import pytest
 
 from connectors import registry
 from connectors.sources.notion import blocks, listing
-from connectors.sources.notion import cursor as notion_place
 from retrieval.errors import Retryable, Skippable
 from tests.standins import faults, notion
 from tests.standins.account import Served
@@ -117,7 +116,7 @@ def test_pages_are_looked_into_once_until_they_change_and_each_week(account, lis
     account.requests.clear()
     _, _, last = listed(last.cursor)
     assert len([one for one in account.requests if one.endswith("/children")]) <= 11  # of the last ten minutes
-    monkeypatch.setattr(notion_place, "WEEK", -1)
+    monkeypatch.setattr(listing, "WEEK", -1)
     account.requests.clear()
     listed(last.cursor)
     assert len([one for one in account.requests if one.endswith("/children")]) == 30

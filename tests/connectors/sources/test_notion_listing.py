@@ -8,9 +8,8 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sources.notion.cursor import NotionCursor
-from connectors.sources.notion.listing import NotionListing
-from connectors.sources.notion.transport import Missing, Unfit
+from connectors.sources.notion.listing import NotionCursor, NotionListing
+from connectors.sources.notion.transport import BadRequest, NotFound
 from tests.standins.notion import NotionAccount
 
 
@@ -20,7 +19,7 @@ def asking(account):
     def answered(template, path, asked):
         status, answer = account._answered(template, "", path, {k: v for k, v in asked.items() if v is not None})
         if status != 200:
-            raise {400: Unfit, 404: Missing}[status]
+            raise {400: BadRequest, 404: NotFound}[status]
         return answer
 
     client = SimpleNamespace(

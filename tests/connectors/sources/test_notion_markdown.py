@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sources.notion.markdown import tidied
+from connectors.sources.notion.content import tidied
 
 WRITTEN = """# Why {color="blue"}
 First paragraph with <span color="red">red **bold**</span> words.

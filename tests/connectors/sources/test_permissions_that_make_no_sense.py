@@ -19,9 +19,9 @@ from connectors.microsoft_graph.items import Drive as GraphDrive
 from connectors.sources.box import sharing as box_sharing
 from connectors.sources.box.client import BoxSession
 from connectors.sources.dropbox import sharing as dropbox_sharing
-from connectors.sources.google_drive import sharing as google_sharing
+from connectors.sources.google_drive import connector
 from connectors.sources.google_drive.client import Drive as GoogleDrive
-from connectors.sources.notion import sharing as notion_sharing
+from connectors.sources.notion.connector import read_access
 from retrieval.connections import shares
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import SourceAccess
@@ -205,7 +205,7 @@ NOTION = [
 
 def google(told):
     wires = SimpleNamespace(answer=lambda _token, ask: told[ask(SERVICE)])
-    return google_sharing.access(GoogleDrive(wires, TOKENS), "file")
+    return connector.read_access(GoogleDrive(wires, TOKENS), "file")
 
 
 SERVICE = SimpleNamespace(permissions=SimpleNamespace(list=lambda **given: 1 if given["pageToken"] else 0))
@@ -255,7 +255,7 @@ def decoded(validator, told):
 
 def notion(told):
     pages = iter([*told, {"results": []}, {"results": []}])
-    return notion_sharing.access(lambda _: next(pages))
+    return read_access(lambda _: next(pages))
 
 
 VENDORS = {

@@ -1,23 +1,26 @@
-"""One folder of Dropbox for people who choose."""
+"""Folders of Dropbox: one for people who choose, and those that a choice names by their ids."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.sources.dropbox import files
 from retrieval.errors import Skippable
-from retrieval.ports import Entry, Level
+from retrieval.ports import Entry, Level, Page, SourceItem
 
 if TYPE_CHECKING:
     from connectors.sources.dropbox.client import DropboxSession
     from retrieval.ports import TokenSource
 
+
 PAGE: Final = 500
 NOT_THERE: Final = "There is no such folder in Dropbox, or the account may not read it."
 
 
-def level(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
     """The cursor is Dropbox's own."""
 
     def request(sdk: Any) -> Any:
@@ -48,3 +51,35 @@ def _entry(found: Any) -> Entry | None:
         return None
     changed = found.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
     return Entry(found.id, found.name, False, path, item.media_type, found.size, changed)  # noqa: FBT003
+
+
+def add_folders(
+    pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
+) -> Iterator[Page[SourceItem]]:
+    """The pages, each item with those of these folders that it lies in."""
+    folders = {one: path for one in ids if (path := _folder_path(client, tokens, one)) is not None}
+    for page in pages:
+        yield replace(page, items=[replace(item, above=_above(item, folders)) for item in page.items])
+
+
+def _above(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
+    path = "/" + str(item.properties.get("path") or "").casefold()
+    return tuple(one for one, folder in folders.items() if path.startswith(folder + "/"))
+
+
+def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
+    """Where a folder lies, in small letters; None for a file, and for what is not there."""
+
+    def request(sdk: Any) -> str | None:
+        from dropbox.exceptions import ApiError
+        from dropbox.files import FolderMetadata
+        from dropbox.stone_validators import ValidationError
+
+        try:
+            found = sdk.files_get_metadata(folder)
+        except (ApiError, ValidationError):
+            return None
+        lies = found.path_display or found.path_lower
+        return str(lies).casefold() if isinstance(found, FolderMetadata) and lies else None
+
+    return client.ask(tokens, request) if folder.startswith("id:") else None

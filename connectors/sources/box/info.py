@@ -1,7 +1,0 @@
-"""What Box says of itself."""
-
-from __future__ import annotations
-
-from connectors.info import ConnectorInfo
-
-INFO = ConnectorInfo(title="Box", account="A Box", documents="Files of a Box")

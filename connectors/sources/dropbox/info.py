@@ -1,7 +1,0 @@
-"""What Dropbox says of itself."""
-
-from __future__ import annotations
-
-from connectors.info import ConnectorInfo
-
-INFO = ConnectorInfo(title="Dropbox", account="A Dropbox", documents="Files of a Dropbox")
