@@ -70,7 +70,7 @@ SCRAPERS: dict[str, str] = {
 """webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
 SOURCES: dict[str, str] = {
-    "URLS_LIST": "connectors.web.crawl.url_list:make",
+    "URLS_LIST": "connectors.web.crawl.sitemap:make_url_list",
     "SITEMAP": "connectors.web.crawl.sitemap:make",
     "WEBSITE": "connectors.web.crawl.website:make",
 }

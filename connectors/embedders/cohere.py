@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
-from connectors.embedders.packing import Limits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, understand
 from connectors.http.responses import late, unreached
 from connectors.http.retries import TransientError
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.packing import Limits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import TransientError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from connectors.embedders import minilm_runtime
+from connectors.embedders import minilm
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import tokenizers
 
-    from connectors.embedders.minilm_graph import Precision
-    from connectors.embedders.minilm_runtime import Network, Runtime, RuntimeChoice
+    from connectors.embedders.minilm import Network, Precision, Runtime, RuntimeChoice
     from retrieval.ports import Embedder, Embeddings, TextKind
     from retrieval.settings import Settings
 
@@ -107,7 +106,7 @@ class MiniLM:
 
     def runtime(self) -> Runtime:
         """What computes it. 8-bit weights are ONNX Runtime's own operators."""
-        return "onnxruntime" if self._precision == "int8" else minilm_runtime.choose(self._choice)
+        return "onnxruntime" if self._precision == "int8" else minilm.choose_runtime(self._choice)
 
     def check(self) -> None:
         """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""
@@ -159,7 +158,7 @@ def _once(make: Callable[..., T]) -> Callable[..., T]:
 
 @_once
 def _network(home: Path, runtime: Runtime, precision: Precision, threads: int) -> Network:
-    return minilm_runtime.load(runtime, wheel_file(*_WEIGHTS), home / "models", precision, threads)
+    return minilm.load_network(runtime, wheel_file(*_WEIGHTS), home / "models", precision, threads)
 
 
 @_once

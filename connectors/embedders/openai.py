@@ -10,9 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.packing import Limits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Refused, VendorEmbedder, understand
+from connectors.embedders.vendor import (
+    MOST_BYTES,
+    SECONDS,
+    BadRequest,
+    Limits,
+    ServerLimits,
+    VendorEmbedder,
+    understand,
+)
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import TransientError
@@ -87,7 +93,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             return _choose_encoding(texts, partial(send, kind=kind), server)
         try:
             return send(texts, kind, base64=server.base64)
-        except Refused as refusal:
+        except BadRequest as refusal:
             if len(texts) > 1 or refusal.of_size:
                 raise
         return _choose_encoding(
@@ -118,7 +124,7 @@ def _choose_encoding(
     for encoded in (True, False):
         try:
             response = send(texts, base64=encoded)
-        except Refused as error:
+        except BadRequest as error:
             if error.of_tokens:
                 raise
             refusal = error
@@ -128,7 +134,7 @@ def _choose_encoding(
     if len(texts) > 1:
         try:
             _choose_encoding(texts[:1], send, server)
-        except Refused as alone:
+        except BadRequest as alone:
             if not alone.of_size:
                 raise alone.error from alone
     raise refusal

@@ -1,33 +1,166 @@
-"""What all embedding vendors have in common: packed parallel requests, checked answers, errors."""
+"""Embedding vendors: packed parallel requests, limits learnt from refusals and kept in the home, checked answers."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
 
-from connectors.embedders.packing import Limits, Meter, estimate
 from connectors.http.responses import transient_error
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries
 from retrieval.errors import Fatal, Retryable
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
 if TYPE_CHECKING:
-    from connectors.embedders.server_limits import ServerLimits
     from retrieval.ports import Embeddings, TextKind
+
+LESSON = 20_000
+"""Tokens of a request whose count is worth learning from."""
+USUAL = 1000
+"""Tokens of a chunk, unless a client asks for others."""
+ROOM = 1.01
+BYTES_A_TOKEN = 4
+"""No fewer tokens than this are assumed: the fallback tokenizer takes a word that it does not know for one token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may hold. `tokens`: of all its texts together, as the vendor counts; None without such a limit.
+
+    `concurrent`: requests at once; `per_minute`: requests that are begun in a minute, or `by_text`: the texts in them.
+    """
+
+    texts: int
+    tokens: int | None
+    concurrent: int = 16
+    per_minute: float = 3000
+    by_text: bool = False
+
+    @property
+    def full(self) -> int:
+        """About how many texts of a usual length fill a request."""
+        return self.texts if self.tokens is None else min(self.texts, self.tokens // USUAL)
+
+
+def estimate_tokens(provider: str, model: str, texts: Sequence[str]) -> list[int]:
+    """About how many tokens the vendor will count, by the tokenizer that stands for the model's own."""
+    spans = tokenizer_for(provider, model).spans(texts)
+    return [
+        max(len(found), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
+        for found, text in zip(spans, texts, strict=True)
+    ]
+
+
+class Meter:
+    """Learns from a vendor's own counts how many tokens an estimated one is, so that requests are filled and fit."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._ratio = 1.0
+        self.unsure = limits.tokens is not None
+        """Nothing was learnt yet: the first of several requests goes alone."""
+
+    def learn(self, estimated: int, counted: int) -> None:
+        """What one request was estimated at, and what the vendor counted. Small ones teach little."""
+        if estimated >= LESSON:
+            self._ratio = min(4.0, max(0.25, counted / estimated))
+            self.unsure = False
+
+    def pack(self, sizes: Sequence[int], texts: int | None = None) -> list[list[int]]:
+        """`pack` by what was learnt, with a little room left, and `texts` a request at most where that is known."""
+        limits = self._limits if texts is None else replace(self._limits, texts=min(texts, self._limits.texts))
+        if limits.tokens is None:
+            return pack_texts(sizes, limits)
+        return pack_texts(sizes, replace(limits, tokens=int(limits.tokens / (self._ratio * ROOM))))
+
+
+def pack_texts(sizes: Sequence[int], limits: Limits) -> list[list[int]]:
+    """The texts' numbers, in order, cut into requests. A text larger than a request travels alone."""
+    requests: list[list[int]] = []
+    room = 0
+    for number, size in enumerate(sizes):
+        if not requests or len(requests[-1]) >= limits.texts or (limits.tokens is not None and size > room):
+            requests.append([])
+            room = limits.tokens or 0
+        requests[-1].append(number)
+        room -= size
+    return requests
+
 
 log = structlog.get_logger()
 
-Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
-"""One request of one vendor: the vectors of the texts, in order, and the tokens that it counted (0: it does not say).
 
-Raises RateLimited, TransientError, Refused or Fatal.
-"""
+class _Record(msgspec.Struct, omit_defaults=True):
+    texts: int | None = None
+    base64: bool | None = None
+
+
+class ServerLimits:
+    """Limits of one model at one address. Safe to use from several threads; the newest of several processes counts."""
+
+    def __init__(self, home: Path, provider: str, address: str, model: str) -> None:
+        name = hashlib.sha256(f"{provider}\n{address}\n{model}".encode()).hexdigest()[:32]
+        self._path = home / "model-servers" / f"{name}.json"
+        self._lock = threading.Lock()
+        self._record = _Record()
+        self._passed = 0
+        self.reload()
+
+    @property
+    def texts(self) -> int | None:
+        """Most texts of a request; None until a request was refused for their number."""
+        return self._record.texts
+
+    @property
+    def base64(self) -> bool | None:
+        """Support of vectors in base64; None until a request has shown it."""
+        return self._record.base64
+
+    def is_untried(self, texts: int) -> bool:
+        """No request as large as this one would be has passed in this process."""
+        return min(texts, self.texts or texts) > max(self._passed, self.texts or 0)
+
+    def note_passed(self, texts: int) -> None:
+        """Remember, in this process, that a request of so many texts passed."""
+        self._passed = max(self._passed, texts)
+
+    def reload(self) -> None:
+        """Take over what other processes have stored since."""
+        try:
+            stored = msgspec.json.decode(self._path.read_bytes(), type=_Record)
+        except (OSError, msgspec.DecodeError):
+            return
+        with self._lock:
+            self._record = stored
+
+    def learn(self, **changes: Any) -> None:
+        """Store `texts` or `base64`; where the home cannot be written, this process alone knows it."""
+        with self._lock:
+            record = msgspec.structs.replace(self._record, **changes)
+            if record == self._record:
+                return
+            self._record = record
+            log.info("embedding_server.learned", **changes)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                new = self._path.with_suffix(f".{threading.get_native_id()}.new")
+                new.write_bytes(msgspec.json.encode(record))
+                new.replace(self._path)
+            except OSError as error:
+                log.warning("embedding_server.not_stored", path=str(self._path), why=error.strerror)
+
+
+Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
+"""One request: vectors in order, and tokens counted (0: not said). RateLimited, TransientError, BadRequest or Fatal."""
 
 SECONDS: Mapping[TextKind, float] = {"document": 60.0, "query": 7.0}
 """How long a vendor may take to answer one request: both tries of a query end before the search is given up."""
@@ -35,15 +168,14 @@ KEY_FIELD = "embeddingModelConfig.apiKey"
 MODEL_FIELD = "embeddingModelConfig.model"
 MOST_BYTES = 64 * 2**20
 """Of an answer: 512 vectors of 2,048 numbers have 23 MB as text, 2,048 of 3,072 have 34 MB in base64."""
-_SHORTER = 0.75
-_CUTS = 12
+_SHORTER, _CUTS = 0.75, 12
 _SHORTEST = 200
 """Characters: a text below that is never too long."""
 _OF_SIZE = ("token", "too long", "too large", "length", "exceed", "长", "超")
 _MOST_WORDS = 300
 
 
-class Refused(Exception):
+class BadRequest(Exception):
     """The vendor refuses the texts of a request: too many, a too long one, or, where it holds a single one, `error`."""
 
     def __init__(self, error: Fatal, *, of_size: bool, of_tokens: bool) -> None:
@@ -84,7 +216,7 @@ class VendorEmbedder:
         self.close = close
         importlib.import_module("numpy")
         # What this loads is not loaded within the first request's time.
-        prefix_tokens = estimate(provider, model, [self.passage_prefix or " "])[0]
+        prefix_tokens = estimate_tokens(provider, model, [self.passage_prefix or " "])[0]
         self.max_tokens = max_tokens - (prefix_tokens if self.passage_prefix else 0)
         self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
@@ -105,7 +237,7 @@ class VendorEmbedder:
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
         sent = self._prefixed(texts, kind)
-        sizes = estimate(self.provider, self.model, sent)
+        sizes = estimate_tokens(self.provider, self.model, sent)
         requests = self._meter.pack(sizes, self._server.texts)
         parts: list[Embeddings] = []
         if self._meter.unsure and len(requests) > 1:
@@ -113,10 +245,9 @@ class VendorEmbedder:
             sent = sent[len(requests[0]) :]
             requests = self._meter.pack(sizes[len(requests[0]) :], self._server.texts)
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
-            texts_of = [[sent[number] for number in request] for request in requests]
-            parts += pool.map(
-                lambda own, part: own.run(self._request, part, kind), [copy_context() for _ in texts_of], texts_of
-            )
+            batches = [[sent[number] for number in request] for request in requests]
+            contexts = [copy_context() for _ in batches]
+            parts += pool.map(lambda context, batch: context.run(self._request, batch, kind), contexts, batches)
         return self._unit(np.concatenate(parts))
 
     def _prefixed(self, texts: Sequence[str], kind: TextKind) -> list[str]:
@@ -125,7 +256,7 @@ class VendorEmbedder:
 
     def requests(self, texts: Sequence[str]) -> int:
         """How many requests `embed` makes of these texts, by what is known of their size."""
-        sizes = estimate(self.provider, self.model, self._prefixed(texts, "document"))
+        sizes = estimate_tokens(self.provider, self.model, self._prefixed(texts, "document"))
         return len(self._meter.pack(sizes, self._server.texts))
 
     def check(self) -> None:
@@ -158,7 +289,7 @@ class VendorEmbedder:
                 vectors = self._retries(len(part), kind).ask(lambda part=part: self._metered(part, kind))  # type: ignore[misc]
                 parts.append(self._checked(vectors, len(part)))
                 largest = max(largest, len(part))
-            except Refused as refusal:
+            except BadRequest as refusal:
                 if len(part) > 1:
                     size = len(part) // 2
                     too_many = too_many or not refusal.of_tokens
@@ -171,7 +302,7 @@ class VendorEmbedder:
         self._server.note_passed(largest)
         return np.concatenate(parts)
 
-    def _shortened(self, text: str, kind: TextKind, refusal: Refused) -> Embeddings:
+    def _shortened(self, text: str, kind: TextKind, refusal: BadRequest) -> Embeddings:
         """A text above the model's limit is embedded by its beginning, as models that run here do."""
         if not refusal.of_size or len(text) < _SHORTEST:
             raise refusal.error from refusal
@@ -183,7 +314,7 @@ class VendorEmbedder:
             shorter = text
             try:
                 return self._checked(retries.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
-            except Refused:
+            except BadRequest:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
 
@@ -194,7 +325,7 @@ class VendorEmbedder:
     def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
         vectors, counted = self._ask(texts, kind)
         if counted:
-            self._meter.learn(sum(estimate(self.provider, self.model, texts)), counted)
+            self._meter.learn(sum(estimate_tokens(self.provider, self.model, texts)), counted)
         return vectors
 
     def _checked(self, vectors: Sequence[Any], count: int) -> Embeddings:
@@ -242,7 +373,7 @@ def understand(title: str, status: int, body: Any, headers: Mapping[str, str], *
     error = Fatal(f"{message} It says: {words}" if words else message, field=field)
     lower = text.lower()
     of_size = status == 413 or any(word in lower for word in _OF_SIZE)
-    return Refused(error, of_size=of_size, of_tokens="token" in lower)
+    return BadRequest(error, of_size=of_size, of_tokens="token" in lower)
 
 
 def _words(body: Any) -> str:
@@ -261,12 +392,9 @@ def _words(body: Any) -> str:
 
 _OF_TEXTS = frozenset({400, 413, 422})
 _REFUSALS: Mapping[int, tuple[str, str]] = {
-    400: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
-    401: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
+    **dict.fromkeys(_OF_TEXTS, ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD)),
+    **dict.fromkeys((401, 403), ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD)),
     402: ("The account at {title} has no credit left: add some there, or use another key.", KEY_FIELD),
-    403: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
     404: ("{title} has no such model for this key: check {model}.", MODEL_FIELD),
-    413: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
-    422: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
 }
 _ODD = ("{title} answered with the unexpected status {status}: check the endpoint.", MODEL_FIELD)

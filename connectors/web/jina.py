@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.web import fetched_pages
+from connectors.web import scraping_api
 from connectors.web.scraping_api import ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
@@ -46,10 +46,10 @@ class Jina:
         if final:
             final = require_allowed(final, self._service.guard, options)
         if page := _text(found, "html"):
-            return fetched_pages.html(
-                fetched_pages.file(page.encode(), url, to, self._service.most, HTML, final), options
+            return scraping_api.html_page(
+                scraping_api.file_page(page.encode(), url, to, self._service.most, HTML, final), options
             )
-        return fetched_pages.markdown(_text(found, "content"), url, to, self._service.most, final, found)
+        return scraping_api.markdown_page(_text(found, "content"), url, to, self._service.most, final, found)
 
     def check(self) -> None:
         """Read the smallest page there is: the Reader has no other call that tells a good key."""

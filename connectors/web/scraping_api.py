@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,16 +14,17 @@ from connectors.http import responses, sessions
 from connectors.http.responses import reached, transient_error, unreadable
 from connectors.http.retries import Bucket, Retries, Timeout, TransientError
 from connectors.web.builtin import robots as robots_files
-from connectors.web.builtin.politeness import Politeness
+from connectors.web.builtin.client import Throttle
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.ports import RawContent, ScrapeOptions
 
 if TYPE_CHECKING:
     import httpx
 
-    from retrieval.ports import ScrapeOptions
     from retrieval.settings import Settings
+
 
 T = TypeVar("T")
 KEY_FIELD = "webScraperConfig.apiKey"
@@ -67,7 +69,7 @@ class Service:
         self.most = options.max_file_bytes
         self.guard = fetch_guard.guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
-        self._manners = Politeness(options.fetch_host_limit, options.fetch_host_delay)
+        self._manners = Throttle(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared() if options.fetch_robots else None
         self._client = sessions.httpx_client(sessions.trust(endpoint, name), seconds=WAITING, headers=dict(headers))
         self.close = self._client.close
@@ -166,3 +168,36 @@ def is_file(url: str) -> bool:
 def too_large(most: int) -> Skippable:
     """What was fetched has more than `most` bytes."""
     return responses.too_large(most, "The content at the address")
+
+
+_LENGTHS = {"title": 300, "description": 300, "language": 35, "canonicalUrl": 2048}
+
+
+def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url: str) -> RawContent:
+    """Anything. `most`: bytes that are taken; `url`: where it came from in the end, or ""."""
+    if not data:
+        raise Skippable("The site gave no page.")
+    if len(data) > most:
+        raise too_large(most)
+    to.write_bytes(data)
+    return RawContent(to, name, media_type, len(data), url=url)
+
+
+def html_page(made: RawContent, options: ScrapeOptions) -> RawContent:
+    """The same as a page: it is read as one that this service fetched itself."""
+    return replace(made, page=ScrapeOptions(options.include, options.exclude))
+
+
+def markdown_page(text: str, name: str, to: Path, most: int, url: str, said: Mapping[str, Any]) -> RawContent:
+    """Markdown that the service made of the page. `said`: of the page, by the contract's names."""
+    if not text.strip():
+        raise Skippable("The page holds no text, or no element that includeSelectors name.")
+    made = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)
+    lines = {key: _one_line(said.get(key))[:length] for key, length in _LENGTHS.items()}
+    return replace(made, properties={key: line for key, line in lines.items() if line})
+
+
+def _one_line(said: object) -> str:
+    """Without what a database refuses."""
+    text = said if isinstance(said, str) else ""
+    return " ".join(text.replace("\0", "").encode("utf-8", "replace").decode().split())

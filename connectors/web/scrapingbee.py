@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http import html
-from connectors.web import fetched_pages
+from connectors.web import scraping_api
 from connectors.web.scraping_api import KEY_FIELD, ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
@@ -44,8 +44,8 @@ class ScrapingBee:
         if final:
             final = require_allowed(final, self._service.guard, options)
         named = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
-        made = fetched_pages.file(answer.content, url, to, self._service.most, named, final)
-        return fetched_pages.html(made, options) if html.is_html(named) else made
+        made = scraping_api.file_page(answer.content, url, to, self._service.most, named, final)
+        return scraping_api.html_page(made, options) if html.is_html(named) else made
 
     def check(self) -> None:
         """Ask how much of the account is used up, which costs nothing."""

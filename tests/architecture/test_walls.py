@@ -25,7 +25,11 @@ PLANTED = [
         "connectors.sources.box.client",
     ),
     ("The API and the flows reach connectors through the registry alone", "api.routes.web", "connectors.http.html"),
-    ("The API and the flows reach connectors through the registry alone", "flows.steps", "connectors.web.crawl.walk"),
+    (
+        "The API and the flows reach connectors through the registry alone",
+        "flows.steps",
+        "connectors.web.crawl.website",
+    ),
     ("Only flows speak Prefect", "retrieval.jobs.batches", "prefect"),
     ("Layers within retrieval", "retrieval.search.hydration", "retrieval.documents.documents"),
     ("Layers within retrieval", "retrieval.database.pages", "retrieval.settings"),
@@ -34,7 +38,7 @@ PLANTED = [
     ("Layers within retrieval", "retrieval.a_new_room", None),
     ("Ports: what travels does not know its ports", "retrieval.ports.values", "retrieval.ports.stores"),
     ("Layers within connectors", "connectors.http.retries", "connectors.registry"),
-    ("Layers within connectors", "connectors.web.crawl.walk", "connectors.parsers.messages"),
+    ("Layers within connectors", "connectors.web.crawl.website", "connectors.parsers.messages"),
     ("Content services do not know each other", "connectors.sources.dropbox.listing", "connectors.sources.box.client"),
     (
         "Content services do not know each other",

@@ -148,8 +148,8 @@ class Drive:
         )
 
     def _listed(self, what: str, ask: Ask, *, part: bool = False) -> Answer:
-        """CursorExpired if the page token, or the drive that is listed, is no longer known; Forbidden if it is a `part` of
-        what there is, a shared drive or a folder, and may not be listed."""
+        """CursorExpired if the page token or the listed drive is no longer known; Forbidden if it is a `part` of what
+        there is, a shared drive or a folder, and may not be listed."""
 
         def once(token: str) -> Answer:
             answer = self.wires.answer(token, ask)

@@ -1,4 +1,8 @@
-"""Vectors in an index at Pinecone: one of its namespaces for each of our scopes, so that none can see another.
+"""Filters in the vendor's words: as much of them as labels can say, so that what matches is always let through.
+
+Labels (`retrieval.documents.vector_metadata`) know a document's id, type, source and its metadata by value, in marks;
+of a document with too many marks only that it has them. What they cannot say (orders, dates, parts of texts, what is
+not there) restricts nothing here: our own tables filter again.
 
 Only ids, vectors of length 1 and labels are stored there. With length 1 all three metrics order alike, and each gives
 the cosine: itself, the dot product, or 1 - d/2 of the squared distance d that a Euclidean index answers.
@@ -17,17 +21,87 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.http.responses import Cursors
 from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
-from connectors.vectors.pinecone.expressions import expression
 from retrieval import settings
+from retrieval.conditions.model import All, AnyOf, Condition, Instant, Leaf, Not
+from retrieval.documents import vector_metadata as labels
 from retrieval.errors import Fatal, Retryable
 from retrieval.ids import vector_prefix_of
 from retrieval.network import fetch_guard
 from retrieval.ports import Match, Scope, Vector
+from retrieval.principals import Viewer
 
 if TYPE_CHECKING:
     from retrieval.database.database import Database
     from retrieval.filters import DocumentFilter
-from retrieval.principals import Viewer
+
+
+Expression = dict[str, Any]
+
+_NOTHING: Expression = {"document": {"$eq": ""}}
+"""What no vector has; lists of no values are refused there."""
+_EXACT = {"type": "type", "source": "source"}
+"""Fields that a label holds as they are."""
+
+
+def build_expression(where: DocumentFilter | None) -> Expression | None:
+    """What the index is asked to leave out; None: nothing."""
+    if where is None:
+        return None
+    clauses: list[Expression] = []
+    if where.document_ids:
+        clauses.append({"document": {"$in": list(where.document_ids)}})
+    if where.sources:
+        clauses.append({"source": {"$in": list(where.sources)}})
+    if where.types:
+        by_way = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
+        clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_way]})
+    clauses.extend(_marked(key, values) for key, values in where.wanted())
+    condition = None if where.where is None else of_condition(where.where)
+    if condition is not None:
+        clauses.append(condition)
+    return {"$and": clauses} if clauses else None
+
+
+def of_condition(condition: Condition, *, holds: bool = True) -> Expression | None:
+    """What lets through all for which the condition holds, or does not hold; None: everything."""
+    match condition:
+        case Not(part):
+            return of_condition(part, holds=not holds)
+        case All(parts) | AnyOf(parts):
+            said = [of_condition(part, holds=holds) for part in parts]
+            return _every(said) if isinstance(condition, All) is holds else _some(said)
+        case Leaf():
+            return _leaf(condition, equal=holds is (condition.op in {"eq", "in"}))
+
+
+def _every(said: Sequence[Expression | None]) -> Expression | None:
+    clauses = [one for one in said if one is not None]
+    return {"$and": clauses} if clauses else None
+
+
+def _some(said: Sequence[Expression | None]) -> Expression | None:
+    clauses = [one for one in said if one is not None]
+    return {"$or": clauses} if len(clauses) == len(said) else None
+
+
+def _leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
+    """`equal`: the field must be one of the values; otherwise it must not."""
+    if leaf.op not in {"eq", "in", "ne", "nin"} or any(isinstance(value, Instant) for value in leaf.values):
+        return None
+    if not leaf.field.is_metadata:
+        name = _EXACT.get(leaf.field.name)
+        texts = [value for value in leaf.values if isinstance(value, str)]
+        if name is None:
+            return None
+        if not texts:
+            return _NOTHING if equal else None
+        return {name: {"$in" if equal else "$nin": texts}}
+    return _marked(leaf.field.name, leaf.values) if equal else None
+
+
+def _marked(key: str, values: Sequence[Any]) -> Expression:
+    return {"marks": {"$in": [*dict.fromkeys(labels.mark(key, one) for one in values), labels.ANY]}}
+
 
 BATCH = 200
 BATCH_BYTES = 1_800_000
@@ -90,7 +164,7 @@ class PineconeStore:
             "namespace": self._place(scope),
             "vector": direction,
             "top_k": min(top_k, MOST),
-            "filter": expression(where),
+            "filter": build_expression(where),
             "include_values": False,
             "include_metadata": False,
         }

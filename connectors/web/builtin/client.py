@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 import re
 import ssl
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,8 +20,6 @@ import structlog
 
 from connectors.http.responses import too_large
 from connectors.http.retries import retry_after
-from connectors.web.builtin import body
-from connectors.web.builtin.politeness import Politeness
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.network import fetch_guard, urls
@@ -28,6 +29,103 @@ from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
+
+
+ACCEPTED = "gzip, deflate"
+_CHUNK = 256 * 1024
+_WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+
+
+def iter_unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The content in pieces of at most 256 KiB. Skippable for an encoding that was not asked for, or broken."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        yield from parts
+        return
+    if name not in _WINDOWS:
+        raise Skippable("The page uses a Content-Encoding that was not requested.")
+    try:
+        yield from _inflated(parts, _WINDOWS[name])
+    except zlib.error as error:
+        raise Skippable("The page's compressed content cannot be decompressed.") from error
+
+
+def _inflated(parts: Iterable[bytes], window: int) -> Iterator[bytes]:
+    unpacker, begun = zlib.decompressobj(window), False
+    for part in parts:
+        left = part
+        if window == zlib.MAX_WBITS and not begun and not _has_zlib_header(left):
+            unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+        begun = begun or bool(left)
+        while left and not (unpacker.eof and window <= zlib.MAX_WBITS):
+            if unpacker.eof:  # gzip may hold several members, one after the other
+                unpacker = zlib.decompressobj(window)
+            if piece := unpacker.decompress(left, _CHUNK):
+                yield piece
+            left = unpacker.unconsumed_tail or unpacker.unused_data
+            if unpacker.eof and not left.strip(b"\0"):
+                break
+    if begun and not unpacker.eof:
+        raise Retryable("The page broke off before its end.")
+
+
+def _has_zlib_header(data: bytes) -> bool:
+    """Some servers send deflate without the header that the standard asks for."""
+    return len(data) > 1 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+
+
+LONGEST_WAIT = 60.0
+_HOSTS = 2000
+
+
+@dataclass
+class _Host:
+    room: threading.Semaphore
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    free_at: float = 0.0
+
+
+class Throttle:
+    """Shared by all threads of a process: each worker process keeps its own."""
+
+    def __init__(self, at_once: int, delay: float) -> None:
+        self._at_once = at_once
+        self._delay = delay
+        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
+        """Wait for this host's turn and hold it; gives the seconds that it took.
+
+        `delay`: seconds between requests, if the host asks for more than our own.
+        """
+        asked = time.monotonic()
+        known = self._host(host)
+        with known.room:
+            with known.lock:
+                now = time.monotonic()
+                starts = max(now, known.free_at)
+                if starts - now > LONGEST_WAIT:
+                    raise Retryable("The site asked for a pause (Retry-After).", after=starts - now)
+                known.free_at = starts + max(self._delay, delay)
+            time.sleep(starts - now)
+            yield time.monotonic() - asked
+
+    def leave_alone(self, host: str, seconds: float) -> None:
+        """Send no request to the host for `seconds`, as it asked by Retry-After."""
+        known = self._host(host)
+        with known.lock:
+            known.free_at = max(known.free_at, time.monotonic() + seconds)
+
+    def _host(self, name: str) -> _Host:
+        with self._lock:
+            known = self._hosts.pop(name, None) or _Host(threading.Semaphore(self._at_once))
+            self._hosts[name] = known
+            while len(self._hosts) > _HOSTS:
+                self._hosts.popitem(last=False)
+            return known
+
 
 log = structlog.get_logger(__name__)
 ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
@@ -85,7 +183,7 @@ class FetchRequest:
 class WebClient:
     """Safe to share between threads."""
 
-    def __init__(self, guarded: Guard, manners: Politeness, *, user_agent: str, bounds: Bounds) -> None:
+    def __init__(self, guarded: Guard, manners: Throttle, *, user_agent: str, bounds: Bounds) -> None:
         self.user_agent = user_agent
         self._guard = guarded
         self._manners = manners
@@ -136,7 +234,7 @@ class WebClient:
                 return Fetched(url, answer.status_code, headers, 0)
             if not wish.cut and int(headers.get("content-length") or 0) > most:
                 raise too_large(most, "The content at the address")
-            size = _write(body.unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, most, wish.cut)
+            size = _write(iter_unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, most, wish.cut)
         return Fetched(url, answer.status_code, headers, min(size, most), cut=size > most)
 
     @contextmanager
@@ -146,7 +244,7 @@ class WebClient:
 
         from retrieval.network.transport import within
 
-        headers = {"User-Agent": self.user_agent, "Accept": ANYTHING, "Accept-Encoding": body.ACCEPTED, **wish.headers}
+        headers = {"User-Agent": self.user_agent, "Accept": ANYTHING, "Accept-Encoding": ACCEPTED, **wish.headers}
         each = min(10.0, max(seconds, 0.1))
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), each)
         request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
@@ -180,7 +278,7 @@ def client(options: Settings) -> WebClient:
     """A client after the operator's settings."""
     return WebClient(
         fetch_guard.guard(options),
-        Politeness(options.fetch_host_limit, options.fetch_host_delay),
+        Throttle(options.fetch_host_limit, options.fetch_host_delay),
         user_agent=options.fetch_user_agent,
         bounds=Bounds(options.max_file_bytes, options.fetch_seconds),
     )

@@ -1,13 +1,113 @@
-"""Links and metadata of a crawled page."""
+"""Pages of a crawl: which belong to it, and the links of one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import idna
+
+from connectors.charsets import decoding
 from connectors.http import html
-from connectors.http.html import About, is_html
+from connectors.http.html import About
+from retrieval.errors import Skippable
 
-__all__ = ["About", "Page", "is_html", "read"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from connectors.web.builtin.robots import Robots
+
+
+OTHER_HOST = "It lies on another host than the address that was given."
+TOO_LONG = "Its address is longer than 2048 bytes."
+EXCLUDED = "Its address is excluded by excludePaths."
+NOT_INCLUDED = "Its address holds none of includePaths."
+MAX_URL_BYTES = 2048
+"""What an index over addresses takes."""
+ROBOTS = "The site's robots.txt does not let machines fetch it."
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`hosts`: that of the given address, and where that led; `robots`: None where they are turned off."""
+
+    hosts: set[str]
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    robots: Robots | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], robots: Robots | None) -> Rules:
+        """Of an ingestion's config, in the contract's words."""
+        include, exclude = (tuple(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
+        return cls({host_of(config["url"])}, include, exclude, robots)
+
+    def widen(self, url: str) -> str:
+        """Take the host of `url` for one of the site's from now on. It, if it was none before, else ""."""
+        name = host_of(url)
+        if not name or name in self.hosts:
+            return ""
+        self.hosts.add(name)
+        return name
+
+    def refusal(self, url: str) -> str:
+        """Why not, without looking at robots.txt; "" if it may be taken."""
+        return OTHER_HOST if host_of(url) not in self.hosts else self._refusal(url)
+
+    def _refusal(self, url: str) -> str:
+        if len(url.encode("utf-8", "replace")) > MAX_URL_BYTES:
+            return TOO_LONG
+        if any(part in url for part in self.exclude):
+            return EXCLUDED
+        return "" if self.included(url) else NOT_INCLUDED
+
+    def included(self, url: str) -> bool:
+        return not self.include or any(part in url for part in self.include)
+
+    def by_robots(self, url: str) -> bool:
+        """Whether robots.txt lets it be fetched. Retryable while the site cannot say."""
+        return self.robots is None or self.robots.rules(url).allowed(url)
+
+    def check_host(self, url: str) -> None:
+        """The same for a sitemap itself, which is no page: only its host counts."""
+        if host_of(url) not in self.hosts:
+            raise Skippable(OTHER_HOST)
+
+    def check(self, url: str) -> None:
+        """Asked before each address is dialled, also those of redirects. Skippable with the reason."""
+        self._require(self.refusal(url), url)
+
+    def check_start(self, url: str) -> None:
+        """The same for the address that was given: it may lead to another host, which is the site's then."""
+        self._require(self._refusal(url), url)
+
+    def _require(self, reason: str, url: str) -> None:
+        if reason not in ("", NOT_INCLUDED):
+            raise Skippable(reason)
+        if not self.by_robots(url):
+            raise Skippable(ROBOTS)
+
+
+def host_of(url: str) -> str:
+    """Host and port, as they are compared; "" if the address cannot be read."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return ""
+    standard = {80, 443}
+    name = _ascii((parts.hostname or "").removesuffix("."))
+    return name if port in standard else f"{name}:{port}"
+
+
+def _ascii(name: str) -> str:
+    """A host in any script as it is dialled, so that both spellings are one."""
+    try:
+        return name if name.isascii() else idna.encode(name, uts46=True).decode()
+    except idna.IDNAError:
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +118,19 @@ class Page:
     links: tuple[str, ...]
 
 
-def read(data: bytes, url: str, media_type: str = "") -> Page:
+def read_page(data: bytes, url: str, media_type: str = "") -> Page:
     """Of an HTML page that came from `url`, redirects followed, with that content type."""
     parsed = html.tree(data, media_type)
     about = html.about(parsed, url)
     return Page(about, tuple(html.links(parsed, about)))
+
+
+_LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s()]*\))?[^\s<>()]*)>?[^)\n]{0,300}\)")
+
+
+def read_markdown(data: bytes, url: str) -> Page:
+    """Absolute http(s) links without fragments, each once; such a page says nothing else of itself."""
+    text = decoding.decode(data)
+    links = {html.link(url, found[1]): None for found in _LINK.finditer(text)}
+    links.pop("", None)
+    return Page(About("", "", "", "", url), tuple(links))

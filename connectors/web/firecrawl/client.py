@@ -1,4 +1,4 @@
-"""Firecrawl's SDK (v2), sent through our own client: bounded, patient, checked certificates, its errors as port errors.
+"""Firecrawl's responses, reduced to the fields that are read.
 
 The SDK's own sender retries, honours proxy variables and .netrc, and logs; its defaults for pages are not ours:
 `skipTlsVerification` is true there, and pages may be four hours old.
@@ -12,15 +12,65 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
-from connectors.web.firecrawl.responses import Tamed
 from connectors.web.scraping_api import TRIES, ScrapeResponse, Service, site_said
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
-    from firecrawl.v2.types import CrawlErrorsResponse, CrawlJob, Document  # type: ignore[import-untyped]
+    from firecrawl.v2.types import CrawlErrorsResponse, CrawlJob, Document
 
     from retrieval.ports import ScrapeOptions
     from retrieval.settings import Settings
+
+
+_READ: Final = ("title", "description", "language", "robots", "url", "sourceURL", "canonical")
+_STATES: Final = ("scraping", "completed", "failed", "cancelled")
+
+
+class SanitizedResponse(ScrapeResponse):
+    """Only what we read of an answer: one word that the SDK does not know would lose it everything beside that word."""
+
+    def json(self) -> Any:
+        body = super().json()
+        if not isinstance(body, dict):
+            return body
+        if isinstance(pages := body.get("data"), list):
+            known = {name: body[name] for name in ("success", "error") if name in body}
+            following = body.get("next")
+            status = body.get("status")
+            return known | {
+                "status": status if status in _STATES else "scraping",
+                "next": following if isinstance(following, str) else None,
+                "data": [_page(page) for page in pages if isinstance(page, dict)],
+            }
+        if isinstance(body.get("errors"), list):
+            blocked = body.get("robotsBlocked")
+            return {
+                "errors": [_error(one) for one in body["errors"] if isinstance(one, dict)],
+                "robotsBlocked": [one for one in blocked if isinstance(one, str)] if isinstance(blocked, list) else [],
+            }
+        page = body.get("data")
+        return body | {"data": _page(page)} if isinstance(page, dict) and "metadata" in page else body
+
+
+def _page(page: dict[str, Any]) -> dict[str, Any]:
+    told = page.get("metadata")
+    said = told if isinstance(told, dict) else {}
+    metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := said.get(name), str)}
+    if isinstance(said.get("statusCode"), int):
+        metadata["statusCode"] = said["statusCode"]
+    text, links = page.get("markdown"), page.get("links")
+    return {
+        "metadata": metadata,
+        "markdown": text if isinstance(text, str) else None,
+        "links": [one for one in links if isinstance(one, str)] if isinstance(links, list) else None,
+    }
+
+
+def _error(told: dict[str, Any]) -> dict[str, Any]:
+    url, code = told.get("url"), told.get("code")
+    known = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
+    return known | {"id": "", "error": ""}
+
 
 T = TypeVar("T")
 TITLE: Final = "Firecrawl"
@@ -168,4 +218,4 @@ class _Sender:
         url = self._own._build_url(endpoint)  # noqa: SLF001
         headers = self._own._prepare_headers()  # noqa: SLF001
         answer = self._service.send(method, url, seconds=PAGE_SECONDS + 30, headers=headers, **body)
-        return Tamed(answer.status_code, answer.headers, answer.content)
+        return SanitizedResponse(answer.status_code, answer.headers, answer.content)

@@ -1,20 +1,28 @@
-"""Firecrawl as a scraper of single pages: it opens them in a browser and makes Markdown of them."""
+"""Firecrawl: one page, and pages of a website."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.web import fetched_pages
-from connectors.web.firecrawl.client import TITLE, FirecrawlSession
-from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed
-from retrieval.errors import Fatal
-from retrieval.ports import RawContent, ScrapeOptions
+from connectors.http import html
+from connectors.web import scraping_api
+from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
+from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece, page_key
+from connectors.web.firecrawl.client import TITLE, FirecrawlSession, reason
+from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
+from retrieval.errors import Fatal, Skippable
+from retrieval.ingestion.discover import Seen
+from retrieval.jobs import web_pages
+from retrieval.network.fetch_guard import Guard
+from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, SourceItem
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
-    from firecrawl.v2.types import Document  # type: ignore[import-untyped]
+    from firecrawl.v2.types import CrawlErrorsResponse, Document  # type: ignore[import-untyped]
 
 
 def make(config: Mapping[str, Any], options: Settings) -> Firecrawl:
@@ -54,4 +62,139 @@ def content(page: Document, name: str, to: Path, most: int, final: str) -> RawCo
         "language": said.language,
         "canonicalUrl": said.extras.get("canonical"),
     }
-    return fetched_pages.markdown(page.markdown or "", name, to, most, final, about)
+    return scraping_api.markdown_page(page.markdown or "", name, to, most, final, about)
+
+
+TOO_DEEP = "It lies more links away from the start page than maxDepth."
+BEYOND = "maxLinks was reached before it."
+NAMELESS = "Firecrawl does not say where it lies."
+
+
+class Pages:
+    """Of one job run; used from one thread. `hosts`: where the start page led; `before`: what is known of earlier."""
+
+    def __init__(self, request: DiscoveryRequest, guard: Guard, most: int, before: Iterable[Seen]) -> None:
+        config = request.config
+        self.start = page_key(config["url"])
+        self.limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
+        self.rules = Rules.of(config, None)  # robots.txt binds the service that fetches: it tells what was forbidden
+        self._guard = guard
+        self._most = most
+        known = list(before)
+        self._done = {one.key for one in known if one.done}
+        self._depths = {one.key: one.depth for one in known} | {self.start: 0}
+        self.kept = sum(one.kept for one in known)
+        self._names = count()
+
+    @property
+    def full(self) -> bool:
+        return self.kept >= self.limits.links
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all has come."""
+        return not self._done
+
+    def take(self, pages: Iterable[Document], folder: Path) -> Piece:
+        """The pages of one answer. Those that came with an earlier one are passed over."""
+        piece = Piece()
+        for page in pages:
+            said = page.metadata_typed
+            asked = _address(said.source_url or said.url)
+            if not asked:
+                piece.skip(NAMELESS)
+            elif asked not in self._done:
+                self._take(page, asked, folder / str(next(self._names)), piece)
+        return piece
+
+    def complain(self, trouble: CrawlErrorsResponse) -> Piece:
+        """What could not be read, and what robots.txt forbids."""
+        piece = Piece()
+        for error in trouble.errors[: self.limits.seen]:
+            url = _address(error.url)
+            if url and url not in self._done and not self._refusal(url):
+                self._done.add(url)
+                piece.items.append(SourceItem(url, url, error=reason(error.code)))
+        for blocked in {_address(url) for url in trouble.robots_blocked[: self.limits.seen]}:
+            if blocked == self.start:
+                piece.items.append(SourceItem(blocked, blocked, error=ROBOTS))
+            elif blocked and not self._refusal(blocked):
+                piece.skip(ROBOTS)
+        return piece
+
+    def _take(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
+        status = page.metadata_typed.status_code or 200
+        if why := self._refusal(asked) or (BEYOND if self.full else ""):
+            piece.skip(why)
+            self._follow(page.links or (), self.limits.depth, piece)
+        elif status >= 400:
+            piece.items.append(SourceItem(asked, asked, error=str(site_said(status))))
+        else:
+            self._follow(page.links or (), self._depths.get(asked), piece)
+            try:
+                self._judge(page, asked, to, piece)
+            except Skippable as error:
+                piece.items.append(SourceItem(asked, asked, error=str(error)))
+        self._end(asked, piece)
+
+    def _refusal(self, url: str) -> str:
+        """Why a page is not one of those that were asked for. Of one that nothing led to, the depth is not known."""
+        if self._depths.get(url, 0) > self.limits.depth:
+            return TOO_DEEP
+        why = self.rules.refusal(url)
+        return "" if url == self.start and why == NOT_INCLUDED else why
+
+    def _judge(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
+        said = page.metadata_typed
+        final = _address(said.url) or asked
+        if asked == self.start and self.rules.widen(final):
+            require_allowed(final, self._guard, ScrapeOptions())
+        self.rules.check(final)
+        raw = content(page, final, to, self._most, final)
+        mark = f"sha256 {hashlib.sha256(raw.path.read_bytes()).hexdigest()}"
+        if set((said.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
+            piece.skip(NOT_INDEXED)
+        elif final in self._done:
+            piece.skip(DUPLICATE)
+        elif mark in self._done:
+            piece.skip(web_pages.COPY)
+        elif not self.rules.included(final):
+            piece.skip(NOT_INCLUDED)
+        else:
+            self._keep(raw, asked, piece)
+            self._end(final, piece)
+            self._end(mark, piece)
+
+    def _keep(self, raw: RawContent, asked: str, piece: Piece) -> None:
+        self.kept += 1
+        piece.change.kept.append(asked)
+        piece.items.append(SourceItem(raw.url, raw.url, raw.media_type, content=raw))
+
+    def _end(self, key: str, piece: Piece) -> None:
+        if key not in self._done:
+            self._done.add(key)
+            piece.change.found.append(Seen(key, self._depths.get(key, 0), done=True))
+            piece.change.ended.append(key)
+
+    def _follow(self, links: Iterable[str], depth: int | None, piece: Piece) -> None:
+        """Learn how deep pages lie; what only pages lead to that are not taken lies too deep.
+
+        That is not saved: a next worker may find a shorter way. `depth`: of the page; None if it is not known.
+        """
+        if depth is None:
+            return
+        for link in links:
+            url = _address(link)
+            known = self._depths.get(url)
+            if not url or self.rules.refusal(url) or (known is None and len(self._depths) >= self.limits.seen):
+                continue
+            if known is None or depth + 1 < known:
+                self._depths[url] = depth + 1
+                if depth < self.limits.depth:
+                    piece.change.found.append(Seen(url, depth + 1, done=False))
+
+
+def _address(told: object) -> str:
+    """One spelling, without its fragment; "" if it is none."""
+    text = told.encode("utf-8", "replace").decode() if isinstance(told, str) else ""
+    return html.link(text, text) if text else ""

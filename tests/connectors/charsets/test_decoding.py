@@ -8,7 +8,7 @@ import pytest
 
 from connectors.charsets import decoding
 from connectors.parsers import parser as documents
-from connectors.web.crawl import sitemap_parser
+from connectors.web.crawl.sitemap import read_sitemap
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
 
@@ -101,7 +101,7 @@ def test_a_sitemap_is_read_in_any_charset(charset, declared, tmp_path):
     for data in (sitemap, url):
         file = tmp_path / "sitemap"
         file.write_bytes(encoded(data, charset))
-        assert [entry.url for entry in sitemap_parser.read(file, "text/xml; charset=utf-8")] == [url]
+        assert [entry.url for entry in read_sitemap(file, "text/xml; charset=utf-8")] == [url]
 
 
 @pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "gb2312", "shift_jis", "euc-kr", "windows-1253"])

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.embedders import local, minilm_graph, minilm_runtime
-from connectors.embedders.minilm_runtime import RuntimeChoice
+from connectors.embedders import local, minilm
+from connectors.embedders.minilm import RuntimeChoice
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
@@ -117,11 +117,11 @@ def test_the_graph_computes_what_the_weights_say(home: Path, runtime: RuntimeCho
 
 def test_the_runtime_is_what_the_processor_can(monkeypatch: pytest.MonkeyPatch) -> None:
     for capabilities, runtime in [(("FP32", "BF16"), "openvino"), (("FP32",), "onnxruntime"), ((), "onnxruntime")]:
-        monkeypatch.setattr(minilm_runtime, "_openvino_capabilities", lambda found=capabilities: found)
-        assert minilm_runtime.choose("auto") == runtime
-        assert minilm_runtime.choose("onnxruntime") == "onnxruntime"
+        monkeypatch.setattr(minilm, "_openvino_capabilities", lambda found=capabilities: found)
+        assert minilm.choose_runtime("auto") == runtime
+        assert minilm.choose_runtime("onnxruntime") == "onnxruntime"
     with pytest.raises(Fatal, match="use auto"):
-        minilm_runtime.choose("openvino")
+        minilm.choose_runtime("openvino")
 
 
 def test_openvino_reports_to_nobody() -> None:
@@ -151,14 +151,14 @@ def test_a_model_is_loaded_once_by_name(home: Path) -> None:
 def test_changed_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"something else")
     with pytest.raises(Fatal, match="reinstall"):
-        minilm_graph.read_weights(tmp_path / "model.safetensors")
+        minilm.read_weights(tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_a_broken_graph_is_named(tmp_path: Path, runtime: RuntimeChoice) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
-    (folder / f"{MINILM}.fp32.v{minilm_graph.VERSION}.onnx").write_bytes(b"not a graph")
+    (folder / f"{MINILM}.fp32.v{minilm.VERSION}.onnx").write_bytes(b"not a graph")
     with pytest.raises(Fatal, match="delete the folder"):
         local.MiniLM(tmp_path, runtime=runtime).embed(["one"], "query")
 
@@ -181,7 +181,7 @@ def test_importing_loads_no_model_library() -> None:
 
 def _forward(text: str) -> np.ndarray:
     """BERT with mean pooling in plain numpy, from the same weights."""
-    weights = minilm_graph.read_weights(wheel_file(*WEIGHTS))
+    weights = minilm.read_weights(wheel_file(*WEIGHTS))
     ids = raw_tokenizer(MINILM).encode(text).ids
     erf = np.vectorize(math.erf)
 

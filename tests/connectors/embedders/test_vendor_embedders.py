@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from connectors.embedders import cohere, jina, openai
-from connectors.embedders.packing import Limits, Meter, pack
-from connectors.embedders.vendor import VendorEmbedder
+from connectors.embedders.vendor import Limits, Meter, VendorEmbedder, pack_texts
 from connectors.http import retries
 from connectors.http.retries import Bucket
 from retrieval.errors import Fatal, Retryable
@@ -281,10 +280,10 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
 
 
 def test_packing_fills_a_request_before_the_next():
-    assert pack([3, 3, 3, 3], Limits(texts=10, tokens=6)) == [[0, 1], [2, 3]]
-    assert pack([3, 3, 3], Limits(texts=2, tokens=None)) == [[0, 1], [2]]
-    assert pack([9, 1], Limits(texts=10, tokens=6)) == [[0], [1]]
-    assert pack([], Limits(texts=10, tokens=6)) == []
+    assert pack_texts([3, 3, 3, 3], Limits(texts=10, tokens=6)) == [[0, 1], [2, 3]]
+    assert pack_texts([3, 3, 3], Limits(texts=2, tokens=None)) == [[0, 1], [2]]
+    assert pack_texts([9, 1], Limits(texts=10, tokens=6)) == [[0], [1]]
+    assert pack_texts([], Limits(texts=10, tokens=6)) == []
 
 
 def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from connectors.http import responses
 from connectors.vectors.pinecone import client as pinecone_client
-from connectors.vectors.pinecone import expressions
 from connectors.vectors.pinecone import store as adapter
 from connectors.vectors.pinecone.client import PineconeClient
-from connectors.vectors.pinecone.store import PineconeStore
+from connectors.vectors.pinecone.store import PineconeStore, build_expression
 from retrieval.conditions.rule import matches
 from retrieval.documents import vector_metadata
 from retrieval.errors import Fatal, Retryable
@@ -336,7 +335,7 @@ def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle)
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
     condition = condition_of(data)
-    asked = expressions.expression(DocumentFilter(where=condition)) or {}
+    asked = build_expression(DocumentFilter(where=condition)) or {}
     for doc in docs:
         told = vector_metadata.of("doc_1", doc.document_type, doc.source, doc.metadata)
         assert fits(asked, told) or not matches(condition, doc)
@@ -353,7 +352,7 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
     ],
 )
 def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
-    asked = expressions.expression(DocumentFilter(where=condition_of(data)))
+    asked = build_expression(DocumentFilter(where=condition_of(data)))
     assert (asked is not None) is narrows
     assert not asked or not fits(asked, vector_metadata.of("doc_1", "TEXT", "TEXT", {"k": 2}))
 

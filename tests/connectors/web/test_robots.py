@@ -7,8 +7,7 @@ import pytest
 
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots
-from connectors.web.builtin.client import Bounds, WebClient
-from connectors.web.builtin.politeness import Politeness
+from connectors.web.builtin.client import Bounds, Throttle, WebClient
 from connectors.web.builtin.robots import Robots
 from retrieval.errors import Retryable
 from retrieval.network.fetch_guard import Guard
@@ -32,7 +31,7 @@ def make(monkeypatch):
 
     def robots_of(guard=LOOPBACK):
         made.append(
-            WebClient(guard, Politeness(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5))
+            WebClient(guard, Throttle(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5))
         )
         return Robots(made[-1])
 

@@ -15,8 +15,7 @@ from ipaddress import ip_network
 import pytest
 
 from connectors.web.builtin import client as clients
-from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
-from connectors.web.builtin.politeness import Politeness
+from connectors.web.builtin.client import Bounds, FetchRequest, Throttle, WebClient
 from retrieval.errors import Retryable, Skippable
 from retrieval.network.fetch_guard import Guard
 from tests.retrieval.network.test_fetch_guard import ATTACKS
@@ -93,7 +92,7 @@ def make(monkeypatch):
     made = []
 
     def client(guard=LOOPBACK, *, size=1_000_000, seconds=5.0, **manners):
-        polite = Politeness(manners.get("at_once", 8), manners.get("delay", 0.0))
+        polite = Throttle(manners.get("at_once", 8), manners.get("delay", 0.0))
         made.append(WebClient(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
         return made[-1]
 

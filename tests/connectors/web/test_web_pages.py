@@ -218,7 +218,7 @@ def test_a_declared_encoding_is_no_way_in(declared):
 
 
 def test_a_page_leads_where_its_links_lead():
-    page = pages.read(
+    page = pages.read_page(
         b"""<base href="/deep/"><a href="a">1</a><a href="a#part">again</a><a href="../up?x=1 2#y">2</a>
         <a href="//other.example/x">3</a><a href="javascript:x()">4</a><a href="mailto:a@b.example">5</a><a>6</a>
         <a href="http://[bad">7</a><a href="  /sp ace  ">8</a><a rel="nofollow ugc" href="/spam">9</a>
@@ -246,7 +246,7 @@ def test_a_page_leads_where_its_links_lead():
     ],
 )
 def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
-    page = pages.read(f'<meta name="Robots" content="{content}"><a href="/x">x</a>'.encode(), URL)
+    page = pages.read_page(f'<meta name="Robots" content="{content}"><a href="/x">x</a>'.encode(), URL)
     assert (page.about.index, page.about.follow) == (index, follow)
     assert bool(page.links) is follow
 
@@ -273,13 +273,13 @@ def test_pages_that_lead_on_by_themselves_and_frames_lead_somewhere():
         b'<meta http-equiv="refresh" content="0,/en/">',
         b'<frameset><frame src="/en/"></frameset>',
     ]
-    assert {pages.read(page, URL).links for page in refresh} == {("https://docs.example.org/en/",)}
-    assert pages.read(b'<meta http-equiv="refresh" content="300">', URL).links == ()
+    assert {pages.read_page(page, URL).links for page in refresh} == {("https://docs.example.org/en/",)}
+    assert pages.read_page(b'<meta http-equiv="refresh" content="300">', URL).links == ()
 
 
 def test_a_canonical_address_that_is_none_is_left_out():
     for href in ("javascript:alert(1)", "http://", "http://[", "ftp://x/", ""):
-        assert pages.read(f'<link rel=canonical href="{href}">'.encode(), URL).about.canonical == ""
+        assert pages.read_page(f'<link rel=canonical href="{href}">'.encode(), URL).about.canonical == ""
 
 
 def test_reading_a_page_fetches_nothing_that_it_names(parse):

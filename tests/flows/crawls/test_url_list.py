@@ -186,7 +186,7 @@ def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypa
     rules = b"User-agent: *\nDisallow: /\nCrawl-delay: 7\n"
     site.pages = {"/robots.txt": answer(rules, content_type="text/plain"), "/tides": PAGE, "/owls": PAGE}
     waits = []
-    monkeypatch.setattr("connectors.web.builtin.politeness.time.sleep", waits.append)
+    monkeypatch.setattr("connectors.web.builtin.client.time.sleep", waits.append)
     run = ingest(space, f"{site.url}/tides", f"{site.url}/owls")
     assert len(run.completed) == 2
     assert max(waits) == pytest.approx(7, abs=1)

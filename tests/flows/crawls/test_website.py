@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from connectors import registry
-from connectors.web.crawl import rules
-from connectors.web.crawl.walk import page_key
+from connectors.web.crawl import page
+from connectors.web.crawl.website import page_key
 from flows import steps
 from retrieval.errors import Retryable
 from retrieval.ingestion import discover
@@ -114,8 +114,8 @@ def test_a_start_page_that_leads_on_by_itself_is_followed(space, site):
 
 
 def test_a_host_is_one_in_its_own_script_and_as_it_is_dialled():
-    assert rules.host("https://bücher.example/a") == rules.host("https://xn--bcher-kva.example:443/b")
-    assert rules.host("https://BÜCHER.example./") == rules.host("https://bücher.example/")
+    assert page.host_of("https://bücher.example/a") == page.host_of("https://xn--bcher-kva.example:443/b")
+    assert page.host_of("https://BÜCHER.example./") == page.host_of("https://bücher.example/")
 
 
 def test_pages_that_are_the_same_are_one_document(space, site):

@@ -13,9 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.embedders import local
-from connectors.embedders.packing import Limits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import VendorEmbedder
+from connectors.embedders.vendor import Limits, ServerLimits, VendorEmbedder
 from flows import context, dry_run, steps
 from retrieval.errors import Skippable
 from retrieval.ingestion import discover, items, results

