@@ -220,7 +220,7 @@ def page_key(url: str) -> str:
 
 
 def _read(data: bytes, url: str, media_type: str) -> page.Page | None:
-    if page.is_html(media_type):
+    if html.is_html(media_type):
         return page.read_page(data, url, media_type)
     if media_type.partition(";")[0].strip() == "text/markdown":
         return page.read_markdown(data, url)

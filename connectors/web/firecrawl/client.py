@@ -16,7 +16,7 @@ from connectors.web.scraping_api import TRIES, ScrapeResponse, Service, site_sai
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
-    from firecrawl.v2.types import CrawlErrorsResponse, CrawlJob, Document
+    from firecrawl.v2.types import CrawlErrorsResponse, CrawlJob, Document  # type: ignore[import-untyped]
 
     from retrieval.ports import ScrapeOptions
     from retrieval.settings import Settings
