@@ -79,10 +79,9 @@ def test_every_kind_of_text_is_decoded_despite_a_wrong_declaration(charset, pars
     page = encoded(f"<!doctype html><html><meta charset={charset}><body><p>{text}</p></body></html>", charset)
     assert text in parse(page, "https://example.org/", "text/html; charset=utf-8", page=True)
     assert text in parse(page, "a.html", "text/html; charset=utf-8")
-    for name, media_type in (("a.txt", "text/plain"), ("a.md", "text/markdown"), ("a.csv", "text/csv")):
-        cell = text.replace(",", "")
-        for declared in ("utf-8", charset):
-            assert cell in parse(encoded(cell, charset), name, f"{media_type}; charset={declared}")
+    cell = text.replace(",", "")
+    for name, media_type in (("a.txt", "text/plain"), ("a.csv", "text/csv")):
+        assert cell in parse(encoded(cell, charset), name, f"{media_type}; charset=utf-8")
     for kind, body in (("plain", text), ("html", f"<html><body><p>{text}</p></body></html>")):
         head = f"From: a@example.org\nSubject: Tide\nContent-Type: text/{kind}; charset=utf-8\n"
         mail = f"{head}Content-Transfer-Encoding: 8bit\n\n".encode() + encoded(body, charset)

@@ -26,6 +26,8 @@ from tests.standins.embedding_server import KEYS, MODELS, TEXTS, Vendor, tokens
 
 MAKERS = {"OPENAI": openai.make, "COHERE": cohere.make, "JINA": jina.make}
 CANARY = "SECRET VENDOR WORDS"
+pytestmark = pytest.mark.service
+"""Servers on loopback, and the vendors' SDKs, which take seconds to import."""
 
 
 @pytest.fixture(params=sorted(MAKERS))
@@ -239,16 +241,16 @@ def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_
 
 @pytest.mark.parametrize("letters", ["wind and water ", "風と水の流れ、", "Ветер и вода ", "x7Qa-9_zK+"])
 def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server, letters):
-    texts = [letters * 100 + str(number) for number in range(900)]
+    texts = [letters * 1000 + str(number) for number in range(90)]
     vectors = made(openai_server).embed(texts, "document")
-    assert vectors.shape == (900, 1536)
-    assert sum(len(taken) for taken in openai_server.inputs) == 900
+    assert vectors.shape == (90, 1536)
+    assert sum(len(taken) for taken in openai_server.inputs) == 90
 
 
 def test_requests_are_as_few_as_the_limits_allow(openai_server):
     """Within 5 %, as the stand-in counts tokens; `bench/openai_requests.py` does the same for 10,000 chunks."""
-    text = "the boundary layer on a flat plate in a supersonic flow " * 18
-    texts = [f"{text} {number}" for number in range(1700)]
+    text = "the boundary layer on a flat plate in a supersonic flow " * 180
+    texts = [f"{text} {number}" for number in range(170)]
     made(openai_server).embed(texts, "document")
     fewest = max(-(-sum(map(tokens, texts)) // 300_000), -(-len(texts) // 2048))
     assert fewest > 1

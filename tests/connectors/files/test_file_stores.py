@@ -13,6 +13,9 @@ from retrieval.settings import Settings
 from tests.standins import s3_server
 from tests.standins.s3_server import answer
 
+pytestmark = pytest.mark.service
+"""moto's server, and boto3, which takes seconds to import."""
+
 
 class MemoryFiles:
     """Small and plain."""
