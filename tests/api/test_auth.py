@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from retrieval.accounts import api_keys, organizations, tenants
-from tests.api.support import EMBEDDED, assert_error, wait_for_fresh_minute
+from tests.api.support import assert_error
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
@@ -54,46 +54,9 @@ def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
     assert not api_keys.revoke(org.db, "org_other", made.id)
 
 
-def test_each_operation_needs_its_scope(org):
-    space = org.namespace()
-    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}}
-    documents = {"namespaceId": space, "filterConfig": {"documentIds": ["x"]}}
-    query = {"namespaceId": space, "query": "a", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
-    asks = [
-        ("namespaces:read", "GET", "/v1/namespaces", None, 200),
-        ("namespaces:read", "GET", f"/v1/namespaces/{space}", None, 200),
-        ("namespaces:write", "PATCH", f"/v1/namespaces/{space}", {}, 200),
-        ("namespaces:write", "DELETE", "/v1/namespaces/x", None, 404),
-        ("ingest:write", "POST", "/v1/ingest/text", text, 200),
-        ("ingest:read", "GET", f"/v1/ingest-job-runs/x?namespaceId={space}", None, 404),
-        ("documents:read", "POST", "/v1/documents", documents, 200),
-        ("documents:write", "PATCH", "/v1/documents", {**documents, "data": {"metadata": {}}}, 404),
-        ("documents:write", "DELETE", "/v1/documents", documents, 404),
-        ("search", "POST", "/v1/search/hybrid", query, 200),
-    ]
-    for scope, method, path, body, status in asks:
-        with org.key(scopes=[scope]) as allowed, org.key(scopes=sorted(set(api_keys.SCOPES) - {scope})) as refused:
-            assert allowed.request(method, path, json=body).status_code == status, (method, path)
-            assert_error(refused.request(method, path, json=body), 403, "FORBIDDEN")
-
-
 def test_an_unknown_scope_is_not_granted(org):
     with pytest.raises(ValueError, match="Unknown scope"):
         api_keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
-
-
-def test_a_key_bound_to_a_namespace_sees_no_other(org):
-    mine, other = org.namespace(), org.namespace()
-    with org.key(namespace=mine) as bound:
-        listed = bound.get("/v1/namespaces").json()["data"]["namespaces"]
-        assert [one["id"] for one in listed] == [mine]
-        foreign, missing = bound.get(f"/v1/namespaces/{other}"), bound.get("/v1/namespaces/ns_0")
-        assert foreign.content == missing.content
-        for one in (mine, other):
-            assert_error(bound.delete(f"/v1/namespaces/{one}"), 403, "FORBIDDEN")
-        assert_error(bound.post("/v1/search", json={"query": "a", "namespaceId": other}), 404, "NAMESPACE_NOT_FOUND")
-        answer = bound.post("/v1/namespaces", json={"name": "x", **EMBEDDED})
-        assert_error(answer, 403, "FORBIDDEN")
 
 
 def run_of(org, namespace, run, tenant=None):
@@ -155,16 +118,6 @@ def test_two_tenant_headers_are_one_too_many(org):
     assert answer.json()["error"] == "invalid_tenant_id"
 
 
-def test_a_key_bound_to_a_tenant_acts_for_it_alone(org):
-    space = org.namespace()
-    run = org.text(space, tenant="alice")["data"]["ingestJobRunId"]
-    path = f"/v1/ingest-job-runs/{run}?namespaceId={space}"
-    with org.key(tenant="alice") as bound:
-        assert bound.get(path).status_code == 200
-        assert bound.get(path, headers={"X-Tenant-ID": "alice"}).status_code == 200
-        assert_error(bound.get(path, headers={"X-Tenant-ID": "bob"}), 403, "FORBIDDEN")
-
-
 def test_the_order_of_checks(organization):
     """401, 429, tenant, 403, body shape, look-up: each request below has all that comes later wrong, too."""
     org = organization(tenant_required=True)
@@ -193,23 +146,3 @@ def test_a_new_plan_holds_at_once(org):
     assert changed
     assert changed.requests_per_minute == 50
     assert org.client.get("/v1/namespaces").headers["x-ratelimit-limit"] == "50"
-
-
-def test_wrong_keys_are_counted_by_address(anonymous):
-    wait_for_fresh_minute(5)
-    first = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-1"})
-    second = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-2"})
-    left = [int(answer.headers["x-ratelimit-remaining"]) for answer in (first, second)]
-    assert left[1] < left[0]
-
-
-def test_the_rate_headers_are_on_answers_of_every_kind(org):
-    for answer in (
-        org.client.get("/v1/namespaces"),
-        org.client.get("/v1/nothing"),
-        org.client.put("/v1/namespaces"),
-        org.client.post("/v1/search", content=b"{"),
-        org.client.post("/v1/search", content=b"{}", headers={"Content-Type": "text/plain"}),
-        org.client.post("/v1/search", json={}, headers={"X-Tenant-ID": ""}),
-    ):
-        assert all(name in answer.headers for name in RATE), answer.status_code

@@ -193,22 +193,6 @@ def test_no_answer_repeats_what_was_sent(org):
     assert canary not in org.client.get(f"/v1/{canary}").text
 
 
-def test_foreign_and_missing_look_the_same(org, organization):
-    foreign = organization().namespace()
-    run = organization()
-    other = run.text(run.namespace())["data"]["ingestJobRunId"]
-    own = org.namespace()
-    pairs = [
-        (f"/v1/namespaces/{foreign}", f"/v1/namespaces/{NO_SUCH}"),
-        (f"/v1/ingest-job-runs/{other}?namespaceId={own}", f"/v1/ingest-job-runs/ijr_0?namespaceId={own}"),
-        (f"/v1/ingest-job-runs/{other}?namespaceId={foreign}", f"/v1/ingest-job-runs/{other}?namespaceId={NO_SUCH}"),
-    ]
-    for one, two in pairs:
-        left, right = org.client.get(one), org.client.get(two)
-        assert (left.status_code, left.content) == (right.status_code, right.content)
-        assert left.status_code == 404
-
-
 def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url):
     with psycopg.connect(database_url) as connection:
         connection.execute("set statement_timeout = 50")

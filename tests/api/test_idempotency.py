@@ -135,12 +135,6 @@ def other_code():
     return ErrorCode.IDEMPOTENCY_CONFLICT.value
 
 
-def test_a_namespace_is_made_once(org, key):
-    made = [org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key) for _ in range(3)]
-    assert len({one.json()["data"]["namespace"]["id"] for one in made}) == 1
-    assert len(org.client.get("/v1/namespaces").json()["data"]["namespaces"]) == 1
-
-
 def test_a_file_is_taken_once_whatever_the_boundary(org, key):
     space = org.namespace()
 

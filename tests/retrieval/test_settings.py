@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -27,21 +26,6 @@ def listed():
 def _no_settings_from_outside(monkeypatch):
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:
         monkeypatch.delenv(name)
-
-
-def test_the_example_lists_every_setting_and_nothing_else():
-    names = [name for name, _ in listed()]
-    assert names == [f"RETRIEVAL_{field}".upper() for field in Settings.model_fields]
-
-
-def test_the_example_says_what_each_setting_is_for():
-    lines = EXAMPLE.read_text().splitlines()
-    bare = [line for before, line in pairwise(lines) if LINE.fullmatch(line) and before[:2] != "# "]
-    assert bare == []
-
-
-def test_the_example_sets_nothing_by_itself():
-    assert [line for line in EXAMPLE.read_text().splitlines() if line and not line.startswith("#")] == []
 
 
 def test_the_shown_defaults_are_the_true_ones(tmp_path, monkeypatch):

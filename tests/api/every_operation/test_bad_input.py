@@ -96,6 +96,18 @@ def paged(code: str, **always: str) -> list[Row]:
     ]
 
 
+def shaped(**always: Any) -> list[Row]:
+    """Shapes of results that a search refuses."""
+    wrong: list[dict[str, Any]] = [
+        *({"perDocument": number} for number in (0, 101, "1")),
+        *({"expand": value} for value in ({}, "PAGE", {"unit": "WORD"})),
+        *({"expand": {"unit": "PAGE", "maxTokens": number}} for number in (0, 8001)),
+        *({"recency": {"halfLifeDays": days, "weight": 0.5}} for days in (0, -1)),
+        *({"recency": value} for value in ({}, {"halfLifeDays": 1, "weight": 1.01})),
+    ]
+    return [body({"namespaceId": SPACE, "query": "a", **always, **bad}, 400, SEARCH) for bad in wrong]
+
+
 def search(code: str = SEARCH, **always: Any) -> list[Row]:
     good = {"namespaceId": SPACE, "query": "a", **always}
     wrong = [
@@ -122,6 +134,9 @@ def search(code: str = SEARCH, **always: Any) -> list[Row]:
         {"searchType": "KEYWORD"},
         {"namespaceId": 5},
         {"explain": "yes"},
+        {"query": "ü" * 5000},
+        {"filter": {"metadata": {"$gt": 1}}},
+        {"filter": {"metadata": {"a": [[1]]}}},
     ]
     return [
         *unreadable(code),
@@ -259,6 +274,10 @@ ROWS: dict[str, list[Row]] = {
         body(ingest("TEXT", {"text": "a", "metadata": []}), 400, INGEST),
         body(ingest("TEXT", {"text": "a", "metadata": {str(n): n for n in range(51)}}), 400, INGEST),
         body(ingest("TEXT", {"text": "a", "metadata": {"k" * 65: 1}}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "metadata": {"k": "v" * 3000}}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "metadata": {f"k{n}": "v" * 1000 for n in range(20)}}), 400, INGEST),
+        body(ingest("TEXT", {"text": " \n\t "}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "externalId": 7}), 400, INGEST),
         body(ingest("URLS_LIST", {"text": "a"}), 400, INGEST),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10}), 400, CHUNKS),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10, "chunkOverlap": 10}), 400, CHUNKS),
@@ -342,7 +361,7 @@ ROWS: dict[str, list[Row]] = {
         body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
         body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
     ],
-    "POST /v1/search": [*search(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
+    "POST /v1/search": [*search(), *shaped(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
     "POST /v1/search/why": [
         *search(hybridConfig=WEIGHTS, documentId=NO_DOC),
         body({**IN_SPACE, "query": "a"}, 400, SEARCH),
@@ -395,6 +414,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "POST /v1/search/hybrid": [
         *search(hybridConfig=WEIGHTS),
+        *shaped(hybridConfig=WEIGHTS),
         body({**IN_SPACE, "query": "a", "hybridConfig": WEIGHTS, "searchType": "SEMANTIC"}, 400, SEARCH),
         *(
             body({**IN_SPACE, "query": "a", **bad}, 400, HYBRID)

@@ -6,6 +6,7 @@ bounds and with what lies outside of them; after all of it, what lies outside is
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,14 @@ def test_every_operation_has_a_row_and_every_row_an_operation():
     assert {f"{route.method} {route.path}" for route in ROUTES} == set(PERMISSIONS)
     with pytest.raises(LookupError, match=r"api/permissions\.py"):
         of("POST", "/v1/new")
+
+
+@pytest.mark.parametrize("operation", sorted(name for name, permission in PERMISSIONS.items() if permission.scope))
+def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, operation):
+    method, path = operation.split(" ")
+    with org.key(scopes=sorted(set(SCOPES) - {PERMISSIONS[operation].scope})) as client:
+        answer = client.request(method, re.sub(r"{\w+}", "1", path))
+    assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "missing_scope"
 
 
 @pytest.mark.parametrize(("kind", "route"), CASES, ids=case_name)

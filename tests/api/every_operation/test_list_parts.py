@@ -65,18 +65,6 @@ def test_a_part_stays_where_it_was_when_something_new_comes_first(org, filled, n
     assert first[name] + rest[name] == before
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_a_cursor_of_another_list_or_organization_is_refused(org, filled, organization, name):
-    cursor = read(org, name, filled[name] | {"pageSize": 1})["nextCursor"]
-    other = LISTS[(LISTS.index(name) + 1) % len(LISTS)]
-    for client, path, asked in (
-        (org.client, other, filled[other]),
-        (organization().client, "keys", {}),
-    ):
-        refused = client.get(f"/v1/{path}", params=asked | {"cursor": cursor})
-        assert_error(refused, 400, "INVALID_REQUEST")
-
-
 @pytest.mark.parametrize("size", ["0", "101", "x"])
 @pytest.mark.parametrize("name", LISTS)
 def test_a_size_out_of_bounds_is_refused(org, filled, name, size):

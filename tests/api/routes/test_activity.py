@@ -8,7 +8,6 @@ import pytest
 
 from retrieval.jobs.activity import bucket, percentile
 from retrieval.ports import Scope
-from tests.api.support import assert_error
 from tests.library import Library
 
 HYBRID = {"query": "owls", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
@@ -49,13 +48,6 @@ def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
     assert sum(one["count"] for one in found["times"]) == 3
     assert found["p95"] == max(one["milliseconds"] for one in found["times"])
     assert activity(org, other)["searches"]["count"] == 0
-
-
-def test_a_namespace_of_others_is_not_found(org, organization):
-    stranger = organization()
-    assert_error(
-        stranger.client.get("/v1/activity", params={"namespaceId": org.namespace()}), 404, "NAMESPACE_NOT_FOUND"
-    )
 
 
 @pytest.mark.parametrize("milliseconds", [0.5, 1.0, 37.0, 950.0, 12_000.0])

@@ -421,29 +421,6 @@ def test_what_is_refused(org, space):
     assert_error(change(org, space, made, name="x"), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "status", "code"),
-    [
-        ({"name": ""}, 400, "INVALID_REQUEST"),
-        ({"name": 5}, 400, "INVALID_REQUEST"),
-        ({"name": None}, 400, "INVALID_REQUEST"),
-        ({"name": "x" * 201}, 400, "INVALID_REQUEST"),
-        ({"connector": "EVERNOTE"}, 400, "INVALID_REQUEST"),
-        ({"connector": "box"}, 400, "INVALID_REQUEST"),
-        ({"clientRedirectUrl": 5}, 400, "INVALID_REQUEST"),
-        ({"namespaceId": None}, 400, "INVALID_REQUEST"),
-        ({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
-        ({"namespaceId": "ns_none"}, 404, "NAMESPACE_NOT_FOUND"),
-    ],
-)
-def test_bad_requests(org, space, wrong, status, code):
-    body = {"namespaceId": space, "name": "Drive", "connector": "BOX", **wrong}
-    assert_error(org.client.post("/v1/connections", json=body), status, code)
-    absent = {key: value for key, value in body.items() if key not in wrong}
-    if wrong.keys() & {"name", "connector", "namespaceId"}:
-        assert_error(org.client.post("/v1/connections", json=absent), 400, "INVALID_REQUEST")
-
-
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
     tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
     for connector in NAMES:
@@ -559,69 +536,9 @@ def test_a_patch_changes_what_it_names(org, space):
         assert_error(change(org, space, made, **wrong), 400, "INVALID_REQUEST")
 
 
-def test_foreign_and_missing_look_the_same(org, organization, space):
-    hers, _ = create(org, space, tenant="alice")
-    create(org, space, tenant="bob")
-    stranger = organization()
-    alice, bob = {"X-Tenant-ID": "alice"}, {"X-Tenant-ID": "bob"}
-    assert read(org, hers, headers=alice)["tenantId"] == "alice"
-    listed = org.client.get("/v1/connections", params={"namespaceId": space}, headers=alice).json()
-    assert [one["id"] for one in listed["data"]["connections"]] == [hers]
-    elsewhere = org.namespace()
-
-    def tries(client, connection, headers):
-        body = {"namespaceId": space}
-        yield client.get(f"/v1/connections/{connection}", headers=headers)
-        yield client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
-        yield client.patch(f"/v1/connections/{connection}", json=body, headers=headers)
-        yield client.post(f"/v1/connections/{connection}/revoke", json=body, headers=headers)
-
-    with org.key(namespace=elsewhere) as bound:
-        for client, headers in ((org.client, bob), (org.client, {}), (stranger.client, {}), (bound, {})):
-            for foreign, missing in zip(tries(client, hers, headers), tries(client, "conn_none", headers), strict=True):
-                assert foreign.status_code == 404
-                assert foreign.content == missing.content
-    assert read(org, hers, headers=alice)["status"] == "PENDING"
-
-
-def test_parallel_twins_make_one_connection(org, space):
-    body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
-
-    def post(_):
-        return org.client.post("/v1/connections", json=body, headers={"Idempotency-Key": "k"}).content
-
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(post, range(8)))) == 1
-    listed = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]
-    assert len(listed) == 1
-    assert_error(
-        org.client.post("/v1/connections", json={**body, "name": "x"}, headers={"Idempotency-Key": "k"}),
-        409,
-        "IDEMPOTENCY_CONFLICT",
-    )
-
-
-def test_scopes_of_keys(org, space):
-    made, _ = create(org, space)
-    body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
-    with org.key(scopes=["connections:read"]) as reader:
-        assert reader.get(f"/v1/connections/{made}").status_code == 200
-        assert_error(reader.post("/v1/connections", json=body), 403, "FORBIDDEN")
-        assert_error(reader.post(f"/v1/connections/{made}/revoke", json=body), 403, "FORBIDDEN")
-    with org.key(scopes=["connections:write"]) as writer:
-        assert_error(writer.get(f"/v1/connections/{made}"), 403, "FORBIDDEN")
-
-
 def test_the_callback_is_counted_by_address(org):
     answer = call_back(org, state="x")
     assert {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"} <= set(answer.headers)
-
-
-def test_a_deleted_namespace_takes_its_states_along(org, space, vendor):
-    _, url = create(org, space)
-    code, state = vendor.visit(url)
-    assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
-    assert call_back(org, code=code, state=state).status_code == 400
 
 
 def test_a_list_of_hosts(api_settings, api_database, ring, org, space):

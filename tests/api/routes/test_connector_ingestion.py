@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from tests.api.support import assert_error
@@ -146,43 +144,3 @@ def test_a_connection_of_somebody_else_is_none(org, organization, space):
         assert_error(answer, 404, "CONNECTION_NOT_FOUND")
         assert answer.content == missing.content
     assert_error(post(stranger, space, "box", hers), 404, "NAMESPACE_NOT_FOUND")
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"source": "BOX"}, "INVALID_INGEST_CONFIG"),
-        ({"source": "notion"}, "INVALID_INGEST_CONFIG"),
-        ({"source": ""}, "INVALID_INGEST_CONFIG"),
-        ({"source": 5}, "INVALID_INGEST_CONFIG"),
-        ({"connection_id": ""}, "INVALID_INGEST_CONFIG"),
-        ({"connection_id": None}, "INVALID_INGEST_CONFIG"),
-        ({"connection_id": ["x"]}, "INVALID_INGEST_CONFIG"),
-        ({"config": {"metadata": []}}, "INVALID_INGEST_CONFIG"),
-        ({"config": {"metadata": {"k": "v" * 3000}}}, "INVALID_INGEST_CONFIG"),
-        ({"config": {"chunkConfig": {"chunkSize": 10}}}, "INVALID_CHUNK_CONFIG"),
-        ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
-        ({"chunkConfig": {"chunkSize": 0, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
-        ({"space": None}, "INVALID_INGEST_CONFIG"),
-    ],
-)
-def test_bad_requests(org, space, changes, code):
-    made = connection(org, space, "NOTION")
-    asked = {"space": space, "path": "notion", "connection_id": made, **changes}
-    assert_error(post(org, **asked), 400, code)
-
-
-@pytest.mark.parametrize("missing", ["", "ns_none"])
-def test_the_namespace_must_be_there(org, missing):
-    assert_error(post(org, missing, "box", "conn_none"), 404, "NAMESPACE_NOT_FOUND")
-
-
-def test_parallel_twins_make_one_job(org, space):
-    made = connection(org, space, "BOX")
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: post(org, space, "box", made, key="same").content, range(8)))
-    assert len(set(answers)) == 1
-    jobs = org.db.row(
-        "select count(*) as number from jobs where organization_id = %(id)s and source = 'BOX'", {"id": org.id}
-    )
-    assert jobs["number"] == 1

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from retrieval.accounts import tenants
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
@@ -96,14 +95,6 @@ def test_what_is_done_by_a_search_touches_what_it_finds_and_nothing_else(org, sp
     for filters in ({"text": "  "}, {"sites": []}):
         assert_error(ask(org, "DELETE", "/v1/documents", space, filters), 400, "INVALID_FILTER_CONFIG")
     assert_error(ask(org, "DELETE", "/v1/documents", space, {"text": "nowhere"}), 404, "DOCUMENTS_NOT_FOUND")
-
-
-def test_another_tenant_and_organization_find_nothing_of_it(org, organization, space):
-    tenants.create(org.db, org.id, "alice")
-    assert names(org, space, {"text": "seal"}, {"X-Tenant-ID": "alice"}) == set()
-    assert names(org, space, {"sites": ["docs.example.org"]}, {"X-Tenant-ID": "alice"}) == set()
-    stranger = ask(organization(), "POST", "/v1/documents", space, {"text": "seal"})
-    assert_error(stranger, 404, "NAMESPACE_NOT_FOUND")
 
 
 def test_a_user_finds_and_counts_what_they_may_see(org, space):

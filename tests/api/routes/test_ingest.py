@@ -58,63 +58,6 @@ def text_body(space, **config):
     return {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a", **config}}}
 
 
-BAD_TEXTS = [
-    ({"text": ""}, {}, "INVALID_INGEST_CONFIG"),
-    ({"text": "  \n\t "}, {}, "INVALID_INGEST_CONFIG"),
-    ({"text": 5}, {}, "INVALID_INGEST_CONFIG"),
-    ({"text": None}, {}, "INVALID_INGEST_CONFIG"),
-    ({"metadata": []}, {}, "INVALID_INGEST_CONFIG"),
-    ({"metadata": {"k": "v" * 3000}}, {}, "INVALID_INGEST_CONFIG"),
-    ({"metadata": {"k" * 65: 1}}, {}, "INVALID_INGEST_CONFIG"),
-    ({"metadata": {f"k{n}": n for n in range(51)}}, {}, "INVALID_INGEST_CONFIG"),
-    ({"metadata": {f"k{n}": "v" * 1000 for n in range(20)}}, {}, "INVALID_INGEST_CONFIG"),
-    ({"name": ""}, {}, "INVALID_INGEST_CONFIG"),
-    ({"externalId": 7}, {}, "INVALID_INGEST_CONFIG"),
-    ({}, {"source": "FILE"}, "INVALID_INGEST_CONFIG"),
-    ({}, {"source": None}, "INVALID_INGEST_CONFIG"),
-    ({}, {"config": None}, "INVALID_INGEST_CONFIG"),
-    ({}, {"chunkConfig": {}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 100}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 0, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 8192, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 10, "chunkOverlap": -1}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": "10", "chunkOverlap": 1}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": 10.5, "chunkOverlap": 1}}, "INVALID_CHUNK_CONFIG"),
-    ({}, {"chunkConfig": {"chunkSize": True, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
-    ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 11}}, {}, "INVALID_CHUNK_CONFIG"),
-]
-
-
-def test_bad_texts_are_refused_and_leave_nothing(org):
-    space = org.namespace()
-    for config, beside, code in BAD_TEXTS:
-        body = text_body(space, **config)
-        body["ingestConfig"] |= beside
-        answer = org.client.post("/v1/ingest/text", json=body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), (config, beside)
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert listed["documents"] == []
-
-
-def test_a_text_over_the_limit_is_too_large(org, api_settings):
-    body = text_body(org.namespace(), text="x" * (api_settings.max_text_bytes + 1))
-    assert_error(org.client.post("/v1/ingest/text", json=body), 413, "PAYLOAD_TOO_LARGE")
-
-
-@pytest.mark.parametrize(
-    ("namespace", "status", "code"),
-    [("", 404, "NAMESPACE_NOT_FOUND"), ("ns_x", 404, "NAMESPACE_NOT_FOUND"), (None, 400, "INVALID_INGEST_CONFIG")],
-)
-def test_the_namespace_must_be_there(org, namespace, status, code):
-    assert_error(org.client.post("/v1/ingest/text", json=text_body(namespace)), status, code)
-    body = text_body("x")
-    del body["namespaceId"]
-    assert_error(org.client.post("/v1/ingest/text", json=body), 400, "INVALID_INGEST_CONFIG")
-    if namespace is not None:
-        assert_error(upload(org, namespace), status, code)
-
-
 def test_a_chunk_config_within_config_is_honoured(org):
     space = org.namespace()
     chunks = {"chunkSize": 120, "chunkOverlap": 30}

@@ -93,11 +93,3 @@ def test_a_run_that_was_lost_waits_again(org):
         {"batch": batch},
     )
     assert place(org, space, run)[0] == 1
-
-
-def test_a_stranger_is_told_nothing(org):
-    space, other = org.namespace(), org.namespace()
-    run = run_of(org.text(space))
-    answer = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": other})
-    assert answer.status_code == 404
-    assert "queuePosition" not in answer.text

@@ -6,7 +6,6 @@ import pytest
 
 from retrieval.ingestion import activate, items
 from retrieval.jobs import batches
-from tests.api.support import assert_error
 
 
 @pytest.fixture
@@ -134,11 +133,3 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
     assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})
     assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []
-
-
-def test_bad_resyncs(org, space):
-    for filters in ({}, {"documentIds": []}, None, "all", {"documentTypes": ["text"]}):
-        assert_error(resync(org, space, filters), 400, "INVALID_FILTER_CONFIG")
-    assert_error(resync(org, space, {"documentIds": ["x"]}, confirmDeletions="yes"), 400, "INVALID_FILTER_CONFIG")
-    assert_error(resync(org, space, {"documentIds": ["x"]}), 404, "DOCUMENTS_NOT_FOUND")
-    assert_error(resync(org, "ns_none", {"documentIds": ["x"]}), 404, "NAMESPACE_NOT_FOUND")

@@ -124,21 +124,6 @@ def test_job_runs_are_filtered_by_status(org):
     assert_error(answer, 400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("cursor", ["x", "AAAA", "ä", "9" * 500])
-def test_a_made_up_cursor_is_refused(org, cursor):
-    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": org.namespace(), "cursor": cursor})
-    assert_error(answer, 400, "INVALID_REQUEST")
-
-
-def test_a_cursor_of_another_scope_is_refused(org):
-    one, other = org.namespace(), org.namespace()
-    for number in range(2):
-        org.text(one, f"{number}")
-    cursor = listed(org, one, pageSize=1)["nextCursor"]
-    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other, "cursor": cursor})
-    assert_error(answer, 400, "INVALID_REQUEST")
-
-
 def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
@@ -306,18 +291,6 @@ def test_a_retry_with_a_key_acts_once(org):
     assert {one.status_code for one in sent} == {200}
     assert len({one.content for one in sent}) == 1
     assert len(listed(org, space)["ingestJobRuns"]) == 2
-
-
-@pytest.mark.parametrize("what", ["cancel", "retry"])
-def test_what_is_not_there_cannot_be_acted_on(org, what):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    assert_error(act(org, space, "ijr_0", what), 404, "INGEST_JOB_RUN_NOT_FOUND")
-    assert_error(act(org, org.namespace(), run, what), 404, "INGEST_JOB_RUN_NOT_FOUND")
-    assert_error(act(org, "ns_0", run, what), 404, "NAMESPACE_NOT_FOUND")
-    with org.key(scopes=["ingest:read"]) as reader:
-        answer = reader.post(f"/v1/ingest-job-runs/{run}/{what}", json={"namespaceId": space})
-        assert_error(answer, 403, "FORBIDDEN")
 
 
 def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_somebody(org):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.support import assert_error
-
 PAGE = "https://example.org/page"
 SOURCES = {"urls": "URLS_LIST", "sitemap": "SITEMAP", "website": "WEBSITE"}
 CHUNKS = {"chunkSize": 120, "chunkOverlap": 30}
@@ -91,14 +89,6 @@ def test_a_chunk_config_beside_the_config_wins(org, space, kind):
     assert recorded(org, answer)["config"]["chunkSize"] == 120
 
 
-@pytest.mark.parametrize("kind", SOURCES)
-def test_a_namespace_without_a_scraper_takes_no_pages(org, kind):
-    bare = org.namespace()
-    assert_error(post(org, bare, kind, {}), 400, "WEB_SCRAPER_CONFIG_NOT_SET")
-    assert_error(post(org, "ns_x", kind, {}), 404, "NAMESPACE_NOT_FOUND")
-    assert_error(post(org, bare, kind, {}, chunkConfig={}), 400, "INVALID_CHUNK_CONFIG")
-
-
 BAD_URLS = [
     "",
     " ",
@@ -176,22 +166,6 @@ def test_bad_requests_are_refused_and_leave_nothing(org, space):
     assert org.db.rows("select id from jobs where organization_id = %(id)s", {"id": org.id}) == []
 
 
-@pytest.mark.parametrize("kind", SOURCES)
-def test_the_source_must_fit_the_path(org, space, kind):
-    for source in {*SOURCES.values(), "TEXT", "", None, 5} - {SOURCES[kind]}:
-        sent = body(space, kind, {})
-        sent["ingestConfig"]["source"] = source
-        assert_error(org.client.post(f"/v1/ingest/{kind}", json=sent), 400, "INVALID_INGEST_CONFIG")
-
-
 def test_a_message_never_repeats_the_url(org, space):
     answer = post(org, space, "urls", {"urls": ["http://user:hunter2@example.org/"]})
     assert "hunter2" not in answer.text
-
-
-def test_a_retry_under_the_same_key_is_one_job(org, space):
-    headers = {"Idempotency-Key": "pages-1"}
-    sent = body(space, "urls", {})
-    answers = [org.client.post("/v1/ingest/urls", json=sent, headers=headers) for _ in range(2)]
-    assert answers[0].json() == answers[1].json()
-    assert len(org.db.rows("select id from jobs where organization_id = %(id)s", {"id": org.id})) == 1

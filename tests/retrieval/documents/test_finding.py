@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 
 import pytest
@@ -14,9 +13,6 @@ from retrieval.database import pages, scopes
 from retrieval.documents import documents
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
-from retrieval.ports import Scope
-from retrieval.principals import Viewer
-from tests.library import Library
 
 CODE = ErrorCode.INVALID_FILTER_CONFIG
 MANY = 10_000
@@ -106,27 +102,6 @@ def test_any_name_can_be_kept_and_found(library, name):
     assert found(library, "zzqq") == set()
 
 
-def test_nothing_of_another_scope_is_found(db, library, new_scope):
-    library.put(name="the harbour")
-    there = library.scope
-    for other in (new_scope(), Scope(there.organization, there.namespace, "other")):
-        Library(db, other, None).put(name="harbour of another")
-    assert found(library, "harbour") == {"the harbour"}
-    assert listed(db, Scope("org_other", there.namespace, there.tenant), words=("harbour",)) == set()
-
-
-def test_what_a_user_may_not_see_is_not_found(db, library):
-    open_, hidden = library.put(name="harbour open"), library.put(name="harbour hidden")
-    access = json.dumps({"users": ["ada"], "groups": [], "denied": {"users": [], "groups": []}, "public": False})
-    db.rows("update documents set access = %(access)s::jsonb where id = %(id)s", {"access": access, "id": hidden})
-    assert open_ != hidden
-    for name, names in (("ada", {"harbour open", "harbour hidden"}), ("bob", {"harbour open"})):
-        assert (
-            listed(db, library.scope, words=("harbour",), viewer=Viewer(name, (f"u:{name}",), library.partition))
-            == names
-        )
-
-
 @pytest.mark.parametrize(
     ("address", "site"),
     [
@@ -150,27 +125,6 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
     assert awaited(db, documents.sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
     if site:
         assert listed(db, library.scope, sites=(site,)) == {"page"}
-
-
-def test_pages_are_found_by_their_site_and_counted_by_it(db, library):
-    for url in (
-        "https://docs.example.org/a",
-        "https://docs.example.org/b?x=https://other.example.org/",
-        "http://DOCS.example.org",
-        "http://docs.example.org:8080/",
-        "https://example.org/docs.example.org/",
-    ):
-        library.put(name=url, external_id=url, document_type="URL", source="WEBSITE")
-    library.put(name="no page", external_id="https://docs.example.org/c", document_type="TEXT")
-    assert listed(db, library.scope, sites=("docs.example.org",)) == {
-        "https://docs.example.org/a",
-        "https://docs.example.org/b?x=https://other.example.org/",
-        "http://DOCS.example.org",
-    }
-    assert listed(db, library.scope, sites=("example.org",)) == {"https://example.org/docs.example.org/"}
-    counts = awaited(db, documents.sites, library.scope, DocumentFilter())
-    assert counts == {"docs.example.org": 3, "docs.example.org:8080": 1, "example.org": 1}
-    assert awaited(db, documents.sites, library.scope, DocumentFilter(words=("8080",))) == {"docs.example.org:8080": 1}
 
 
 def plan(db, scope, where, *, most=51):

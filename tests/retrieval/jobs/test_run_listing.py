@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import psycopg
@@ -65,28 +64,3 @@ def test_only_the_runs_of_the_page_are_read_whole(db, full, wanted, matching):
     counted, told = counts(db, full, **wanted)
     assert told == matching
     assert counted <= 3 * matching + (RUNS if "outcome" in wanted else 0)
-
-
-def test_a_search_finds_what_matches(db, full):
-    async def ask() -> dict[str, list[str]]:
-        async def names(**wanted: Any) -> list[str]:
-            return [run.name for run in (await control.list_page(db, full, size=SIZE, **wanted)).items]
-
-        try:
-            return {
-                "by a piece of the name": await names(about="NOTE 40"),
-                "by an id": await names(about=f"IJR_77{full.namespace}"),
-                "failed": await names(outcome="FAILED"),
-                "both": await names(outcome="FAILED", about="note 3"),
-                "cancelled": await names(outcome="CANCELLED"),
-            }
-        finally:
-            await db.async_close()
-
-    assert asyncio.run(ask()) == {
-        "by a piece of the name": ["note 400", "note 40"],
-        "by an id": ["note 77"],
-        "failed": ["note 400", "note 300", "note 200", "note 100"],
-        "both": ["note 300"],
-        "cancelled": [],
-    }
