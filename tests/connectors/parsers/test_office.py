@@ -12,7 +12,6 @@ import openpyxl
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.detect import plain
 from connectors.parsers.parser import parser
 from connectors.parsers.pdf import page_ranges
 from retrieval.errors import Skippable
@@ -168,25 +167,6 @@ def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_pa
 def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, before: str) -> None:
     with pytest.raises(Skippable, match="damaged or incomplete"):
         read(tmp_path, "a.odp", slides("<draw:page/>", before))
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("shift_jis", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
-        ("euc_jp", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
-        ("iso2022_jp", "港長はすべての船とその積荷の台帳を保管しています。"),
-        ("gb18030", "港务局长保存着每艘船只及其货物的分类账。渡轮每天早上七点从北码头出发。" * 6),
-        ("big5", "港務局長保存著每艘船隻及其貨物的分類賬。渡輪每天早上七點從北碼頭出發。" * 6),
-        ("euc_kr", "항만 관리인은 모든 선박과 화물의 장부를 보관합니다. 매일 아침 일곱 시에 배가 떠납니다. " * 5),
-        ("koi8-r", "Капитан порта ведёт журнал каждого судна и его груза. Паром отходит в семь утра. " * 4),  # noqa: RUF001
-        ("iso8859-2", "Příliš žluťoučký kůň úpěl ďábelské ódy. " * 6),
-        ("cp1253", "Ο λιμενάρχης κρατά βιβλίο για κάθε πλοίο και το φορτίο του. " * 5),  # noqa: RUF001
-        ("cp1256", "يحتفظ مدير الميناء بسجل لكل سفينة وحمولتها كل يوم. " * 6),
-    ],
-)
-def test_a_text_of_any_encoding_is_decoded(encoding: str, text: str) -> None:
-    assert plain.text_of(text.encode(encoding)) == text
 
 
 def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> None:

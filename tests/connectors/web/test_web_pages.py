@@ -197,26 +197,6 @@ def test_characters_come_out_right(data, media_type, parse):
     assert parse(data, media_type).text.strip() == "žluťoučký kůň"
 
 
-@pytest.mark.parametrize(
-    ("text", "encoding", "declared"),
-    [
-        ("“smart” quotes", "cp1252", "iso-8859-1"),
-        ("日本語のページ", "cp932", "shift_jis"),
-        ("中文网页", "gb18030", "gb2312"),
-        ("日本語のページ", "iso2022_jp", "iso-2022-jp"),
-        ("Привет", "koi8-r", "koi8-r"),
-        ("한국어", "cp949", "euc-kr"),
-    ],
-)
-def test_encodings_are_read_as_browsers_read_them(text, encoding, declared):
-    assert html.decode(text.encode(encoding), f"text/html; charset={declared}") == text
-
-
-@pytest.mark.parametrize("declared", ["zip", "idna", "rot13", "unicode_escape", "utf-7", "no-such", "", "x" * 5000])
-def test_a_declared_encoding_is_no_way_in(declared):
-    assert "caf" in html.decode(b"caf\xe9 +ADw-", f"text/html; charset={declared}")
-
-
 def test_a_page_leads_where_its_links_lead():
     page = pages.read_page(
         b"""<base href="/deep/"><a href="a">1</a><a href="a#part">again</a><a href="../up?x=1 2#y">2</a>

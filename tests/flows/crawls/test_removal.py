@@ -123,17 +123,3 @@ def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(s
     assert space.search("owls and mice") == [OWLS]
     space.sweep()
     assert space.search("owls and mice") == space.search("owls mice", **BY_WORDS) == [OWLS]
-
-
-def test_a_run_in_flight_cannot_bring_back_what_is_gone(space, memory):
-    from flows import steps
-
-    memory.items = [item(OWLS)]
-    accept(space, "WEBSITE", url=SITE)
-    slow = listing(space)
-    steps.discover(slow)
-    listed(space, memory, item(OWLS, deleted=True))
-    space.take(slow.lease)
-    assert space.search("owls and mice") == []
-    space.sweep()
-    assert document(space, OWLS) is None

@@ -1,17 +1,14 @@
 """Sitemaps on loopback: what is listed, what is left out and why, and files that mean no good."""
 
 import gzip
-import socket
 
 import pytest
 
 from flows import steps
 from retrieval.errors import Skippable
-from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import Site, answer
-from tests.retrieval.network.test_fetch_guard import ATTACKS
+from tests.flows.crawls.test_url_list import answer
 
 allowed, site, space = lists.allowed, lists.site, lists.space
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -191,27 +188,3 @@ def test_a_further_sitemap_that_cannot_be_read_is_one_entry_beside_the_others(sp
     assert list_of(space, site, run) == ["/1"]
     assert list(reasons(space, run)) == [f"{site.url}/gone.xml"]
     assert space.run(run).progress["skipped"] == 1
-
-
-def test_no_attack_in_a_sitemap_is_dialled(space, monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
-    lists._forget()
-    site = Site()
-    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
-        witness.setblocking(False)
-        port = witness.getsockname()[1]
-        attacks = [
-            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
-            for url in ATTACKS
-            if not set(url) & set("\r\n&<>\0")
-        ]
-        for number, url in enumerate(attacks):
-            site.pages[f"/{number}"] = answer(status="302 Found", location=url.encode().decode("latin-1"))
-        jumps = [f"{server.url}/{number}" for number in range(len(attacks))]
-        site.pages["/pages.xml"] = xml(urlset(*((url, "") for url in [*attacks, *jumps])))
-        site.pages["/sitemap.xml"] = xml(index(f"{server.url}/pages.xml", *attacks, *jumps))
-        run = crawl(space, "SITEMAP", ingest=True, url=f"{server.url}/sitemap.xml")
-        assert space.run(run).completed == []
-        assert len(space.run(run).failed) >= len(jumps)
-        with pytest.raises(BlockingIOError):
-            witness.accept()

@@ -10,13 +10,11 @@ from connectors import registry
 from connectors.web.builtin import client, robots
 from retrieval import settings
 from retrieval.errors import Retryable
-from retrieval.filters import DocumentFilter
 from retrieval.job_config import Ingestion
-from retrieval.jobs import resync, url_lists
+from retrieval.jobs import url_lists
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
 from tests.flows.jobs.test_breakers import Worker
-from tests.retrieval.network.test_fetch_guard import ATTACKS
 
 PAGE = """<!doctype html><html lang="en"><head><title>Tides</title><meta name="description" content="About the sea">
 <link rel="canonical" href="/tides"></head><body><nav>Menu words</nav><main><h1>Tides</h1><p>The spring tide follows
@@ -122,16 +120,6 @@ def test_pages_and_files_of_a_list_are_found(space, site):
     assert documents(space)[urls[2]]["properties"]["mimeType"] == "application/pdf"
 
 
-def test_pages_of_one_content_are_reported(space, site):
-    missing = html("<html><title>Shop</title><body><main><p>Sorry, nothing is here.</p></main></body></html>")
-    site.pages = {"/tides": PAGE, **dict.fromkeys(("/a", "/b", "/c"), missing)}
-    run = ingest(space, *(f"{site.url}{path}" for path in site.pages))
-    (notice,) = run.notices
-    assert notice.count == 3
-    assert f"3 pages have the same content as another page of this run, such as {site.url}/a" in notice.reason
-    assert ingest(space, f"{site.url}/tides").notices == []
-
-
 def text_of(space, external_id):
     row = space.db.row(
         "select parsed_key from documents d join partitions p on p.id = d.partition_id"
@@ -224,40 +212,3 @@ def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(s
         {"id": space.scope.namespace},
     )
     assert embedded == {"texts": 1}, "the same text was embedded twice"
-
-
-def test_a_resync_fetches_the_page_anew(space, site):
-    url = f"{site.url}/tides"
-    site.pages = {"/tides": PAGE}
-    ingest(space, url)
-    site.pages["/tides"] = PAGE.replace("full moon", "autumn storms")
-    document = space.db.row("select id from documents where external_id = %(url)s", {"url": url})["id"]
-    started = space.call(resync.start(space.db, space.scope, DocumentFilter(document_ids=(document,))))
-    space.work()
-    assert len(space.run(started.job_runs[0]).completed) == 1
-    assert "autumn storms" in text_of(space, url)
-    assert site.paths() == ["/tides", "/tides"]
-
-
-def test_no_attack_is_dialled_by_a_list_or_its_redirects(space, monkeypatch):
-    """The site may be fetched from 127.0.0.3; the witness listens on 127.0.0.1."""
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
-    _forget()
-    site = Site()
-    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
-        witness.setblocking(False)
-        port = witness.getsockname()[1]
-        attacks = [
-            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
-            for url in ATTACKS
-            if "\r" not in url
-        ]
-        for number, url in enumerate(attacks):
-            site.pages[f"/{number}"] = answer(status="302 Found", location=url.encode().decode("latin-1"))
-        redirects = [f"{server.url}/{number}" for number in range(len(attacks))]
-        run = ingest(space, *attacks, *redirects)
-        assert run.completed == []
-        assert len(run.failed) == len(set(attacks)) + len(redirects)
-        assert set(site.paths()) >= {f"/{number}" for number in range(len(attacks))}
-        with pytest.raises(BlockingIOError):
-            witness.accept()

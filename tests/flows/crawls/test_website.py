@@ -1,7 +1,5 @@
 """Websites on loopback: what is kept, what is never asked for, and crawls that die in the middle."""
 
-import socket
-
 import pytest
 
 from connectors import registry
@@ -12,11 +10,9 @@ from retrieval.errors import Retryable
 from retrieval.ingestion import discover
 from retrieval.maintenance import garbage
 from retrieval.ports import RawContent
-from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import Site, answer, html
-from tests.retrieval.network.test_fetch_guard import ATTACKS
+from tests.flows.crawls.test_url_list import answer
 
 allowed, site, space = lists.allowed, lists.site, lists.space
 
@@ -80,14 +76,6 @@ def test_a_crawled_page_is_found_and_was_fetched_once(space, site):
     done = space.run(run)
     assert done.status == "COMPLETED"
     assert (done.progress["found"], done.progress["fetched"], done.progress["failed"]) == (7, 7, 0)
-
-
-def test_unchanged_pages_are_not_embedded_again(space, site):
-    grow(site)
-    first = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert len(space.run(first).completed) == len(space.run(again).completed) == 7
-    assert space.run(again).progress["embedded"] == 0
 
 
 def test_what_a_site_says_to_machines_in_a_header_binds_a_crawl(space, site):
@@ -285,27 +273,3 @@ def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):
     after = space.run(run)
     assert after.status == "COMPLETED"
     assert len(after.cancelled) == len(names(space, run))
-
-
-def test_no_attack_is_dialled_by_links_or_redirects(space, monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
-    lists._forget()
-    site = Site()
-    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
-        witness.setblocking(False)
-        port = witness.getsockname()[1]
-        attacks = [
-            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
-            for url in ATTACKS
-            if "\r" not in url
-        ]
-        jumps = [f"/{number}" for number in range(len(attacks))]
-        for path, url in zip(jumps, attacks, strict=True):
-            site.pages[path] = answer(status="302 Found", location=url.encode().decode("latin-1"))
-        site.pages["/robots.txt"] = answer(status="302 Found", location=f"http://127.0.0.1:{port}/robots.txt")
-        site.pages["/"] = html(linked("/", [*attacks, *jumps]))
-        run = crawl(space, "WEBSITE", url=f"{server.url}/", maxLinks=1000)
-        assert names(space, run) == [f"{server.url}/"]
-        assert set(site.paths()) >= set(jumps)
-        with pytest.raises(BlockingIOError):
-            witness.accept()

@@ -5,7 +5,6 @@ import io
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import registry
 from retrieval import settings
 from retrieval.access import viewers
 from retrieval.documents import documents
@@ -247,13 +246,6 @@ def test_a_deleted_namespace_leaves_what_is_not_ours(space, index):
     space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
     space.sweep()
     assert list(index.spaces) == ["theirs"]
-
-
-def test_no_key_of_the_index_lies_in_a_plain_column(space):
-    row = space.db.row("select config::text as shown from namespaces where id = %(id)s", {"id": space.scope.namespace})
-    assert "canary-pinecone-key" not in row["shown"]
-    assert "canary-pinecone-key" not in repr(space.config)
-    assert "canary-pinecone-key" not in repr(registry.vector_store(space.config, space.db))
 
 
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])

@@ -157,15 +157,6 @@ def test_metadata_that_is_not_sent_again_stays(house):
     }
 
 
-def test_a_changed_paragraph_of_a_long_document_costs_at_most_three_embeddings(house):
-    house.ingest(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
-    assert len(house.contents()) >= 100
-    before = len(house.model.texts)
-    house.ingest(paragraphs(200, changed=77), "long", chunk_size=48, chunk_overlap=0)
-    assert 1 <= len(house.model.texts) - before <= 3
-    assert any("was changed" in content for content in house.contents())
-
-
 def test_a_replacement_shows_whole_or_not_at_all(house):
     house.ingest(paragraphs(20), "doc")
     old = house.contents()

@@ -5,7 +5,6 @@ import io
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import registry
 from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.namespaces import namespaces
@@ -81,13 +80,6 @@ def test_a_storage_in_trouble_delays_and_loses_nothing(space, storage):
     storage.always = None
     space.take(lease)
     assert space.search("owls") == ["owls"]
-
-
-def test_no_secret_of_the_storage_lies_in_a_plain_column(space):
-    row = space.db.row("select config::text as shown from namespaces where id = %(id)s", {"id": space.scope.namespace})
-    assert "canary-s3-secret" not in row["shown"]
-    assert "canary-s3-secret" not in repr(space.config)
-    assert "canary-s3-secret" not in repr(registry.file_store(space.config))
 
 
 def keys(storage, bucket):

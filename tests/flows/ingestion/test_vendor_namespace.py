@@ -107,15 +107,6 @@ def test_text_and_pdf_are_found_replaced_and_deleted_on_accounts_alone(db, stora
             assert not [key for key in keys if key in plain], table
 
 
-def test_what_is_unchanged_is_not_embedded_again(space, openai):
-    space.text("Owls hunt mice at night.", "owls")
-    space.work()
-    asked = len(openai.times)
-    space.text("Owls hunt mice at night.", "owls")
-    space.work()
-    assert len(openai.times) == asked
-
-
 def test_a_refused_key_fails_the_run_with_the_reason(space, openai):
     openai.always.append(faults.status(401, WORDS))
     space.text("Owls hunt mice at night.", "owls")
