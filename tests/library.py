@@ -8,6 +8,14 @@ from retrieval.ports import Vector
 from retrieval.search import bm25
 
 
+def clear_queue(db):
+    """Put aside what other tests left waiting: batches, sweeps and probes are formed of all that waits."""
+    for table in ("job_runs", "batches"):
+        db.rows(f"update {table} set finished_at = now() where finished_at is null")
+    for table in ("sweeps", "breakers", "dispatcher_loops"):
+        db.rows(f"delete from {table}")
+
+
 class Library:
     """Puts documents straight into a scope; texts and vectors are given, so a test knows every score."""
 

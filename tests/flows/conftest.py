@@ -20,6 +20,7 @@ from connectors import registry
 from connectors.parsers import parser
 from local import postgres, prefect_database
 from retrieval import settings
+from tests.library import clear_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,3 +118,10 @@ def usual_limits(monkeypatch):
     settings.load.cache_clear()
     yield
     settings.load.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_waits(request):
+    """Begin a test with a database without anything that waits."""
+    if "db" in request.fixturenames:
+        clear_queue(request.getfixturevalue("db"))

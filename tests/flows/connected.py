@@ -94,10 +94,8 @@ class ConnectedSpace(Configured):
 
 @contextmanager
 def connected_space(db, account, monkeypatch):
-    """A space of the account alone: what other tests left waiting is put aside, and nobody waits long."""
+    """A space of the account alone: nobody waits long."""
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
     settings.load.cache_clear()

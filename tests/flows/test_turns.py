@@ -16,12 +16,6 @@ from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-
-
 @pytest.fixture
 def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""

@@ -18,6 +18,7 @@ from flows.lanes import Lane
 from retrieval import settings
 from tests.flows.configured import Configured
 from tests.flows.warm_worker.test_worker import Pool, new_pool
+from tests.library import clear_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,8 +98,7 @@ def opened(
     **configs: Any,
 ) -> Iterator[Workshop]:
     """A workshop without a worker yet. `configs`: of its namespace."""
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
+    clear_queue(db)
     space = Configured(db, **configs)
     given = {
         "RETRIEVAL_DATABASE_URL": db.url,

@@ -15,6 +15,7 @@ from tests.api.routes.test_access import NOBODY, listed, names, set_access
 from tests.flows.configured import STEPS
 from tests.flows.ingestion.test_unpack import leased, packed
 from tests.flows.ingestion.test_unpack import work as work_off
+from tests.library import clear_queue
 
 OLD, NEW = "The old words are about whales.", "The new words are about herons."
 
@@ -27,8 +28,7 @@ def space(org):
 @pytest.fixture
 def work(org, api_db):
     """A function that brings what was accepted to its end, as a worker does."""
-    api_db.rows("update job_runs set finished_at = now() where finished_at is null")
-    api_db.rows("update batches set finished_at = now() where finished_at is null")
+    clear_queue(api_db)
     return lambda: work_off(SimpleNamespace(db=api_db, ring=org.ring))
 
 

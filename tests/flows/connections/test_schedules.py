@@ -27,8 +27,6 @@ from tests.standins import memory
 @pytest.fixture
 def space(db, monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     db.rows("update connections set sync_minutes = null")
     with memory.serving("BOX") as account:
         lead_to(monkeypatch, account)

@@ -32,8 +32,6 @@ def account(monkeypatch):
 
 @pytest.fixture
 def space(db, account, monkeypatch):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
     settings.load.cache_clear()

@@ -84,14 +84,8 @@ def crawler(at):
         yield found
 
 
-def quiet(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-
-
 @pytest.fixture
 def space(db, crawler):
-    quiet(db)
     return Configured(db, webScraperConfig={"provider": "FIRECRAWL", "apiKey": crawler.key})
 
 
@@ -491,7 +485,6 @@ SERVICES = {
 @pytest.fixture(params=sorted(SERVICES))
 def service(request, at, db):
     """Each service with a namespace of its own."""
-    quiet(db)
     endpoint, standin = SERVICES[request.param]
     with standin.running() as found:
         at(endpoint, found)

@@ -70,8 +70,6 @@ def site(allowed):
 
 @pytest.fixture
 def space(db, allowed):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     return Configured(db, webScraperConfig={"provider": "BUILTIN"})
 
 

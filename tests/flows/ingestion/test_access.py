@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from retrieval.access import lists
 from retrieval.documents import documents
 from retrieval.documents.documents import NewAccess
@@ -17,12 +15,6 @@ from tests.flows.ingestion.test_unpack import TIDES, house, ingest, packed  # no
 from tests.flows.jobs.test_batches import claimed
 
 ADA, BOB = Access(users=("ada",)), Access(users=("bob",))
-
-
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
 
 
 def accesses(db, scope):

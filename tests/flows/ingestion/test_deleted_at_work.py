@@ -9,8 +9,6 @@ from tests.flows.configured import STEPS, Configured
 
 @pytest.fixture
 def house(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     return Configured(db)
 
 

@@ -47,12 +47,6 @@ class Listing:
         yield Page([], str(len(self.items)), done=True)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-
-
 def accept(db, scope, source="WEBSITE", config=None, **options):
     async def post():
         receipt = await runs.accept_discovery(

@@ -40,11 +40,6 @@ def space(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load.cache_clear()
     registry._made.clear()
-    for statement in (
-        "update job_runs set finished_at = now() where finished_at is null",
-        "update batches set finished_at = now() where finished_at is null",
-    ):
-        db.rows(statement)
     made = Configured(db)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: made.ring)

@@ -24,8 +24,6 @@ MOST_BYTES = 512 << 20
 
 @pytest.fixture
 def house(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     return Configured(db)
 
 

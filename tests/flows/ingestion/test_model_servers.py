@@ -34,8 +34,6 @@ SERVERS = [
 @pytest.fixture
 def opened(db, monkeypatch, tmp_path):
     """A namespace on a server, with `new_process()` that forgets what this process knows."""
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
 

@@ -31,9 +31,6 @@ def index(pinecone_index, monkeypatch):
 
 @pytest.fixture
 def space(db, index):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
     return Configured(db, vectorStorageConfig=index.config())
 
 

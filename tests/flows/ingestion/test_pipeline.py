@@ -127,9 +127,6 @@ class House:
 
 @pytest.fixture
 def house(db, new_scope, tmp_path):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
     return House(db, new_scope(), tmp_path)
 
 

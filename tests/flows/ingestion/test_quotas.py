@@ -2,19 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from retrieval.accounts import quotas
 from retrieval.ingestion import discover, items, within_quotas
 from retrieval.jobs import runs
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import claimed
-
-
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
 
 
 def listed(db, scope, *names):

@@ -25,9 +25,6 @@ LONG = "\n\n".join(f"Owl {n} hunts mice in valley {n} at night, and sleeps in ba
 
 @pytest.fixture
 def quiet(db, monkeypatch, tmp_path):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     settings.load.cache_clear()

@@ -40,12 +40,6 @@ def space(db, monkeypatch, tmp_path):
 
     settings.load.cache_clear()
     registry._made.clear()
-    for statement in (
-        "update job_runs set finished_at = now() where finished_at is null",
-        "update batches set finished_at = now() where finished_at is null",
-        "delete from sweeps",
-    ):
-        db.rows(statement)
     made = Configured(db, embeddingModelConfig=MINILM)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: made.ring)

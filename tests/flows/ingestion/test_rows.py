@@ -16,6 +16,7 @@ from retrieval.filters import parse
 from retrieval.search import search
 from retrieval.search.search import Query
 from tests.flows.configured import Configured
+from tests.library import clear_queue
 
 INVALID = ErrorCode.INVALID_FILTER_CONFIG
 STATES = ("open", "shipped", "returned")
@@ -47,8 +48,7 @@ def workbook() -> bytes:
 
 @pytest.fixture(scope="module")
 def house(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
+    clear_queue(db)
     house = Configured(db)
     for name, data in {"orders.csv": CSV, "stock.jsonl": JSONL, "notes.txt": "Nothing is open on Sundays."}.items():
         house.file(name, data.encode())

@@ -29,9 +29,6 @@ def bucket(storage, monkeypatch):
 
 @pytest.fixture
 def space(db, bucket, storage):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
     return Configured(db, fileStorageConfig=storage.config(bucket))
 
 

@@ -27,8 +27,6 @@ OFFICE = Path(__file__).parents[2] / "fixtures" / "office"
 
 @pytest.fixture
 def house(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     return Configured(db)
 
 

@@ -53,17 +53,10 @@ def allowed(monkeypatch, tmp_path):
     settings.load.cache_clear()
 
 
-def quiet(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
-
-
 @pytest.fixture
 def space(db, openai, allowed):
     """OpenAI's embeddings, and the rest on this machine."""
     allowed(openai)
-    quiet(db)
     return Configured(db, embeddingModelConfig=openai.config())
 
 
@@ -77,7 +70,6 @@ def pdf(line):
 
 def test_text_and_pdf_are_found_replaced_and_deleted_on_accounts_alone(db, storage, vendor, allowed, caplog):
     allowed(vendor)
-    quiet(db)
     storage.faults, storage.always = [], None
     dimensions = embedding_server.MODELS[vendor.name][embedding_server.MODEL[vendor.name]]
     with pinecone.running(dimension=dimensions) as index:

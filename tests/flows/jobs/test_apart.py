@@ -18,13 +18,6 @@ from retrieval.ports import Scope
 from tests.flows.jobs.test_batches import post
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
-
-
 @pytest.fixture
 def dispatcher(database_url):
     opened = Database(database_url, size=2, role="dispatcher")

@@ -10,13 +10,6 @@ from retrieval.jobs import batches, runs
 from retrieval.jobs.batches import Superseded
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    """These tests look at everything that waits, so what others left must not be there."""
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-
-
 def post(db, scope, *texts):
     async def accept():
         accepted = [

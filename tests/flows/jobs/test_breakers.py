@@ -25,13 +25,6 @@ from tests.flows.configured import Configured
 from tests.standins import embedding_server, faults
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from breakers")
-
-
 @pytest.fixture
 def vendor(monkeypatch):
     """OpenAI's embeddings, asked for a fifth of a second."""

@@ -57,9 +57,6 @@ def index(pinecone_index, monkeypatch):
 @pytest.fixture
 def space(request, db):
     """`request.param`: where the vectors lie."""
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from sweeps")
     if request.param == "PGVECTOR":
         return Configured(db)
     return Configured(db, vectorStorageConfig=request.getfixturevalue("index").config())

@@ -20,8 +20,6 @@ from tests.flows.configured import Configured
 @pytest.fixture
 def asked(db, monkeypatch):
     """Questions to Prefect, by name; the loops' pauses are short, those of an idle service are not."""
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     seen = []
 
     def question(name, answer):

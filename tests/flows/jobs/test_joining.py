@@ -15,7 +15,7 @@ from retrieval.jobs import batches, joining, shares
 from retrieval.jobs.batches import Superseded
 from retrieval.jobs.circuits import Circuits
 from tests.flows.configured import Configured
-from tests.flows.test_turns import _no_bar, _nothing_else_waits, listed, open_runs, post  # noqa: F401  (a fixture)
+from tests.flows.test_turns import _no_bar, listed, open_runs, post
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from retrieval.ingestion import discover, items, poison_detection, results
 from retrieval.jobs import batches
 from retrieval.jobs.circuits import Circuits
 from tests.flows.ingestion.test_discovery import Listing, accept
-from tests.flows.jobs.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
+from tests.flows.jobs.test_batches import post, read
 
 TEXTS = 12
 ATTEMPTS = 3

@@ -9,7 +9,7 @@ from retrieval.jobs import batches, control, retry
 from retrieval.jobs import names as run_names
 from retrieval.ports import Page
 from tests.flows.ingestion.test_discovery import Listing, accept
-from tests.flows.jobs.test_batches import _nothing_else_waits, claimed, post, read  # noqa: F401  (a fixture)
+from tests.flows.jobs.test_batches import claimed, post, read
 
 
 def close(db, lease, **ends):

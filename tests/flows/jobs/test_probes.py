@@ -1,18 +1,9 @@
 """Whose turn it is to find out whether somebody answers again, and what those who wait meanwhile look like."""
 
-import pytest
-
 from retrieval.jobs import batches, breakers
 from retrieval.metrics import exposition
 from retrieval.metrics.figures import Figures
 from tests.flows.configured import Configured
-
-
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from breakers")
 
 
 def hung(space, name="vendor"):

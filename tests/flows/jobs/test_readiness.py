@@ -19,13 +19,6 @@ from retrieval.readiness import LATE, Beat
 from retrieval.settings import Settings
 
 
-@pytest.fixture(autouse=True)
-def _nothing_else_waits(db):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    db.rows("delete from dispatcher_loops")
-
-
 def beats(**ages):
     """All loops, young but for those that are named with their age."""
     return [Beat(name, ages.get(name, 1.0), 10_000.0) for name in LATE]

@@ -46,8 +46,6 @@ async def _no_bar(_namespace, _total):
 
 @pytest.fixture
 def space(db, monkeypatch):
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
     space = Configured(db)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)

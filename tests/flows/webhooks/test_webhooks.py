@@ -43,8 +43,6 @@ def db(own_database):
     opened = Database(own_database)
     yield opened
     opened.rows("delete from webhooks")
-    opened.rows("update job_runs set finished_at = now() where finished_at is null")
-    opened.rows("update batches set finished_at = now() where finished_at is null")
     opened.close()
 
 
