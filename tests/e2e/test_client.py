@@ -76,6 +76,7 @@ def test_the_command_line_ingests_a_folder_and_finds_what_is_in_it(service, tmp_
     assert any("FAILED" in row for row in rows)
 
 
+@pytest.mark.slow
 def test_a_website_with_a_dead_link_tells_the_good_pages_and_the_dead_one(service, tmp_path):
     pages = {"/": "".join(f'<a href="/{name}">on</a> ' for name in ("a", "b", "dead")), "/a": "", "/b": ""}
     here = service.in_a_new_namespace("dead link", webScraperConfig={"provider": "BUILTIN"})
@@ -132,6 +133,7 @@ def test_namespaces_are_created_and_deleted_and_documents_deleted_by_name(servic
     assert created["id"] not in command(service, "namespaces", where=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_picture_that_failed_is_retried_by_the_option_that_the_reason_names(service, tmp_path):
     Image.new("RGB", (300, 80), "white").save(tmp_path / "scan.png")
     here = ("--namespace", service.namespace)
@@ -155,6 +157,7 @@ def test_progress_is_told_on_stderr_where_there_is_no_terminal(monkeypatch, caps
     assert shown.out == '{"what": "manual.pdf"}\n'
 
 
+@pytest.mark.slow
 def test_an_api_beside_a_running_instance_listens_where_it_is_told(service, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -52,6 +52,7 @@ def test_only_the_page_that_cannot_be_trusted_is_sent(space, docling, scrambled)
     assert docling.seen[1][0] == "symbols.docx"
 
 
+@pytest.mark.slow
 def test_its_text_is_judged_too_and_its_failure_is_the_documents(space, docling, scrambled):  # noqa: F811
     docling.texts[".png"] = "\ufffd\ue000" * 200
     _, document = ingested(space, "again.pdf", scrambled.read_bytes())

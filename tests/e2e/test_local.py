@@ -98,6 +98,7 @@ def test_what_was_acknowledged_survives_a_kill_of_all_its_processes(home: Path) 
     assert _note(postgres.start(home), "later") == ["before", "later"]
 
 
+@pytest.mark.slow
 def test_backends_that_outlive_a_killed_postmaster_do_not_block_the_next_start(home: Path) -> None:
     with psycopg.connect(postgres.start(home)):
         os.kill(_postmaster(home), signal.SIGKILL)
@@ -139,6 +140,7 @@ def test_a_long_home_gets_a_short_socket_which_goes_with_it(tmp_path: Path) -> N
     assert not socket.exists()
 
 
+@pytest.mark.slow
 def test_two_homes_run_side_by_side(home: Path, other_home: Path) -> None:
     one, two = postgres.start(home), postgres.start(other_home)
     assert _note(one, "one") == ["one"]

@@ -65,6 +65,7 @@ def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(servi
     assert service.search("quarterly revenue", filter={"where": sound}) == []
 
 
+@pytest.mark.slow
 def test_recognition_reads_the_page_and_says_how_sure_it_is(service, scrambled, tmp_path):
     here = ("--namespace", service.namespace)
     assert "3 pages, 1 recognised" in command(
@@ -92,6 +93,7 @@ TURNED = str.maketrans("abcdefghijklmnopqrstuvwxyz", "hijklmnopqrstuvwxyzabcdefg
 SYMBOLS = "".join(chr(0xF000 + ord(letter)) for letter in SENTENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -108,6 +110,7 @@ def test_strange_letters_of_other_files_are_told(service, name, content):
     assert [page["page"] for page in properties["pagesToCheck"]] == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -75,6 +75,7 @@ def test_an_endpoint_puts_the_best_text_first(space, name):
         assert all(one["score"] >= 0.9 for one in threshold)
 
 
+@pytest.mark.slow
 def test_a_reranker_that_hangs_costs_the_budget_and_no_more(space):
     with rerank_server.running("TEI") as place:
         configured(space, place.config())
@@ -89,6 +90,7 @@ def test_a_reranker_that_hangs_costs_the_budget_and_no_more(space):
         place.delay = 0
 
 
+@pytest.mark.slow
 def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
     with rerank_server.running("TEI") as place:
         configured(space, place.config())
@@ -99,6 +101,7 @@ def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
         space.until(lambda: answer(space, rerank=WIDE)["reranked"], seconds=20)
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_cross_encoder(space):
     cross_encoder.build(space.home / "rerankers" / "overlap")
     configured(space, {"provider": "LOCAL", "path": "overlap"})
@@ -112,29 +115,3 @@ def test_a_folder_with_a_cross_encoder(space):
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_NAMESPACE_CONFIG")
     configured(space, None)
     assert "reranked" not in answer(space)
-
-
-def test_masks_and_addresses(space):
-    with rerank_server.running("TEI") as place, rerank_server.running("TEI") as other:
-        configured(space, place.config())
-        shown = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
-        configured(space, shown)  # the mask stands for the key
-        moved = {"rerankConfig": {**shown, "url": other.url}}
-        refused = space.client.patch(f"/v1/namespaces/{space.namespace}", json=moved)
-        assert refused.status_code == 400
-        assert "secret_required" in refused.text
-        assert other.seen == []
-        wrong = {"rerankConfig": {**place.config(), "apiKey": "another-key"}}
-        refused = space.client.patch(f"/v1/namespaces/{space.namespace}", json=wrong)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_NAMESPACE_CONFIG")
-        assert "SECRET" not in refused.text
-        configured(space, None)
-
-
-@pytest.mark.parametrize(
-    "rerank", [5, "yes", {"candidates": 9}, {"candidates": 201}, {"budgetMs": 49}, {"budgetMs": 10001}, []]
-)
-def test_bad_options(space, rerank):
-    body = {"namespaceId": space.namespace, "query": QUERY, "rerank": rerank}
-    refused = space.client.post("/v1/search", json=body)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_SEARCH_REQUEST")

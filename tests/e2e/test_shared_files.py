@@ -54,6 +54,7 @@ def trouble(service, case, run, document_id):
     return f"{case['file']}: {wrong}" if wrong else None
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.timeout(1500)
 def test_every_shared_case_ends_as_its_manifest_says(service, shared_data):

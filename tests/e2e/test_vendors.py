@@ -24,6 +24,7 @@ def created(service, body):
     return made
 
 
+@pytest.mark.slow
 def test_the_main_job_on_accounts_alone_leaves_no_key_in_the_open(service, openai, storage):
     dimensions = embedding_server.MODELS["OPENAI"][embedding_server.MODEL["OPENAI"]]
     with pinecone.running(dimension=dimensions) as index:

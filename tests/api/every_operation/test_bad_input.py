@@ -104,6 +104,8 @@ def shaped(**always: Any) -> list[Row]:
         *({"expand": {"unit": "PAGE", "maxTokens": number}} for number in (0, 8001)),
         *({"recency": {"halfLifeDays": days, "weight": 0.5}} for days in (0, -1)),
         *({"recency": value} for value in ({}, {"halfLifeDays": 1, "weight": 1.01})),
+        *({"rerank": value} for value in (5, "yes", [], {"candidates": 9}, {"candidates": 201})),
+        *({"rerank": {"budgetMs": milliseconds}} for milliseconds in (49, 10_001)),
     ]
     return [body({"namespaceId": SPACE, "query": "a", **always, **bad}, 400, SEARCH) for bad in wrong]
 

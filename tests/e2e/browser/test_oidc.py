@@ -121,6 +121,7 @@ def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: Simple
     assert "GET /keys" in place.provider.requests
 
 
+@pytest.mark.slow
 def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, place: SimpleNamespace) -> None:
     link = f"/documents?namespace={place.space}&q=caf%C3%A9+%26+bar"
     sign_in(page, place, "ada", link)
@@ -153,6 +154,7 @@ def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: Sim
     assert not [one for one in page.context.cookies() if "user" in one["name"]]
 
 
+@pytest.mark.slow
 def test_an_ended_token_leads_back_to_the_sign_in(page: Page, place: SimpleNamespace) -> None:
     place.provider.seconds = -60
     try:
