@@ -42,22 +42,6 @@ def test_no_accept_header_is_needed(org, space, accept):
 
 
 @pytest.mark.parametrize(
-    "filters",
-    [
-        {},
-        {"documentIds": []},
-        {"documentTypes": ["TEXT"]},
-        {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}},
-        {"unknown": {"deep": [1]}},
-    ],
-)
-def test_filter_arrays_may_be_left_out(org, space, filters):
-    answer = documents(org, "POST", space, filterConfig=filters)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["data"]["itemsReturned"] == 1
-
-
-@pytest.mark.parametrize(
     "data",
     [
         {"$metadata": {}},
@@ -152,22 +136,6 @@ def test_a_deletion_without_an_id_deletes_nothing(org, space, path):
     assert answer.status_code in {404, 405}
     assert answer.json()["success"] is False
     assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [space]
-
-
-def test_an_empty_namespace_is_not_found(org):
-    some = {"documentIds": ["x"]}
-    text = {"source": "TEXT", "config": {"text": "a"}}
-    answers = [
-        documents(org, "POST", "", filterConfig={}),
-        documents(org, "DELETE", "", filterConfig=some),
-        documents(org, "PATCH", "", filterConfig=some, data={"metadata": {"a": 1}}),
-        org.client.post("/v1/documents/resync", json={"namespaceId": "", "filterConfig": some}),
-        org.client.post("/v1/ingest/text", json={"namespaceId": "", "ingestConfig": text}),
-        org.client.post("/v1/search", json={"namespaceId": "", "query": "owls"}),
-        org.client.get("/v1/connections?namespaceId="),
-    ]
-    for answer in answers:
-        assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "Bearer", "BEARER", "bEaReR"])

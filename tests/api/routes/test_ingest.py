@@ -58,14 +58,6 @@ def text_body(space, **config):
     return {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a", **config}}}
 
 
-def test_a_chunk_config_within_config_is_honoured(org):
-    space = org.namespace()
-    chunks = {"chunkSize": 120, "chunkOverlap": 30}
-    org.text(space, "a", chunkConfig=chunks)
-    row = org.db.row("select config from jobs where organization_id = %(id)s", {"id": org.id})
-    assert (row["config"]["chunkSize"], row["config"]["chunkOverlap"]) == (120, 30)
-
-
 @pytest.mark.parametrize("source", [None, "", "FILE", "LOCAL_FILE"])
 def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source):
     space = org.namespace()

@@ -169,12 +169,6 @@ def test_unknown_keys_are_ignored(org):
     assert create(org, body)["fileStorageConfig"] == {"type": "LOCAL"}
 
 
-def test_namespaces_are_listed_newest_first_and_all(org):
-    made = [org.namespace() for _ in range(3)]
-    listed = [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]]
-    assert listed == made[::-1]
-
-
 def test_the_limit_is_exact_under_parallel_creates(organization):
     org = organization(namespace_limit=3)
     org.namespace()

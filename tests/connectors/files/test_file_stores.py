@@ -400,9 +400,3 @@ def test_uploads_are_plain_signed_requests(bucket_files, quiet):
     bucket_files.put("a", [b"x"])
     assert not [name for name in headers[0] if "checksum" in name.lower() or name.lower() == "content-encoding"]
     assert headers[0]["Content-Length"] == "1"
-
-
-def test_an_operators_own_endpoint_is_trusted(quiet):
-    name = s3_server.bucket(quiet)
-    settings = options(fetch_allow="", endpoints={"S3": {"base_url": quiet.endpoint}})
-    store.make(quiet.config(name), settings).check()

@@ -90,7 +90,7 @@ def leading_on():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append((self.path, self.headers.get("cookie")))
+            asked.append((self.path, self.headers.get("cookie"), self.headers.get("authorization")))
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
             self.send_header("Set-Cookie", "a=b")
@@ -111,14 +111,18 @@ def leading_on():
         server.server_close()
 
 
-def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_of_the_environment(monkeypatch):
+def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_or_netrc_of_the_machine(monkeypatch, tmp_path):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login somebody password of-the-machine\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with leading_on() as (base, asked), sessions.requests_session(None, "ACME") as session:
         with sessions.httpx_client(sessions.trust(None, "ACME"), seconds=5) as client:
             for get in (session.get, client.get):
                 assert [get(f"{base}/here").status_code for _ in range(2)] == [302, 302]
-    assert asked == [("/here", None)] * 4
+    assert asked == [("/here", None, None)] * 4
 
 
 def test_certificates_that_cannot_be_read_are_told_with_the_service(tmp_path):

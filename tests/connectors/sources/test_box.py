@@ -20,7 +20,7 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from retrieval.setting_values import Endpoint
 from tests.standins import box, faults
-from tests.standins.place import APP, TestTokens
+from tests.standins.place import APP
 from tests.standins.secure import secured
 
 CONNECTOR, STANDIN = "BOX", box
@@ -582,13 +582,6 @@ def test_a_refused_token_is_tried_once_and_no_token_is_asked_for_by_the_sdk(acco
     assert not asked(account, "/oauth")
 
 
-def test_a_date_in_retry_after_is_waited_for(account, connector, tokens):
-    left = [faults.status(429, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT")]
-    account.fault = lambda _request: left.pop() if left else None
-    _, page = listed(connector, tokens)
-    assert page.whole
-
-
 @pytest.mark.parametrize(
     "body", [b"[" * 200_000, [], {"entries": {}}, {"entries": [1]}, {"entries": [{"type": "file"}]}, {}]
 )
@@ -596,27 +589,6 @@ def test_an_answer_of_another_shape_is_no_empty_folder(account, connector, token
     when(account, "/items", instead(200, body))
     with pytest.raises(Retryable, match="cannot be read"):
         listed(connector, tokens)
-
-
-def test_the_environment_of_the_machine_does_not_count(account, connector, tokens, tmp_path, monkeypatch):
-    one = account.put("a.txt", "x")
-    netrc = tmp_path / "netrc"
-    netrc.write_text("default login canary password canary\n")
-    netrc.chmod(0o600)
-    for name, value in {"NETRC": str(netrc), "http_proxy": "http://127.0.0.1:9", "no_proxy": ""}.items():
-        monkeypatch.setenv(name, value)
-    items, _ = listed(connector, tokens)
-    assert set(items) == {one}
-
-
-def test_no_cookie_is_kept_for_the_next_connection(account, connector, tokens):
-    when(account, "/events", instead(200, {"entries": [], "next_stream_position": 7}, Set_Cookie="who=ada; Path=/"))
-    listed(connector, tokens)
-    sent = []
-    account.fault = lambda _request: lambda handler: sent.append(handler.headers.get("cookie")) or False
-    listed(connector, TestTokens(account))
-    assert sent
-    assert set(sent) == {None}
 
 
 # Whose account it is

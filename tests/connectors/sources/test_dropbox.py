@@ -362,23 +362,6 @@ def test_a_full_rate_is_waited_for_as_long_as_dropbox_says(account, connector, t
     assert time.monotonic() - begun >= 1
 
 
-def test_a_redirect_is_not_followed(account, connector, tokens):
-    failing(account, "list_folder", saying(302, b"", Location="https://api.dropboxapi.com/elsewhere"))
-    with pytest.raises(Retryable):
-        listed(connector, tokens)
-    assert not any("elsewhere" in request for request in account.requests)
-
-
-def test_the_machines_own_proxies_and_passwords_are_left_alone(account, connector, tokens, tmp_path, monkeypatch):
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login thief password stolen\ndefault login thief password stolen\n")
-    for name, value in {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("NETRC", str(netrc))
-    one = account.put("one.txt", "x")
-    assert set(listed(connector, tokens)[0]) == {one}
-
-
 def test_a_token_goes_to_dropbox_alone():
     session = client._session(None)
     assert sorted(session.adapters) == ["https://api.dropboxapi.com/", "https://content.dropboxapi.com/"]

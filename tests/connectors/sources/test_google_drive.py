@@ -22,7 +22,6 @@ from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.google_drive_files import ROOT, Refusal
 from tests.standins.place import APP
-from tests.standins.secure import secured
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -647,23 +646,6 @@ def test_the_endpoint_may_be_named_with_or_without_its_path(account, tokens, pat
     there = account.settings.model_copy(update={"endpoints": {"GOOGLE_DRIVE": Endpoint(base_url=account.base + path)}})
     pages = registry.connector("GOOGLE_DRIVE", APP, there).iter_changes(tokens, None)
     assert [item.external_id for page in pages for item in page.items] == [one]
-
-
-def test_the_operators_certificates_vouch_for_the_operators_endpoint(account, tokens, tmp_path, monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-
-    def gone(**endpoint):
-        there = account.settings.model_copy(update={"endpoints": {"GOOGLE_DRIVE": Endpoint(**endpoint)}})
-        return registry.connector("GOOGLE_DRIVE", APP, there).gone(tokens, "1")
-
-    with secured(tmp_path) as secure:
-        secure.text = '{"trashed": true}'
-        with pytest.raises(Retryable):
-            gone(base_url=secure.base)
-        assert not secure.seen
-        assert gone(base_url=secure.base, ca_bundle=secure.certificate)
-    with pytest.raises(Fatal, match="ca_bundle"):
-        gone(base_url=secure.base, ca_bundle=tmp_path / "none.pem")
 
 
 @pytest.fixture

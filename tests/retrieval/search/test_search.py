@@ -275,18 +275,6 @@ def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, fi
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("acl", [[], ()])
-def test_an_empty_list_of_allowed_values_finds_nothing(library, find, weight, acl):
-    library.put(["owl"], [axis(0.9)], metadata={"acl": ["anna"]})
-    library.put(["owl"], [axis(0.9)])
-    library.put(["owl"], [axis(0.9)], metadata={"acl": []})
-    weights = {"semantic_weight": weight, "keyword_weight": 1 - weight}
-    assert find("owl", **weights)
-    assert find("owl", where=DocumentFilter(metadata={"acl": acl}), **weights) == []
-    assert find("owl", where=DocumentFilter(types=("TEXT",), metadata={"acl": acl}), **weights) == []
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("few", [2_000, 0])
 def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
     monkeypatch.setattr("retrieval.search.matching.FEW", few)
