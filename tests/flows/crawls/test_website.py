@@ -2,14 +2,12 @@
 
 import pytest
 
-from connectors import registry
 from connectors.web.crawl import page
 from connectors.web.crawl.website import page_key
 from flows import steps
 from retrieval.errors import Retryable
 from retrieval.ingestion import discover
 from retrieval.maintenance import garbage
-from retrieval.ports import RawContent
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
@@ -187,35 +185,6 @@ def test_a_link_too_long_to_be_remembered_stops_nobody(space, site):
     site.pages = {"/": linked("/", [f"/{letters}", "/fine"]), "/fine": linked("/fine", [])}
     run = crawl(space, "WEBSITE", url=f"{site.url}/")
     assert paths(space, site, run) == ["/", "/fine"]
-
-
-class Service:
-    """A scraping service that gives Markdown, and follows redirects wherever they lead."""
-
-    def __init__(self, pages):
-        self.pages = pages
-
-    def fetch(self, url, _options, to, *, known=""):
-        assert known == ""
-        text, final = self.pages[url]
-        to.write_text(text)
-        return RawContent(to, url, "text/markdown", to.stat().st_size, url=final)
-
-
-def test_a_service_that_gives_markdown_is_walked_within_our_limits(space, site, monkeypatch):
-    """Whoever fetches: the service's word for where a page lies is judged, too."""
-    url = site.url
-    links = f'[a](/a "title") ![picture](/p.png) [b]({url}/b#part) [out](http://elsewhere.example/) [deep](/deep)'
-    pages = {
-        f"{url}/": (links, ""),
-        f"{url}/a": ("[far](/far)", f"{url}/a"),
-        f"{url}/b": ("Elsewhere's words", "http://elsewhere.example/b"),
-        f"{url}/deep": ("Deep words", ""),
-    }
-    monkeypatch.setattr(registry, "scraper", lambda _config: Service(pages))
-    run = crawl(space, "WEBSITE", url=f"{url}/", maxDepth=1)
-    assert paths(space, site, run) == ["/", "/a", "/deep"]
-    assert list(reasons(space, run)) == [f"{url}/b"]
 
 
 def wide(site, pages):
