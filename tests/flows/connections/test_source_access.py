@@ -12,7 +12,6 @@ from retrieval.connections import shares
 from retrieval.principals import Access
 from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.connected import connected_space
-from tests.flows.connections.test_choices import fetched
 from tests.flows.ingestion.test_unpack import leased, packed
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
@@ -47,35 +46,6 @@ def documents(space):
 def allowed(space, one):
     access = Access.load(documents(space)[one]["access"])
     return {*access.users, *access.groups, *(["*"] if access.public else [])}
-
-
-@pytest.mark.parametrize("account", GRANTING, indirect=True)
-def test_what_is_shared_withdrawn_and_inherited_arrives_with_one_run_and_nothing_is_fetched(space, account):
-    plain, inherited = account.put("plain.txt", "The plain file."), account.put("plans/deep/inherited.txt", "Deeper.")
-    account.grant(account.folder("plans"), BOB)
-    run = space.ingest()
-    assert run.failed == []
-    assert allowed(space, plain) == {OWNER}
-    assert allowed(space, inherited) == {OWNER, BOB}
-    before, had = documents(space), fetched(account)
-    for _ in range(2):
-        account.requests.clear()
-        account.grant(account.folder("plans"))
-        account.grant(plain, EVE, groups=["team-7"])
-        space.ingest()
-        names = allowed(space, plain)
-        assert {OWNER, EVE} < names
-        assert any("team-7" in one for one in names)
-        assert allowed(space, inherited) == {OWNER}
-    account.grant(plain, public=True)
-    space.ingest()
-    assert allowed(space, plain) == {OWNER, "*"}
-    after = documents(space)
-    assert {one: row["active_generation"] for one, row in after.items()} == {
-        one: row["active_generation"] for one, row in before.items()
-    }
-    assert not [one for one in account.requests if one.endswith("/content") or "/signed/" in one]
-    assert fetched(account) <= had
 
 
 @pytest.mark.parametrize("account", GRANTING, indirect=True)

@@ -219,35 +219,3 @@ def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(
     assert run.progress["awaitingConfirmation"] == 2
     assert [allowed(space, one) for one in files] == [set(), set(), {OWNER, BOB}, {OWNER, BOB}]
     assert "does not show this file" in documents(space)[files[0]]["access_reason"]
-
-
-@pytest.mark.parametrize("account", ["BOX", "GOOGLE_DRIVE"], indirect=True)
-@pytest.mark.parametrize("permissions", ["SOURCE", "IGNORE"])
-def test_what_is_gone_for_all_its_connections_and_waits_is_nobodys(space, account, permissions):
-    """Each one's removal waits for a person; neither has the file any more, so neither says whom it is for."""
-    files = [account.put(f"{number}.txt", f"The text {number}.") for number in range(4)]
-    for one in files:
-        account.grant(one, BOB)
-    first, other = space.connection, space.connect()
-    values = {"said": permissions, "id": other}
-    space.db.rows("update connections set permissions = %(said)s where id = %(id)s", values)
-
-    def ingested(connection):
-        """Of which files Bob sees the document then."""
-        space.connection = connection
-        space.ingest()
-        rows = space.db.rows(
-            "select external_id, access from documents where external_id = any(%(files)s) and deleted_at is null"
-            " and partition_id = (select id from partitions where namespace_id = %(namespace)s)",
-            {"files": files, "namespace": space.scope.namespace},
-        )
-        told = {row["external_id"]: row["access"] for row in rows}
-        assert set(told) == set(files)
-        return [one for one in files if told[one] is None or BOB in Access.load(told[one]).users]
-
-    assert [ingested(other), ingested(first)] == [files, files]
-    for one in files[:2]:
-        account.delete(one)
-    assert ingested(first) == files  # the other one still has them
-    assert ingested(other) == files[2:]
-    assert ingested(first) == files[2:]
