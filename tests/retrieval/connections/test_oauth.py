@@ -201,16 +201,6 @@ def exchanged(flow):
     return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
 
 
-@pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "DROPBOX"])
-def test_an_unticked_box_is_no_access(vendor, connector):
-    made = flow(vendor, connector)
-    assert granted(made, vendor).access_token
-    (*_, right) = made.service.rights
-    vendor.unticked = {right}
-    with pytest.raises(Fatal, match=right):
-        granted(made, vendor)
-
-
 def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):
     stamp = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     vendor.trouble = (503, b"", {"Retry-After": stamp})
