@@ -238,15 +238,6 @@ def test_the_transport_dials_no_attack(dialled):
     assert set(dialled) <= {"8.8.8.8"}
 
 
-def test_proxy_variables_are_ignored(monkeypatch, witness):
-    port, seen = witness
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
-    with httpx.Client(transport=Transport(Guard()), timeout=2) as client, pytest.raises(Blocked):
-        client.get("http://10.0.0.1/")
-    assert seen == []
-
-
 def test_the_operator_allows_ranges(witness):
     port, _ = witness
     guard = fetch_guard.guard(Settings(fetch_allow="127.0.0.0/8, fd12::/16", _env_file=None))
