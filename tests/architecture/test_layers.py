@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
 SOURCES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
@@ -25,12 +27,14 @@ HEAVY = (
 )
 
 
+@pytest.mark.service
 def test_the_api_starts_without_prefect_models_or_vendors():
     code = "import sys, api.app; print([name for name in sys.argv[1:] if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code, *HEAVY], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.service
 def test_flows_start_without_vendors_or_models():
     code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
     heavy = (

@@ -38,6 +38,7 @@ def test_words_in_another_order_are_all_found_and_not_in_order():
     assert score.figures() | {"recall": 1, "order": 0.5} == score.figures()
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("kind", ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"])
 def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
     made = list(getattr(drawn, kind)(tmp_path, Random(7)))

@@ -82,8 +82,8 @@ def test_one_unit_vector_a_text_in_order(vendor):
 
 
 def test_no_answer_fills_the_memory_with_little(vendor, impatient):
-    """150 MB of blanks are less than a kilobyte where they are packed twice."""
-    vendor.always = [faults.packed(b" " * 150_000_000)]
+    """40 MB of blanks are less than a kilobyte where they are packed twice."""
+    vendor.always = [faults.packed(b" " * 40_000_000)]
     embedder = made(vendor)
     tracemalloc.start()
     try:

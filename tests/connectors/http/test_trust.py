@@ -18,6 +18,9 @@ from tests.standins import embedding_server, s3_server
 from tests.standins.place import APP, TestTokens
 from tests.standins.secure import in_front_of
 
+pytestmark = pytest.mark.service
+"""Servers behind TLS, and the vendors' SDKs."""
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):

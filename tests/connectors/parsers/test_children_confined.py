@@ -21,6 +21,9 @@ from connectors.parsers.process.work_folder import Room
 from retrieval.errors import Retryable
 from retrieval.settings import PROJECT
 
+pytestmark = pytest.mark.service
+"""Children that parse."""
+
 MB = 2**20
 ATTEMPTS = """
 import json, os, signal, sys

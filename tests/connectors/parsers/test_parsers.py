@@ -29,6 +29,9 @@ from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
 
+pytestmark = pytest.mark.service
+"""Children that parse, are killed and run out of memory."""
+
 MB = 2**20
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 Save = Callable[[str, bytes], RawContent]
@@ -363,7 +366,6 @@ def test_a_file_that_takes_too_much_memory_is_refused(
     assert "spring tide" in small.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
 
 
-@pytest.mark.service
 def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
     hasty = limited(1, 2048 * MB)
     hasty.warm()
@@ -500,7 +502,6 @@ def test_files_are_read_beside_each_other(save: Save) -> None:
     assert [texts[number].strip() for number in range(12)] == [f"Tide number {number}." for number in range(12)]
 
 
-@pytest.mark.service
 def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     """Three files take seconds each in a pool of one child; what comes after them is read before they are done."""
     pool = Pool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=0.2)

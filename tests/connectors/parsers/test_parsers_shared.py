@@ -15,6 +15,9 @@ from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
 
+pytestmark = pytest.mark.service
+"""Children that parse."""
+
 FILES = PROJECT.parent / "shared" / "data" / "files"
 MANIFEST = FILES / "manifest.json"
 

@@ -21,6 +21,9 @@ from tests.standins.rerank_server import Place
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
 
+pytestmark = pytest.mark.service
+"""Servers on loopback, and Cohere's SDK."""
+
 VENDORS = {"COHERE": cohere.make, "JINA": jina.make, "TEI": endpoint.make, "VLLM": endpoint.make}
 QUERY = "how do I open the cover"
 TEXTS = ["the weather of today", "open the cover with a coin: how I do it", "a cover", ""]
@@ -150,8 +153,8 @@ def test_numbers_that_are_none_are_no_scores(what: str, odd: Any) -> None:
 
 @pytest.mark.parametrize("code", [200, 500])
 def test_no_server_can_fill_the_memory_with_little(place: Place, code: int) -> None:
-    """150 MB of blanks are less than a kilobyte where they are packed twice."""
-    place.always = [faults.packed(b" " * 150_000_000, code=code)]
+    """40 MB of blanks are less than a kilobyte where they are packed twice."""
+    place.always = [faults.packed(b" " * 40_000_000, code=code)]
     reranker = made(place)
     tracemalloc.start()
     try:

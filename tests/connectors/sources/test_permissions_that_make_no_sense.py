@@ -327,7 +327,7 @@ def test_the_whole_answers_say_something(vendor):
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
     access, told = VENDORS[vendor]

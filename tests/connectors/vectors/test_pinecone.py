@@ -26,6 +26,9 @@ from tests.standins.faults import packed
 from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 
+pytestmark = pytest.mark.service
+"""An index on loopback, and Pinecone's SDK."""
+
 SCOPE = Scope("org_1", "ns_1")
 TENANT = Scope("org_1", "ns_1", "t1")
 

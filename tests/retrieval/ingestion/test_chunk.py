@@ -183,6 +183,7 @@ def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None
     assert max(chunk.tokens for chunk in chunks) == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MINILM, WORDLLAMA])
 @pytest.mark.parametrize(
     "part", ["x", "ab,", "a ", "# a\n", "|\n", "\n", "\u200b", "\u0301", "🇩", "👩\u200d", ". ", "漢", "  \n"]

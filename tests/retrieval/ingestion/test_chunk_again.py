@@ -98,6 +98,7 @@ def test_chunks_stay_about_as_full_through_many_edits() -> None:
     assert all(one.tokens + other.tokens > 200 for one, other in pairwise(chunks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["x", "a ", "| a | b | c | d | e | f |\n", "漢", "the same words again and again. "])
 def test_cost_grows_with_the_text_and_no_faster(part: str) -> None:
     def cpu(characters: int) -> float:
@@ -111,6 +112,7 @@ def test_cost_grows_with_the_text_and_no_faster(part: str) -> None:
     assert cpu(80_000) < 40 * (cpu(10_000) + 0.02), "eight times the text costs far more than eight times the work"
 
 
+@pytest.mark.slow
 def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
     def cpu(words: int) -> float:
         text = " ".join(f"漢{number:06d}" for number in range(words))
