@@ -116,8 +116,6 @@ METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}'
 """What a job `j` gives a new document."""
 ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
 """Whom the documents of a job `j` are for, null if that was not said."""
-BY_APPLICATION: LiteralString = "not j.config ? 'principal'"
-"""Excludes jobs that an older version accepted on behalf of a user: they may have chosen less than the application."""
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
 """When what a job `j` does was asked for."""
 PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"

@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, Connection
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Row
 from retrieval.principals import Access, stored
 
 HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
@@ -28,12 +28,6 @@ COMES: LiteralString = """(
 ARCHIVE_HASH = "archiveHash"
 """Property of a document that was packed into another: the digest of the file that its content came out of, in hex. It
 goes with the content, whatever run ingests that again."""
-CAME_OUT_OF: LiteralString = """coalesce(d.properties ->> 'archiveHash', (
-    select encode(a.raw_hash, 'hex') from run_documents m join run_documents a using (job_run_id)
-    where m.document_id = d.id and m.generation = d.latest_generation and a.document_id = d.archive_id limit 1
-))"""
-"""The same of document `d`. What an older release has unpacked lacks it: then it is that of its archive in its own run,
-and null if it was ingested again without its archive."""
 
 
 def brought(sent: LiteralString, document: LiteralString) -> LiteralString:
@@ -97,15 +91,12 @@ _BROUGHT: LiteralString = """
         on m.document_id = w.id and m.generation = w.generation
     where m.access is not null
 """
-_HEIRS_BY_CONTENT: LiteralString = (
-    """
+_HEIRS_BY_CONTENT: LiteralString = """
     with recursive heirs as (
         select w.id, w.access::jsonb as access, true as is_named, %(same)s as is_shown
         from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
         union all
-        select d.id, h.access, false, h.is_shown and coalesce("""
-    + CAME_OUT_OF
-    + """ = (
+        select d.id, h.access, false, h.is_shown and coalesce(d.properties ->> 'archiveHash' = (
             select encode(a.raw_hash, 'hex') from run_documents a join documents c on c.id = a.document_id
             where c.id = h.id and a.generation = c.active_generation limit 1
         ), false) from heirs h
@@ -117,7 +108,6 @@ _HEIRS_BY_CONTENT: LiteralString = (
         where d.deleted_at is null order by d.id for no key update of d
     )
 """
-)
 """The same; `is_whole` of what holds nothing but what came out of the content that its container shows."""
 _GIVEN: LiteralString = """
     update documents d set updated_at = clock_timestamp(),
@@ -212,9 +202,3 @@ def show(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, sa
 def _values(accesses: Mapping[str, Access | None]) -> dict[str, Any]:
     ids = sorted(accesses)
     return {"documents": ids, "accesses": [stored(accesses[name]) for name in ids]}
-
-
-def convert_former(db: Database, partitions: Sequence[int]) -> None:
-    """Convert lists of the first design, which held what is to come with a version in the list itself, and told by
-    comparison which packed documents have lists of their own."""
-    db.rows("select convert_former_access(id) from unnest(%(partitions)s::int[]) id", {"partitions": list(partitions)})

@@ -49,7 +49,6 @@ async def newest(db: Database, connection: Connection) -> Asked | None:
     row = await db.async_row(
         f"select {job_config.ASKED} as asked from jobs j join connections c on c.partition_id = j.partition_id"
         f" and c.id = %(id)s where j.source = c.connector and {job_config.connection_of()} = c.id"
-        f" and {job_config.BY_APPLICATION}"
         " order by j.created_at desc limit 1",
         {"id": connection.id},
     )

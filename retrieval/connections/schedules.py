@@ -65,7 +65,7 @@ _NEXT: LiteralString = f"""
     newest as (
         select j.* from jobs j, connection c
         where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
-          and not {job_config.PICKS} and {job_config.BY_APPLICATION}
+          and not {job_config.PICKS}
         order by j.created_at desc limit 1
     ),
     free as (

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, LiteralString, Protocol, TypeVar
 
 PAGE = 50
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Aged(Protocol):
@@ -56,13 +55,8 @@ def by_age(item: Aged) -> str:
     return f"{item.created_at.isoformat()}/{item.id}"
 
 
-def by_age_in_microseconds(item: Aged) -> str:
-    """The same as `POST /v1/documents` writes it: API processes of an older version read no other form there."""
-    return f"{(item.created_at - _EPOCH) // timedelta(microseconds=1)}:{item.id}"
-
-
 def after_age(cursor: str | None, size: int | None) -> dict[str, Any]:
-    """`after_time`, `after_id` and `limit` for `older` or `newer`, from a place in either form."""
+    """`after_time`, `after_id` and `limit` for `older` or `newer`, from a place."""
     time, name = (None, None) if cursor is None else _age(cursor)
     return {"after_time": time, "after_id": name, "limit": None if size is None else size + 1}
 
@@ -101,8 +95,5 @@ def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> 
 
 
 def _age(place: str) -> tuple[datetime, str]:
-    moment, separator, name = place.partition("/")
-    if separator:
-        return datetime.fromisoformat(moment), name
-    micros, _, name = place.partition(":")
-    return _EPOCH + timedelta(microseconds=int(micros)), name
+    moment, _, name = place.partition("/")
+    return datetime.fromisoformat(moment), name

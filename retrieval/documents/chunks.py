@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from retrieval.database.database import Database
-from retrieval.database.page_map import PLACED
 from retrieval.database.pages import Page
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
@@ -29,10 +28,8 @@ class ChunkRow:
 
 
 _CHUNKS = DocumentList(
-    f"""
-    select index, start, "end", tokens, content, case when exists (
-        select from documents d where d.id = %(id)s and {PLACED}
-    ) then page end as page from chunks
+    """
+    select index, start, "end", tokens, content, page from chunks
     where document_id = %(id)s and generation = %(active_generation)s and index > %(after)s
     order by index limit %(limit)s
     """,

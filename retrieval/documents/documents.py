@@ -128,7 +128,7 @@ async def list_page(
         viewer,
     )
     found = await _as_seen(db, [DocumentRow(**row) for row in rows], viewer)
-    return pages.cut(found, page_size, pages.by_age_in_microseconds)
+    return pages.cut(found, page_size, pages.by_age)
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:

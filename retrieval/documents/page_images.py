@@ -8,7 +8,6 @@ from typing import LiteralString
 from retrieval.access.reading import reading
 from retrieval.database import scopes
 from retrieval.database.database import Database
-from retrieval.database.page_map import PLACED
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -30,9 +29,9 @@ class PagedDocument:
     end: int | None
 
 
-_READ: LiteralString = f"""
+_READ: LiteralString = """
     select coalesce(d.properties ->> 'mimeType', '') as media_type, d.raw_key, d.parsed_key,
-           case when {PLACED} then coalesce(m.pages, '{{}}') else '{{}}' end as pages, c.start, c."end"
+           coalesce(m.pages, '{}') as pages, c.start, c."end"
     from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from retrieval.database.database import Database
-from retrieval.database.page_map import PAGE_MAP
 from retrieval.documents import file_keys
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, unpack
@@ -155,7 +154,6 @@ def _parse(
         | {"characterCount": len(parsed.text)}
         | quality_properties(parsed.qualities)
         | ({"title": title} if title else {})
-        | ({PAGE_MAP: 1} if parsed.pages else {})
         | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if lease.source in WEB else {})
         | told,
     }

@@ -12,7 +12,6 @@ from retrieval import ids
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.halves import HalfVector
-from retrieval.database.page_map import PLACED
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -77,7 +76,7 @@ _HYDRATE: LiteralString = """
 _SHOWN: LiteralString = """
     select c.content, c.header, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id,
            d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
-           case when PLACED then c.page end as page
+           c.page
     from best b join lateral (select * from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
@@ -89,12 +88,12 @@ _LIGHT: LiteralString = """
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
 """
-_PAGES: LiteralString = f"""case when {PLACED} then coalesce((
+_PAGES: LiteralString = """coalesce((
         select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
-    ), '{{}}') else '{{}}' end"""
-_OF_IDS: LiteralString = f"""
+    ), '{}')"""
+_OF_IDS: LiteralString = """
     select c.content, c.header, d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata,
-           c.index, c.start, c."end", case when {PLACED} then c.page end as page, c.id
+           c.index, c.start, c."end", c.page, c.id
     from unnest(%(chunks)s::bigint[]) i(id) join lateral (select * from chunks where id = i.id limit 1) c on true
     join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
 """
@@ -169,7 +168,6 @@ def _statement(
         .replace("MORE", _MORE if given else "")
         .replace("SCORED", _SCORED if by_words else "")
         .replace("STALE", _STALE)
-        .replace("PLACED", PLACED)
         .replace("HALF", HALF)
     )
     return " ".join(statement.split())

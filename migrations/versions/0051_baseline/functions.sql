@@ -300,11 +300,3 @@ create trigger limit_packed after insert on documents
 create trigger limit_packed_elsewhere after update of archive_id, inherits_access on documents
     for each row when (old.archive_id is distinct from new.archive_id or old.inherits_access <> new.inherits_access)
     execute function limit_packed();
-
--- Lists of exports that 0.1.0 wrote.
-create function convert_former_access(partition integer) returns void language plpgsql as $$
-begin
-    update documents set access = access - 'next' where partition_id = partition and access is not null;
-    update documents m set inherits_access = m.access is not distinct from a.access
-    from documents a where m.partition_id = partition and a.id = m.archive_id;
-end $$;

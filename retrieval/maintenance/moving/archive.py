@@ -1,6 +1,6 @@
 """The file that a namespace travels in: a plain tar, checked in whole before anything of it is believed.
 
-manifest.json           {"version": 1, "members": {name: SHA-256 of every other member}, …}
+manifest.json           {"version": 2, "members": {name: SHA-256 of every other member}, …}
 namespace.json          its name and configs, without secrets
 <table>.jsonl           rows as JSON objects, one a line
 embeddings.bin          of each: the length of its key, the key, the length of its vector, the vector (halfvec, binary)
@@ -21,7 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
+"""Version 1 was written by 0.1.0 (`conversions`)."""
 MANIFEST = "manifest.json"
 NAMESPACE = "namespace.json"
 EMBEDDINGS = "embeddings.bin"
@@ -85,6 +87,7 @@ class Archive:
         self._tar = tar
         self._members = members
         self.manifest = manifest
+        self.version = int(manifest["version"])
 
     def json(self, name: str) -> Any:
         """A member that is one JSON value."""
@@ -183,11 +186,11 @@ def _manifest(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict
         raise ArchiveError("The file is no export of a namespace, or was cut off: it has no manifest.json.")
     with body:
         said = _json(body.read(), MANIFEST)
-    if not isinstance(said, dict) or said.get("version") != VERSION or isinstance(said.get("version"), bool):
+    if not isinstance(said, dict) or said.get("version") not in READABLE or isinstance(said.get("version"), bool):
         version = said.get("version") if isinstance(said, dict) else None
         raise ArchiveError(
-            f"The export is of version {str(version)[:40]}, and this service reads version {VERSION}: import it with"
-            " the version of the service that it came from, or a newer one."
+            f"The export is of version {str(version)[:40]}, and this service reads versions 1 to {VERSION}: import it"
+            " with the version of the service that it came from, or a newer one."
         )
     hashes = said.get("members")
     if not isinstance(hashes, dict) or not all(isinstance(h, str) and _SHA256.fullmatch(h) for h in hashes.values()):

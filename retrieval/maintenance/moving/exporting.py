@@ -59,11 +59,7 @@ TABLES: Mapping[str, LiteralString] = {
     " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _CHOSEN + ") d)"
     " order by j.created_at, j.id",
     "documents": "select (to_jsonb(d) - array['access_limit', 'allowed', 'denied'])"
-    " || jsonb_build_object('access', "
-    + lists.HELD
-    + ") || case when d.archive_id is null then '{}' else jsonb_build_object('properties',"
-    " d.properties || jsonb_build_object('archiveHash', coalesce(" + lists.CAME_OUT_OF + ", ''))) end as row"
-    " from (" + _CHOSEN + ") d order by d.created_at, d.id",
+    " || jsonb_build_object('access', " + lists.HELD + ") as row from (" + _CHOSEN + ") d order by d.created_at, d.id",
     "run_documents": _MEMBERS,
     "connection_documents": "select to_jsonb(h) as row from connection_documents h"
     " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import psycopg
 
 from retrieval import ids
-from retrieval.access import lists
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.maintenance.moving import parts
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
 from retrieval.maintenance.moving.carried import Carrying
+from retrieval.maintenance.moving.conversions import Conversion
 from retrieval.maintenance.moving.frame import PAGE, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
@@ -92,9 +92,7 @@ class _Import(Carrying):
         self._jobs: dict[str, parts.Job] = {}
         self._documents: dict[str, parts.Document] = {}
         self._names: dict[str, str] = {}
-        self._shown: dict[str, int] = {}
-        """Of each document, as it was, the generation that its content came with, or one after it."""
-        self._held: list[str] = []  # of what is packed into documents, and shows what these hold of it
+        self._conversion = Conversion(archive.version)
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
@@ -122,7 +120,8 @@ class _Import(Carrying):
             if not all(isinstance(name, str) and parts.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
-            self._shown |= {row["id"]: min(row["active_generation"], row["latest_generation"]) for row in page}
+            for row in page:
+                self._conversion.note_document(row)
             taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
             self._renamed |= taken is not None
         if self._renamed:
@@ -161,7 +160,7 @@ class _Import(Carrying):
                     raise ArchiveError("The export is damaged: a job has a source that cannot be.")
                 made = parts.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
                 self._jobs[row["id"]] = made
-                config = dict(row["config"])
+                config = self._conversion.job(row)["config"]
                 if config.get("connectionId") is not None:
                     config["connectionId"] = self._connections.get(config["connectionId"])
                 jobs.append(
@@ -188,7 +187,7 @@ class _Import(Carrying):
                 by_job[made_run["job_id"]].number = made_run["number"]
 
     def _read_documents(self) -> None:
-        self._stored, former = set(self._archive.files()), False
+        self._stored = set(self._archive.files())
         for page in self._pages("documents"):
             rows = []
             for row in page:
@@ -200,7 +199,7 @@ class _Import(Carrying):
                 self._documents[row["id"]] = here
                 rows.append(
                     {
-                        **row,
+                        **self._conversion.document(row, here.id),
                         "id": here.id,
                         "partition_id": here.partition,
                         "job_id": job.id,
@@ -210,16 +209,14 @@ class _Import(Carrying):
                         "archive_id": self._names.get(row["archive_id"]),
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
-                        "properties": self._properties(row),
                         "access_after": row.get("access_after") and job.number,
                         **dict.fromkeys(("raw_key", "parsed_key", "deleted_at")),
                     }
                 )
-                former = former or "inherits_access" not in row
             self._insert("documents", rows)
             for row in page:
                 self._place_files(row)
-        lists.convert_former(self._db, self._here() if former else ())
+        self._conversion.finish_documents(self._db, self._here())
         for page in self._pages("connection_documents"):
             pairs = [
                 {**row, "document_id": self._names[row["document_id"]], "connection_id": connection}
@@ -227,16 +224,6 @@ class _Import(Carrying):
                 if (connection := self._connections.get(row["connection_id"])) and row["document_id"] in self._documents
             ]
             self._insert("connection_documents", pairs)
-
-    def _properties(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """With what was packed goes what it came out of. Older exports tell it by the numbers of versions alone."""
-        properties: Mapping[str, Any] = row["properties"]
-        content = self._shown.get(row["archive_id"])
-        if content is None or lists.ARCHIVE_HASH in properties:
-            return properties
-        if row["latest_generation"] >= content:
-            self._held.append(self._names[row["id"]])
-        return {**properties, lists.ARCHIVE_HASH: ""}
 
     def _place_files(self, row: Mapping[str, Any]) -> None:
         self._db.rows(
@@ -292,7 +279,7 @@ class _Import(Carrying):
                 stage = row["stage"] if row["stage"] in stages else Stage.ACCEPTED.value
                 rows.append(
                     {
-                        **row,
+                        **self._conversion.run_document(row),
                         "job_run_id": here.run,
                         "document_id": here.id,
                         "position": positions[here.run],
@@ -308,7 +295,7 @@ class _Import(Carrying):
                     }
                 )
             self._insert("run_documents", rows)
-        self._db.rows(parts.HELD, {"held": self._held, "hash": lists.ARCHIVE_HASH})
+        self._conversion.finish_runs(self._db)
 
     def _read_chunks(self) -> int:
         """Chunks in the order of their ids, so that equal scores are in the same order as before."""
@@ -319,9 +306,8 @@ class _Import(Carrying):
                 here = self._documents[row["document_id"]]
                 if not here.visible:
                     raise ArchiveError("The export is damaged: a chunk belongs to no visible version.")
-                rows.append(
-                    {**row, "partition_id": here.partition, "document_id": here.id, "generation": here.generation}
-                )
+                place = {"partition_id": here.partition, "document_id": here.id, "generation": here.generation}
+                rows.append({**self._conversion.chunk(row), **place})
             with self._db.transaction() as connection:
                 by_partition: dict[int, list[int]] = {}
                 for made in self._insert("chunks", rows, returning="id, partition_id"):

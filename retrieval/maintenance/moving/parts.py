@@ -72,14 +72,6 @@ class Document:
     status: str
 
 
-HELD: LiteralString = """
-    update documents d set properties = d.properties || jsonb_build_object(%(hash)s::text, encode(m.raw_hash, 'hex'))
-    from documents a join run_documents m on m.document_id = a.id and m.generation = a.active_generation
-    where d.id = any(%(held)s) and a.id = d.archive_id and m.raw_hash is not null
-"""
-"""What is packed into documents came out of what these show."""
-
-
 def status(said: str, *, visible: bool) -> str:
     """As it is at rest: nothing of an import is under way."""
     ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}

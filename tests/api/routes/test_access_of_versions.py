@@ -213,8 +213,7 @@ def test_the_same_text_for_more_people_is_theirs_without_a_new_version(org, spac
     assert texts(org, space, "ada") == texts(org, space, "bob") == {OLD}
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_what_is_packed_into_a_file_waits_for_its_own_new_version(older, org, space, work, api_db):
+def test_what_is_packed_into_a_file_waits_for_its_own_new_version(org, space, work):
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), users("ada", "bob"))
     work()
     assert texts(org, space, "bob") >= {OLD, "Two stays."}
@@ -225,8 +224,6 @@ def test_what_is_packed_into_a_file_waits_for_its_own_new_version(older, org, sp
     assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "cyd")
     assert OLD in texts(org, space, "bob")
     assert OLD not in texts(org, space, "cyd")
-    if older:
-        unpacked_by_the_release_before(api_db)
     upload(org, space, "a.zip", broken, users("bob", "cyd", "dan"))
     work()
     assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "dan")
@@ -361,11 +358,6 @@ def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, s
     assert "a.zip" in names(org.client, space, "bob")
     assert "Two stays." in texts(org, space, "bob")
     assert NEW not in texts(org, space, "bob")
-
-
-def unpacked_by_the_release_before(db):
-    db.rows("update documents set properties = properties - 'archiveHash'")
-    db.rows("update run_documents set properties = properties - 'archiveHash'")
 
 
 def resync(org, space, name):

@@ -37,7 +37,7 @@ def pdf(pages=2, size=(600, 800), circles=0):
     return out.getvalue()
 
 
-def put(org, space, content, *, placed=True):
+def put(org, space, content):
     """A PDF as the pipeline leaves it: one chunk a page, and the same words on each page."""
     document = upload(org, space, "seals.pdf", content, "application/pdf")
     text = f"{LINE}\n\n{LINE}\n\n"
@@ -45,10 +45,8 @@ def put(org, space, content, *, placed=True):
     library = Library(org.db, Scope(org.id, space, ""), None)
     library.put([LINE, LINE], document_id=document)
     org.db.rows(
-        "update documents set parsed_key = (select raw_key from documents where id = %(parsed)s),"
-        " properties = properties || case when %(placed)s then '{\"pageMap\": 1}'::jsonb else '{}' end"
-        " where id = %(id)s",
-        {"id": document, "parsed": parsed, "placed": placed},
+        "update documents set parsed_key = (select raw_key from documents where id = %(parsed)s) where id = %(id)s",
+        {"id": document, "parsed": parsed},
     )
     second = len(LINE) + 2
     org.db.rows(
@@ -79,20 +77,6 @@ def test_a_page_is_drawn_with_the_chunk_of_that_place_shaded(org, space):
     assert not shaded(opened(ask(org, space, document, 1).content))
     listed = org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space}).json()["data"]
     assert [chunk["page"] for chunk in listed["chunks"]] == [1, 2]
-
-
-def test_of_pages_that_were_guessed_nothing_is_told(org, space):
-    """Documents from before pages were placed: no page of a chunk, in listings and searches, and no shade."""
-    document = put(org, space, pdf(), placed=False)
-    listed = org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space}).json()["data"]
-    assert [chunk["page"] for chunk in listed["chunks"]] == [None, None]
-    body = {"namespaceId": space, "query": "seal", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
-    found = org.client.post("/v1/search/hybrid", json={**body, "scoreThreshold": 0}).json()["data"]["results"]
-    assert found
-    assert all(result["chunk"]["page"] is None for result in found)
-    answer = ask(org, space, document, 1, chunk=0)
-    assert answer.status_code == 200
-    assert not shaded(opened(answer.content))
 
 
 @pytest.mark.parametrize("page", ["0", "3", "-1", "1.5", "x", "9" * 30, "%00", "\uff11"])

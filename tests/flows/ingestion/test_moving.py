@@ -1,5 +1,6 @@
 """A namespace exported and imported: the same hits, and nothing but that."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -30,6 +31,7 @@ from retrieval.principals import Access
 from retrieval.readiness import files_folder
 from retrieval.search import search
 from retrieval.search.search import Query
+from retrieval.settings import PROJECT
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_unpack import packed
 
@@ -504,14 +506,7 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("older", ["", "release", "export"])
-def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_an_import(
-    older, times, two, home, tmp_path, monkeypatch
-):
-    """`older`: an export of what the release before ingested, or one that it wrote."""
-    if older == "export":
-        as_it_is = "select to_jsonb(d) as row from (" + exporting._CHOSEN + ") d order by d.id"
-        monkeypatch.setitem(exporting.TABLES, "documents", as_it_is)
+def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_an_import(times, two, home, tmp_path):
     home("old")
     space = Configured(two[0])
     stays = [("two.txt", b"Two stays."), ("inner.zip", packed([("deep.txt", b"Deep stays.")]))]
@@ -521,9 +516,6 @@ def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_a
     for _ in range(times):  # the second time as it is, which unpacks nothing
         space.file("a.zip", broken)
         space.work()
-    if older:
-        for table in ("documents", "run_documents"):
-            two[0].rows(f"update {table} set properties = properties - 'archiveHash'")
     file, _ = exported(space, tmp_path)
     home("new")
     made = imported(two[1], space.ring, file)
@@ -538,3 +530,60 @@ def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_a
     there.file("a.zip", packed([("one.txt", b"For Bob."), *stays]))
     there.work()
     assert seen_by(two[1], there.scope, "bob") == everything
+
+
+def export_of_0_1_0(build, tmp_path):
+    """A file that a build of 0.1.0 wrote: the first with exports, the last with the first access lists, the last."""
+    file = tmp_path / f"{build}.tar"
+    file.write_bytes(gzip.decompress((PROJECT / "tests/fixtures/exports" / f"{build}.tar.gz").read_bytes()))
+    return file
+
+
+def moved_in(db, ring, file):
+    """The scope of the namespace that an import makes of a file."""
+    made = imported(db, ring, file)
+    (row,) = db.rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
+    return Scope(row["organization_id"], made.namespace)
+
+
+@pytest.mark.parametrize("build", ["first", "first_access", "last"])
+def test_exports_of_0_1_0_are_imported(build, two, home, tmp_path):
+    home("new")
+    ring = Configured(two[0]).ring
+    scope = moved_in(two[1], ring, export_of_0_1_0(build, tmp_path))
+    hidden = {"owls", "a.zip", "one.txt", "two.txt"} if build != "first" else set()
+    everything = {"seals", "owls"} if build == "first" else {"seals", "birds.pdf", *hidden}
+    assert seen_by(two[1], scope, "ada") == everything
+    assert seen_by(two[1], scope, "bob") == everything - hidden, "lists of versions that had not ended stay behind"
+    assert any(answers(two[1], ring, scope.namespace))
+    assert checked(two[1], ring) == []
+    rows = two[1].rows(
+        "select d.name, d.inherits_access, c.page from documents d left join chunks c on c.document_id = d.id"
+        " where d.partition_id in (select id from partitions where namespace_id = %(id)s)",
+        {"id": scope.namespace},
+    )
+    assert {row["name"] for row in rows if row["inherits_access"]} == everything & {"one.txt", "two.txt"}
+    assert {row["page"] for row in rows if row["name"] == "birds.pdf"} == ({1} if "birds.pdf" in everything else set())
+
+
+def test_guessed_pages_and_missing_digests_of_0_1_0_are_converted(two, home, tmp_path):
+    """A document without `pageMap` has no pages; a packed one came out of the file that its container shows."""
+    home("new")
+    digests = set()
+
+    def strip(document):
+        document["properties"].pop("pageMap", None)
+        digests.add(document["properties"].pop("archiveHash", None))
+
+    file = export_of_0_1_0("last", tmp_path)
+    earlier = changed(file, tmp_path / "earlier.tar", lambda members: of_rows(members, "documents", strip))
+    scope = moved_in(two[1], Configured(two[0]).ring, earlier)
+    rows = two[1].rows(
+        "select d.properties ->> 'archiveHash' as digest, c.page, m.pages from documents d"
+        " join chunks c on c.document_id = d.id join run_documents m on m.document_id = d.id"
+        " where d.partition_id in (select id from partitions where namespace_id = %(id)s)",
+        {"id": scope.namespace},
+    )
+    assert {row["digest"] for row in rows} == digests
+    assert {row["page"] for row in rows} == {None}
+    assert [row["pages"] for row in rows if row["pages"]] == []
