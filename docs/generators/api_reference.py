@@ -110,7 +110,7 @@ class _Reference:
     def _render_parameter(self, parameter: Schema) -> str:
         schema = parameter["schema"]
         meaning = self._explain(schema, parameter.get("description"), required=parameter["required"])
-        return f"| `{parameter['name']}` | {parameter['in']} | {self._name_type(schema)} | {meaning} |"
+        return f"| {_format_name(parameter['name'])} | {parameter['in']} | {self._name_type(schema)} | {meaning} |"
 
     def _render_answer(self, responses: Schema) -> list[str]:
         answer = responses["200"]
@@ -152,11 +152,11 @@ class _Reference:
         schema = self._resolve(schema)
         if "properties" not in schema:
             return [self._name_type(schema), ""]
-        rows = [
-            f"| `{name}` | {self._name_type(field)} | {self._explain(field, None, required=mandatory and required)} |"
-            for name, field, mandatory in self._flatten(schema, "")
-            if required or name not in _ENVELOPE
-        ]
+        rows = []
+        for name, field, mandatory in self._flatten(schema, ""):
+            if required or name not in _ENVELOPE:
+                meaning = self._explain(field, None, required=mandatory and required)
+                rows.append(f"| {_format_name(name)} | {self._name_type(field)} | {meaning} |")
         return ["| Field | Type | Meaning |", "|---|---|---|", *rows, ""] if rows else []
 
     def _flatten(self, schema: Schema, prefix: str) -> Iterator[tuple[str, Schema, bool]]:
@@ -218,6 +218,11 @@ class _Reference:
         return f"Required. {text}".rstrip() if required else text
 
 
+def _format_name(name: str) -> str:
+    """Return the path of a field as code that breaks after its dots only, where the theme breaks code anywhere."""
+    return f'<code style="word-break: normal">{name.replace(".", ".<wbr>")}</code>'
+
+
 def _bounds_of(schema: Schema) -> Iterator[str]:
     for low, high, unit in _RANGES:
         if low in schema and high in schema:
@@ -225,7 +230,7 @@ def _bounds_of(schema: Schema) -> Iterator[str]:
         elif high in schema:
             yield f"At most {schema[high]:,}{unit}."
         elif low in schema and (low, schema[low]) != ("minLength", 1):
-            yield f"At least {schema[low]:,}{unit}."
+            yield f"At least {schema[low]:,}{unit if schema[low] > 1 else unit.replace('ies', 'y')}."
     if "exclusiveMinimum" in schema:
         yield f"Above {schema['exclusiveMinimum']}."
     if "pattern" in schema:
