@@ -13,7 +13,7 @@ from typing import Any
 
 import jwt
 
-from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKey, IssuerKeys
+from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKeys
 from retrieval import principals
 from retrieval.conditions.model import storable
 from retrieval.errors import ErrorCode, ServiceError
@@ -87,13 +87,13 @@ class Verifier:
     async def close(self) -> None:
         await self._keys.close()
 
-    def _claims(self, token: str, key: IssuerKey) -> dict[str, Any]:
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         rules = self._rules
         try:
             claims = jwt.decode(
                 token,
-                key.public,
-                algorithms=[key.algorithm],
+                key,
+                algorithms=ALGORITHMS,
                 audience=sorted(rules.audiences),
                 issuer=rules.issuer,
                 leeway=LEEWAY,
@@ -137,7 +137,7 @@ def _wrong_audience() -> ServiceError:
     return refused("wrong_audience", message)
 
 
-def _header(token: str) -> tuple[str | None, str]:
+def _header(token: str) -> tuple[str, str]:
     """The key's id and the algorithm, as the header says."""
     try:
         header = jwt.get_unverified_header(token)
@@ -146,8 +146,12 @@ def _header(token: str) -> tuple[str | None, str]:
     kid, algorithm, kind = header.get("kid"), header.get("alg"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
         raise refused("algorithm_not_allowed", f"The token is not signed with {', '.join(ALGORITHMS)}.")
-    if "crit" in header or not isinstance(kid, str | None) or str(kind).lower() not in _TYPES:
+    if "crit" in header or str(kind).lower() not in _TYPES:
         raise refused("wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token.")
+    if not isinstance(kid, str) or not kid:
+        raise refused(
+            "unknown_key", "The token does not name its key (kid). Have its issuer name the keys that it uses."
+        )
     return kid, algorithm
 
 
