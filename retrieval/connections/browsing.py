@@ -54,8 +54,8 @@ async def newest(db: Database, connection: Connection) -> Asked | None:
     )
     if row is None:
         return None
-    asked = JobConfig.load(row["asked"])
-    return Asked(Choice.of(asked.request or {}), asked.ingestion.access)
+    config = JobConfig.load(row["asked"])
+    return Asked(Choice.of(config.request or {}), config.ingestion.access)
 
 
 def level(
@@ -74,7 +74,7 @@ def level(
         raise ServiceError(ErrorCode.INVALID_REQUEST, "This service cannot be browsed.", reason="not_browsable")
     try:
         tokens.token()
-        found = connector.browse(tokens, parent, _place(parent, place))
+        folder = connector.browse(tokens, parent, _place(parent, place))
     except Skippable as error:
         raise ServiceError(ErrorCode.NOT_FOUND, str(error), field="parentId") from error
     except Retryable as error:
@@ -83,8 +83,8 @@ def level(
         ) from error
     except Fatal as error:
         raise ServiceError(ErrorCode.INVALID_REQUEST, str(error), reason="vendor_refuses") from error
-    shown = [_shown(entry, chosen) for entry in found.entries]
-    return shown, None if found.cursor is None else json.dumps([parent, found.cursor])
+    entries = [_shown(entry, chosen) for entry in folder.entries]
+    return entries, None if folder.cursor is None else json.dumps([parent, folder.cursor])
 
 
 def _place(parent: str | None, place: str | None) -> str | None:
@@ -102,11 +102,11 @@ def _place(parent: str | None, place: str | None) -> str | None:
 
 
 def _shown(entry: Entry, chosen: Choice | None) -> Shown:
-    one = Subject(entry.id, entry.path, entry.media_type, entry.above)
-    kind = "" if entry.is_folder else media_type(one)
+    subject = Subject(entry.id, entry.path, entry.media_type, entry.above)
+    kind = "" if entry.is_folder else media_type(subject)
     if chosen is None:
         return Shown(_named(entry), kind, selected=False)
-    selected = chosen.takes_folder(one) if entry.is_folder else chosen.takes(one)
+    selected = chosen.takes_folder(subject) if entry.is_folder else chosen.takes(subject)
     return Shown(_named(entry), kind, selected)
 
 

@@ -74,17 +74,17 @@ class Connected:
             self._connector = self._connector.choosing(self._choice(request))
         if not cursor:
             sync.begin(self._db, request)
-        place = SourceCursor.of(cursor) if cursor else self._begin(request)
-        if place.step == "unfinished":
-            yield from self._unfinished(request, place)
-            place = replace(place, step="listing")
-        if place.step == "listing":
-            for page in self._listing(tokens, request, place):
+        position = SourceCursor.of(cursor) if cursor else self._begin(request)
+        if position.step == "unfinished":
+            yield from self._unfinished(request, position)
+            position = replace(position, step="listing")
+        if position.step == "listing":
+            for page in self._listing(tokens, request, position):
                 yield page
-                place = SourceCursor.of(page.cursor)
-        if place.step != "departures":
+                position = SourceCursor.of(page.cursor)
+        if position.step != "departures":
             return
-        yield from self._departures(tokens, request, place)
+        yield from self._departures(tokens, request, position)
 
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
         """What the next listing would name, what has gone since with it; nothing of it is recorded.
@@ -95,21 +95,36 @@ class Connected:
         tokens.token()
         if choice and isinstance(self._connector, Choosing):
             self._connector = self._connector.choosing(choice)
-        place, news, named, whole = self._begin(request), _News(), set[str](), False
-        if place.step == "unfinished":
+        position, news, seen_ids, whole = self._begin(request), _News(), set[str](), False
+        if position.step == "unfinished":
             yield Page([_again(row) for row in sync.unfinished(self._db, request)], "", done=False)
-        for page in self._connector.iter_changes(tokens, place.at):
+        for page in self._connector.iter_changes(tokens, position.at):
             news.judge(page)
             items = list({item.external_id: item for item in page.items}.values())
-            named.update(item.external_id for item in items)
+            seen_ids.update(item.external_id for item in items)
             whole = page.whole
-            left = [SourceItem(one.external_id, one.name, deleted=True) for one in items if not _is_taken(choice, one)]
-            yield Page([*left, *(sanitize.item(one) for one in items if _is_taken(choice, one))], "", done=False)
-        missing = [one for one in sync.held(self._db, request) if one not in named] if whole else []
+            removed_items = [
+                SourceItem(listed_item.external_id, listed_item.name, deleted=True)
+                for listed_item in items
+                if not _is_taken(choice, listed_item)
+            ]
+            yield Page(
+                [
+                    *removed_items,
+                    *(sanitize.item(listed_item) for listed_item in items if _is_taken(choice, listed_item)),
+                ],
+                "",
+                done=False,
+            )
+        missing = (
+            [listed_item for listed_item in sync.held(self._db, request) if listed_item not in seen_ids]
+            if whole
+            else []
+        )
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
-            gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
-            lost = [one for one, is_gone in zip(missing, gone, strict=True) if is_gone]
-        yield Page([SourceItem(one, one, deleted=True) for one in lost], "", done=True)
+            are_gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
+            lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
+        yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
         """Of these external ids: documents that would be removed, and those that would wait for a person instead."""
@@ -154,29 +169,33 @@ class Connected:
         has_shares = sync.state(self._db, _connection(request)).shares
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
-            named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
-            chosen = [item for item in named if not item.deleted and _is_chosen(choice, item)]
-            here = [sanitize.item(item) for item in chosen]
-            gone = [item.external_id for item in named if item.deleted or not _is_chosen(choice, item)]
-            left = [] if picks else gone
+            last_items = {
+                item.external_id: item for item in page.items
+            }.values()  # of one named twice the last word counts
+            chosen = [item for item in last_items if not item.deleted and _is_chosen(choice, item)]
+            chosen_items = [sanitize.item(item) for item in chosen]
+            removed_ids = [item.external_id for item in last_items if item.deleted or not _is_chosen(choice, item)]
+            unshared_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            after = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
-            listed = [item.external_id for item in here]
-            had = [item.external_id for item in here if not item.error]
-            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had)
+            next_cursor = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
+            listed_ids = [item.external_id for item in chosen_items]
+            fetched_ids = [item.external_id for item in chosen_items if not item.error]
+            noted = partial(sync.note, request=request, listed=listed_ids, departed=unshared_ids, had=fetched_ids)
             note = noted
             if has_shares:
-                accesses = self._accesses(tokens, listed)
-                versions = self._certain(tokens, request, accesses, {item.external_id: item.version for item in here})
+                accesses = self._accesses(tokens, listed_ids)
+                versions = self._certain(
+                    tokens, request, accesses, {item.external_id: item.version for item in chosen_items}
+                )
                 note = partial(_shared, noted, request, accesses, versions)
             skipped = Counter(page.skipped)
-            skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
-            yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
+            skipped[NOT_CHOSEN] += sum(not item.deleted for item in last_items) - len(chosen_items)
+            yield replace(page, items=chosen_items, cursor=str(next_cursor), done=False, skipped=+skipped, save=note)
 
     def _accesses(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> dict[str, SourceAccess]:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
-            found = pool.map(lambda one: shares.of(self._connector, tokens, one), external_ids)
-            return dict(zip(external_ids, found, strict=True))
+            results = pool.map(lambda one: shares.of(self._connector, tokens, one), external_ids)
+            return dict(zip(external_ids, results, strict=True))
 
     def _certain(
         self,
@@ -187,12 +206,20 @@ class Connected:
     ) -> Mapping[str, str]:
         """The listed versions that were the service's still when it had told whom it shows them: content that changed
         between the listing and that answer may have been shared for what it is since."""
-        asked = shares.otherwise(self._db, tokens.connection_id, request.source, accesses, versions)
+        other_accesses = shares.otherwise(self._db, tokens.connection_id, request.source, accesses, versions)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="versions") as pool:
-            now = dict(
-                zip(asked, pool.map(lambda one: shares.version(self._connector, tokens, one), asked), strict=True)
+            current_versions = dict(
+                zip(
+                    other_accesses,
+                    pool.map(lambda one: shares.version(self._connector, tokens, one), other_accesses),
+                    strict=True,
+                )
             )
-        return {one: version for one, version in versions.items() if now.get(one, version) == version}
+        return {
+            external_id: version
+            for external_id, version in versions.items()
+            if current_versions.get(external_id, version) == version
+        }
 
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
@@ -209,10 +236,10 @@ class Connected:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
-                gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
-                left = [one for one, is_gone in zip(part, gone, strict=False) if is_gone]
-                noted = partial(sync.note, request=request, listed=[], departed=left)
-                stays = [one for one in part if one not in left]
+                are_gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
+                departed_ids = [external_id for external_id, is_gone in zip(part, are_gone, strict=False) if is_gone]
+                noted = partial(sync.note, request=request, listed=[], departed=departed_ids)
+                stays = [external_id for external_id in part if external_id not in departed_ids]
                 note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark

@@ -215,33 +215,33 @@ async def require_active(db: Database, scope: Scope, connection_id: str, connect
         "select c.connector, c.status from connections c," + _PLACE + "where c.id = %(id)s and" + _HERE,
         {**scopes.params(scope), "id": connection_id},
     )
-    where = "ingestConfig.config.connectionId"
+    field = "ingestConfig.config.connectionId"
     if row is None:
-        raise connection_not_found(where)
+        raise connection_not_found(field)
     if row["connector"] != connector:
-        raise _unusable(f"{where} names a connection of another connector: use one of {connector}.", "other_connector")
+        raise _unusable(f"{field} names a connection of another connector: use one of {connector}.", "other_connector")
     if row["status"] != ConnectionStatus.ACTIVE:
-        raise _unusable(f"{where} names a connection that is not ACTIVE: authorize it first.", "not_active")
+        raise _unusable(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
 
 
 def app(namespace: NamespaceConfig, connector: str) -> Config:
     """The namespace's app for a connector; INVALID_REQUEST if it has none."""
-    found = namespace.connectors.get(APPS[connector])
-    if not found:
+    config = namespace.connectors.get(APPS[connector])
+    if not config:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             f"The namespace has no {APPS[connector]}: set it first, with the client id and secret of your app.",
             field="connector",
             reason="app_not_set",
         )
-    return found
+    return config
 
 
 def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
     """The same, to send its secrets; INVALID_NAMESPACE_CONFIG where they were stored for another address."""
-    found = app(namespace, connector)
-    destinations.require_unmoved(settings, APPS[connector], found, namespace.sent_to)
-    return found
+    config = app(namespace, connector)
+    destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
+    return config
 
 
 def opened(ring: KeyRing, row: Row) -> Connection:

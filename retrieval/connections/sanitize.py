@@ -31,8 +31,8 @@ def item(said: SourceItem) -> SourceItem:
 
 def content(raw: RawContent, otherwise: str) -> RawContent:
     """`otherwise`: the name if it has none."""
-    said = properties(raw.properties)
-    return replace(raw, name=name(raw.name) or otherwise, version=text(raw.version), properties=said)
+    sanitized = properties(raw.properties)
+    return replace(raw, name=name(raw.name) or otherwise, version=text(raw.version), properties=sanitized)
 
 
 def name(said: str) -> str:

@@ -52,8 +52,8 @@ def anchor(connection_id: str, minutes: int) -> datetime:
 
 def next_run(connection_id: str, minutes: int, now: datetime | None = None) -> datetime:
     """When the schedule is due next."""
-    start, every = anchor(connection_id, minutes), timedelta(minutes=minutes)
-    return start + (((now or datetime.now(UTC)) - start) // every + 1) * every
+    start, interval = anchor(connection_id, minutes), timedelta(minutes=minutes)
+    return start + (((now or datetime.now(UTC)) - start) // interval + 1) * interval
 
 
 _NEXT: LiteralString = f"""
@@ -141,10 +141,10 @@ def _within_quotas(connection: Connection[Row], values: dict[str, Any]) -> Row |
         row = connection.execute(_NEXT, values).fetchone()
     else:
         of = (scope["organization_id"], scope["tenant"])
-        before = sync_async.run(connection, quotas.read(*of, lock=True))
+        usage = sync_async.run(connection, quotas.read(*of, lock=True))
         row = connection.execute(_NEXT, values).fetchone()
         if row is not None:
-            quotas.check(before, sync_async.run(connection, quotas.read(*of)))
+            quotas.check(usage, sync_async.run(connection, quotas.read(*of)))
     if row is not None:
         connection.execute(_TAKEN, {**values, "refused": REFUSED})
     return row

@@ -91,15 +91,17 @@ def note(
             "reasons": [lists_of[name][1] for name in ids],
         },
     ).fetchall()
-    shown = {row["id"]: lists_of[row["external_id"]] for row in rows if row["is_shown"] and row["differs"]}
-    others = {row["id"]: lists_of[row["external_id"]] for row in rows if not row["is_shown"]}
-    listed = {row["id"] for row in rows if row["external_id"] in versions}
-    lists.give(connection, {document: access for document, (access, _) in shown.items()})
-    lists.narrow(connection, {document: access for document, (access, _) in others.items()})
-    coming = {document: stored(access) for document, (access, _) in others.items() if document in listed}
+    visible_lists = {row["id"]: lists_of[row["external_id"]] for row in rows if row["is_shown"] and row["differs"]}
+    pending_lists = {row["id"]: lists_of[row["external_id"]] for row in rows if not row["is_shown"]}
+    listed_ids = {row["id"] for row in rows if row["external_id"] in versions}
+    lists.give(connection, {document: access for document, (access, _) in visible_lists.items()})
+    lists.narrow(connection, {document: access for document, (access, _) in pending_lists.items()})
+    coming = {document: stored(access) for document, (access, _) in pending_lists.items() if document in listed_ids}
     connection.execute(_COMES, {"run": run, "documents": list(coming), "accesses": list(coming.values())})
-    told = {**shown, **others}
-    connection.execute(_REASONS, {"documents": list(told), "reasons": [reason for _, reason in told.values()]})
+    changed_lists = {**visible_lists, **pending_lists}
+    connection.execute(
+        _REASONS, {"documents": list(changed_lists), "reasons": [reason for _, reason in changed_lists.values()]}
+    )
 
 
 _OTHERWISE: LiteralString = (
@@ -122,8 +124,8 @@ def otherwise(
         "connection": connection_id,
         "source": source,
         "external_ids": ids,
-        "versions": [versions.get(one) for one in ids],
-        "accesses": [stored(_told(accesses[one])[0]) for one in ids],
+        "versions": [versions.get(external_id) for external_id in ids],
+        "accesses": [stored(_told(accesses[external_id])[0]) for external_id in ids],
     }
     return [row["external_id"] for row in db.rows(_OTHERWISE, values)]
 
@@ -148,12 +150,12 @@ def note_fetched(
 
     The content may be newer than what was listed, or be fetched without a listing; the next listing tells the rest.
     """
-    told, reason = _told(access)
+    source_lists, reason = _told(access)
     values = {"connection": connection_id, "run": run, "source": source, "external_id": external_id}
     with db.transaction() as connection:
         for row in connection.execute(_FETCHED, values).fetchall():
-            lists.narrow(connection, {row["id"]: told})
-            connection.execute(_COMES_FOR_FEWER, {"run": run, "document": row["id"], "access": stored(told)})
+            lists.narrow(connection, {row["id"]: source_lists})
+            connection.execute(_COMES_FOR_FEWER, {"run": run, "document": row["id"], "access": stored(source_lists)})
             if reason is not None:
                 connection.execute(_REASONS, {"documents": [row["id"]], "reasons": [reason]})
 

@@ -185,9 +185,9 @@ def finish(
             {**values, "ids": leaving},
         )
     elif leaving:
-        left = connection_documents.let_go(connection, values["connection"], leaving, keep=False)
-        _forget(connection, request, left.last)
-        removed = len(left.last)
+        removed_rows = connection_documents.let_go(connection, values["connection"], leaving, keep=False)
+        _forget(connection, request, removed_rows.last)
+        removed = len(removed_rows.last)
     connection.execute(
         """
         update job_runs set progress = progress || jsonb_build_object('removed', %(removed)s::int,

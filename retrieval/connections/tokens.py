@@ -52,7 +52,7 @@ async def refused(db: Database, connection_id: str, reason: str) -> str:
 
 def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
     """Wipe the tokens of a deleted scope and tell each vendor once; one that does not hear holds nothing up."""
-    had = db.rows(
+    ended_connections = db.rows(
         """
         with had as (
             select id, connector, credentials, account from connections
@@ -67,7 +67,7 @@ def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable
         """,
         {"partition": partition_id},
     )
-    for row in had:
+    for row in ended_connections:
         tokens = open_tokens(ring, row["id"], row["credentials"], row["account"])
         if tokens is None:
             continue
@@ -110,11 +110,11 @@ class ConnectionTokens:
 
     def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
         """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
-        fresh, before, ended = None, b"", Fatal("")
+        fresh, previous, ended = None, b"", Fatal("")
         try:
             with self._db.transaction() as connection:
                 row = self._locked(connection)
-                tokens, before = self._active(row), row["credentials"] if row else b""
+                tokens, previous = self._active(row), row["credentials"] if row else b""
                 if not is_old(tokens):
                     return tokens.access_token
                 try:
@@ -126,11 +126,11 @@ class ConnectionTokens:
                     self._fail(connection, str(error))
                     ended = error
                 else:
-                    self._store(connection, fresh, before)
+                    self._store(connection, fresh, previous)
         except AWAY:
             if fresh is None:
                 raise
-            return self._stored_late(fresh, before)
+            return self._stored_late(fresh, previous)
         if fresh is None:
             raise ended
         return fresh.access_token

@@ -67,15 +67,15 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
     partition = await scopes.partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
-    made = ids.evaluation_id()
+    evaluation_id = ids.evaluation_id()
     async with db.async_transaction() as connection:
         await connection.execute(
             "insert into evaluations (id, partition_id, name) values (%(id)s, %(partition)s, %(name)s)",
-            {"id": made, "partition": partition, "name": name},
+            {"id": evaluation_id, "partition": partition, "name": name},
         )
-        await _add(connection, made, questions)
-        await _require_bounds(connection, made, "questions")
-    return await get(db, scope, made)
+        await _add(connection, evaluation_id, questions)
+        await _require_bounds(connection, evaluation_id, "questions")
+    return await get(db, scope, evaluation_id)
 
 
 async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
@@ -84,7 +84,7 @@ async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     if row is None:
         raise not_found()
     unresolved = await db.async_rows(_UNRESOLVED, {"id": row["id"]})
-    return _opened(row, [one["external_id"] for one in unresolved])
+    return _opened(row, [judgement["external_id"] for judgement in unresolved])
 
 
 async def require(db: Database, scope: Scope, evaluation_id: str) -> None:
@@ -117,10 +117,10 @@ async def change(
     await require(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
-        kept = await connection.execute(
+        changed = await connection.execute(
             "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id", values
         )
-        if await kept.fetchone() is None:
+        if await changed.fetchone() is None:
             raise not_found()
         await connection.execute(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
@@ -172,23 +172,23 @@ def not_found() -> ServiceError:
 
 async def _require_bounds(connection: AsyncConnection[Row], evaluation_id: str, field: str) -> None:
     """INVALID_REQUEST where there are no or too many questions, or too many judged documents."""
-    found = await connection.execute(
+    cursor = await connection.execute(
         "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0) as judged"
         " from evaluation_questions where evaluation_id = %(id)s",
         {"id": evaluation_id},
     )
-    held = await found.fetchone()
-    if held is None or not 1 <= held["questions"] <= MOST_QUESTIONS:
+    counts = await cursor.fetchone()
+    if counts is None or not 1 <= counts["questions"] <= MOST_QUESTIONS:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change goes beyond that.",
             field=field,
             reason="number_of_questions",
         )
-    if held["judged"] > MOST_JUDGED:
+    if counts["judged"] > MOST_JUDGED:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {held['judged']:,}.",
+            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {counts['judged']:,}.",
             field=field,
             reason="number_of_judged_documents",
         )

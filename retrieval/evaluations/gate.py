@@ -78,7 +78,7 @@ def find(db: Database, organization: str, namespace_id: str, gate: Gate) -> tupl
 def value(bench: Bench, questions: Sequence[Row], vectors: judge.Vectors, metric: str, alive: Alive) -> float:
     """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it."""
     measures = judge.judge(bench, questions, vectors, SETTING, alive).measures
-    values = [found for one in measures if (found := one[metric]) is not None]
+    values = [number for measure in measures if (number := measure[metric]) is not None]
     if not values:
         raise Fatal(f"No question of the gate's evaluation can be measured by {metric}.")
     return sum(values) / len(values)
@@ -88,19 +88,19 @@ def decide(gate: Gate, later: float, now: float | None, questions: int) -> Verdi
     """`later`: the measure of the new generation; `now`: of today's, where the gate compares with it."""
     figure = f"{gate.metric} is {later:.4f} over {questions:,} questions of {gate.evaluation_id}"
     if gate.minimum is not None:
-        passed, asked = later >= gate.minimum - _SLACK, f"the gate asks for {gate.minimum:.4f} at least"
+        passed, requirement = later >= gate.minimum - _SLACK, f"the gate asks for {gate.minimum:.4f} at least"
     else:
         least = (now or 0.0) - (gate.not_worse_than or 0.0)
         passed = later >= least - _SLACK
-        asked = f"it is {now or 0.0:.4f} now, and may fall by {gate.not_worse_than or 0.0:.4f} at most"
+        requirement = f"it is {now or 0.0:.4f} now, and may fall by {gate.not_worse_than or 0.0:.4f} at most"
     end = "passed its gate" if passed else "was refused, and nothing has changed"
-    return Verdict(passed=passed, told=f"The new generation {end}: {figure}; {asked}.", questions=questions)
+    return Verdict(passed=passed, told=f"The new generation {end}: {figure}; {requirement}.", questions=questions)
 
 
 def not_judged(reason: str) -> Verdict:
     """What could not be judged has not passed."""
-    told = f"The new generation could not be judged, and nothing has changed: {reason}"
-    return Verdict(passed=False, told=told, questions=0)
+    reason_text = f"The new generation could not be judged, and nothing has changed: {reason}"
+    return Verdict(passed=False, told=reason_text, questions=0)
 
 
 def every(look: Alive) -> Alive:

@@ -80,15 +80,17 @@ async def _one(connection: AsyncConnection[Row], evaluation_id: str, verdict: Ve
         "document": verdict.document_id,
         "external": verdict.external_id,
     }
-    known = await (await connection.execute(_IDS, values)).fetchall()
-    ids = {row["id"] for row in known} | {verdict.document_id} - {None}
-    external = {row["external_id"] for row in known} | {verdict.external_id} - {None}
+    documents = await (await connection.execute(_IDS, values)).fetchall()
+    ids = {row["id"] for row in documents} | {verdict.document_id} - {None}
+    external = {row["external_id"] for row in documents} | {verdict.external_id} - {None}
     question = await (await connection.execute(_QUESTION, values)).fetchone()
-    before: list[dict[str, Any]] = [] if question is None else question["relevant"]
-    own = [one for one in before if one.get("documentId") in ids or one.get("externalId") in external]
-    relevant = [one for one in before if one not in own]
+    previous: list[dict[str, Any]] = [] if question is None else question["relevant"]
+    same_document = [
+        entry for entry in previous if entry.get("documentId") in ids or entry.get("externalId") in external
+    ]
+    relevant = [entry for entry in previous if entry not in same_document]
     if verdict.grade:
-        relevant += [{**one, "grade": verdict.grade} for one in own] or [verdict.named]
+        relevant += [{**entry, "grade": verdict.grade} for entry in same_document] or [verdict.named]
     if len(relevant) > MOST_RELEVANT:
         message = f"A question has {MOST_RELEVANT:,} judged documents at most."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field=field, reason="number_of_judged_documents")
@@ -140,12 +142,12 @@ def vectors_of(
     if not any(setting["semanticWeight"] > 0 for setting in settings):
         return {}
     texts = list(dict.fromkeys(row["query"] for row in questions))
-    found: dict[str, list[float]] = {}
+    vectors: dict[str, list[float]] = {}
     for at in range(0, len(texts), TOGETHER):
         alive()
         part = texts[at : at + TOGETHER]
-        found |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
-    return found
+        vectors |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
+    return vectors
 
 
 def judge(
@@ -161,17 +163,17 @@ def judge(
     milliseconds: list[float] = []
     reranked = 0
     rerank = _rerank(setting, by_default=bench.reranks)
-    named = _external_ids(bench, questions)
+    external_ids = _external_ids(bench, questions)
     for row in questions:
         alive()
-        judged = _judgements(row["relevant"], named)
+        judged = _judgements(row["relevant"], external_ids)
         start = time.perf_counter()
-        hits, was = _searched(bench, row, vectors.get(row["query"]), setting, rerank)
+        hits, elapsed = _searched(bench, row, vectors.get(row["query"]), setting, rerank)
         milliseconds.append((time.perf_counter() - start) * 1000)
-        reranked += was
-        found = _found(hits, {one.key for one in judged})
-        measures.append(metrics.measure(judged, found))
-        ranks.append(metrics.ranks(judged, found))
+        reranked += elapsed
+        hit_ranks = _found(hits, {judgement.key for judgement in judged})
+        measures.append(metrics.measure(judged, hit_ranks))
+        ranks.append(metrics.ranks(judged, hit_ranks))
     return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked)
 
 
@@ -181,8 +183,8 @@ def result(
     """What a run answers: `settings` with their metrics, and `questions` with the ranks under each setting."""
     import numpy as np
 
-    named = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}
-    compared = metrics.compare({name: judgement.measures for name, judgement in named.items()})
+    by_setting = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}
+    compared = metrics.compare({name: judgement.measures for name, judgement in by_setting.items()})
     return {
         "settings": [
             {
@@ -191,7 +193,7 @@ def result(
                 "latencyMs": dict(
                     zip(
                         ("p50", "p95"),
-                        (round(float(one), 1) for one in np.percentile(judgement.milliseconds, [50, 95])),
+                        (round(float(percentile), 1) for percentile in np.percentile(judgement.milliseconds, [50, 95])),
                         strict=True,
                     )
                 ),
@@ -200,7 +202,7 @@ def result(
             for setting, judgement in zip(settings, judgements, strict=True)
         ],
         "questions": [
-            {"query": row["query"], "ranks": {name: judgement.ranks[at] for name, judgement in named.items()}}
+            {"query": row["query"], "ranks": {name: judgement.ranks[at] for name, judgement in by_setting.items()}}
             for at, row in enumerate(questions)
         ],
     }
@@ -238,10 +240,10 @@ def _searched(
 
 
 def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> Rerank | None:
-    asked = setting.get("rerank", by_default)
-    if isinstance(asked, bool):
-        return Rerank() if asked else None
-    return Rerank(asked.get("candidates", Rerank().candidates), asked.get("budgetMs", Rerank().budget_ms))
+    requested = setting.get("rerank", by_default)
+    if isinstance(requested, bool):
+        return Rerank() if requested else None
+    return Rerank(requested.get("candidates", Rerank().candidates), requested.get("budgetMs", Rerank().budget_ms))
 
 
 def _shape(setting: Mapping[str, Any]) -> Shape:
@@ -263,24 +265,24 @@ def _external_ids(bench: Bench, questions: Sequence[Row]) -> dict[str, str]:
     both = [
         row["relevant"]
         for row in questions
-        if any(one.get("externalId") for one in row["relevant"])
-        and any(one.get("documentId") for one in row["relevant"])
+        if any(entry.get("externalId") for entry in row["relevant"])
+        and any(entry.get("documentId") for entry in row["relevant"])
     ]
-    found = sorted({one["documentId"] for relevant in both for one in relevant if one.get("documentId")})
-    if not found:
+    document_ids = sorted({entry["documentId"] for relevant in both for entry in relevant if entry.get("documentId")})
+    if not document_ids:
         return {}
-    rows = bench.db.rows(_NAMED, {**scopes.params(bench.scope), "ids": found})
+    rows = bench.db.rows(_NAMED, {**scopes.params(bench.scope), "ids": document_ids})
     return {row["id"]: row["external_id"] for row in rows}
 
 
 def _judgements(relevant: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> list[Judged]:
     """Under one key for each document, by whichever of its ids it was judged."""
-    external = {one["externalId"] for one in relevant if one.get("externalId")}
+    external = {entry["externalId"] for entry in relevant if entry.get("externalId")}
     return [
-        _judged({**one, "documentId": None, "externalId": name})
-        if (name := named.get(one.get("documentId") or "")) in external
-        else _judged(one)
-        for one in relevant
+        _judged({**entry, "documentId": None, "externalId": name})
+        if (name := named.get(entry.get("documentId") or "")) in external
+        else _judged(entry)
+        for entry in relevant
     ]
 
 
@@ -294,7 +296,7 @@ def _found(hits: Sequence[Hit], judged: set[str]) -> list[Found]:
     """Results under the key by which their document was judged, if it was."""
     return [
         Found(
-            named if (named := f"external:{hit.external_id}") in judged else f"id:{hit.document_id}",
+            external_key if (external_key := f"external:{hit.external_id}") in judged else f"id:{hit.document_id}",
             hit.start,
             hit.end,
         )

@@ -41,8 +41,8 @@ def change(question: Question, base: str, setting: str) -> float:
 
 def tally(questions: Sequence[Question], base: str, setting: str) -> Tally:
     """How many questions a setting answers better and worse than the base."""
-    changes = [change(one, base, setting) for one in questions]
-    better, worse = sum(one > 0 for one in changes), sum(one < 0 for one in changes)
+    changes = [change(question, base, setting) for question in questions]
+    better, worse = sum(question > 0 for question in changes), sum(question < 0 for question in changes)
     return Tally(better, len(changes) - better - worse, worse)
 
 
@@ -104,8 +104,8 @@ def ranking(found: Sequence[Found]) -> list[str]:
 def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
     """Each measure of one question; span recall is None where no span is judged."""
     grades: dict[str, int] = {}
-    for one in judged:
-        grades[one.key] = max(one.grade, grades.get(one.key, 0))
+    for judgement in judged:
+        grades[judgement.key] = max(judgement.grade, grades.get(judgement.key, 0))
     order = ranking(found)
     gained = sum(grades.get(key, 0) / math.log2(at + 2) for at, key in enumerate(order[:CUT]))
     best = sum(grade / math.log2(at + 2) for at, grade in enumerate(sorted(grades.values(), reverse=True)[:CUT]))
@@ -122,19 +122,19 @@ def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float
 def ranks(judged: Sequence[Judged], found: Sequence[Found]) -> list[int | None]:
     """The rank of each judgement's document, from 1; None where it was not found."""
     places = {key: at for at, key in enumerate(ranking(found), 1)}
-    return [places.get(one.key) for one in judged]
+    return [places.get(judgement.key) for judgement in judged]
 
 
 def _covered(judged: Sequence[Judged], found: Sequence[Found]) -> float | None:
     shares = []
-    for one in judged:
-        if one.span is None:
+    for judgement in judged:
+        if judgement.span is None:
             continue
-        start, end = one.span
-        pieces = sorted((max(start, hit.start), min(end, hit.end)) for hit in found if hit.key == one.key)
+        start, end = judgement.span
+        pieces = sorted((max(start, hit.start), min(end, hit.end)) for hit in found if hit.key == judgement.key)
         covered, reached = 0, start
-        for left, right in pieces:
-            covered += max(0, right - max(left, reached))
+        for low, right in pieces:
+            covered += max(0, right - max(low, reached))
             reached = max(reached, right)
         shares.append(covered / (end - start))
     return sum(shares) / len(shares) if shares else None
@@ -144,17 +144,19 @@ def compare(values: Mapping[str, Sequence[Mapping[str, float | None]]]) -> dict[
     """By setting and measure: its mean with intervals. `values`: by setting, the measures of each question in order."""
     import numpy as np
 
-    found: dict[str, dict[str, Interval | None]] = {name: {} for name in values}
+    intervals: dict[str, dict[str, Interval | None]] = {name: {} for name in values}
     for measured in NAMES:
         base = None
         for name, questions in values.items():
-            kept = np.array([one[measured] for one in questions if one[measured] is not None], dtype=np.float64)
-            if not len(kept):
-                found[name][measured] = None
+            differences = np.array(
+                [question[measured] for question in questions if question[measured] is not None], dtype=np.float64
+            )
+            if not len(differences):
+                intervals[name][measured] = None
                 continue
-            base = kept if base is None else base
-            found[name][measured] = _interval(kept, None if kept is base else kept - base)
-    return found
+            base = differences if base is None else base
+            intervals[name][measured] = _interval(differences, None if differences is base else differences - base)
+    return intervals
 
 
 def _interval(values: object, difference: object) -> Interval:

@@ -70,7 +70,7 @@ _LISTED: LiteralString = "select " + _COLUMNS.replace("r.result", "r.result - 'q
 async def create(db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]) -> Run:
     """A run that waits for its flow run."""
     await evaluations.require(db, scope, evaluation_id)
-    made = ids.evaluation_run_id()
+    run_id = ids.evaluation_run_id()
     row = await db.async_row(
         """
         insert into evaluation_runs (id, evaluation_id, settings)
@@ -82,7 +82,7 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
         )
         returning id
         """,
-        {"id": made, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "most": MOST_OPEN},
+        {"id": run_id, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "most": MOST_OPEN},
     )
     if row is None:
         raise ServiceError(
@@ -90,7 +90,7 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
             f"{MOST_OPEN} runs of evaluations wait or go on here already; start this one when one of them has ended.",
             reason="too_many_runs",
         )
-    return await get(db, scope, evaluation_id, made)
+    return await get(db, scope, evaluation_id, run_id)
 
 
 async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Run:

@@ -27,7 +27,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
         return frozenset()
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        before = _lock(connection, waiting)
+        documents = _lock(connection, waiting)
         rows = connection.execute(
             """
             with same as (
@@ -69,7 +69,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
             returning r.job_run_id, r.document_id
             """,
             {
-                **_columns(waiting, before),
+                **_columns(waiting, documents),
                 "fingerprints": [fingerprints[item.key] for item in waiting],
                 "partition": lease.partition,
                 "unchanged": Stage.UNCHANGED,
@@ -79,8 +79,8 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
         lists.show(
             connection, [(item.key.document_id, item.generation) for item in waiting if item.key in same], same=True
         )
-        if told := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
-            connection.execute(*vector_metadata.due(told))
+        if labelled_ids := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
+            connection.execute(*vector_metadata.due(labelled_ids))
     return same
 
 
@@ -103,15 +103,15 @@ def flip(
         batches.guard(connection, lease)
         if epoch is not None:
             namespaces.present(connection, lease.scope.namespace, epoch)
-        before = _lock(connection, work)
-        flipped = _point_to(connection, work, before)
+        documents = _lock(connection, work)
+        flipped = _point_to(connection, work, documents)
         lists.show(
             connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped], same=False
         )
-        _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
-        _leave(connection, lease, work, flipped, before)
+        _reindex(connection, lease, [item for item in work if item.key in flipped], documents, language)
+        _leave(connection, lease, work, flipped, documents)
         unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped])
-        _end(connection, work, flipped, before)
+        _end(connection, work, flipped, documents)
         if labelled is not None:
             _relabel(connection, labelled)
 
@@ -231,9 +231,9 @@ def _leave(
 
 def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[Key], before: Mapping[str, Row]) -> None:
     """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
-    kept = [item for item in work if item.key in flipped or item.key.document_id in before]
-    gone = [item for item in work if item.key.document_id not in before]
-    for status, some in ((DocumentStatus.SUCCESS, kept), (DocumentStatus.CANCELLED, gone)):
+    finished = [item for item in work if item.key in flipped or item.key.document_id in before]
+    deleted = [item for item in work if item.key.document_id not in before]
+    for status, group in ((DocumentStatus.SUCCESS, finished), (DocumentStatus.CANCELLED, deleted)):
         connection.execute(
             """
             update run_documents r set status = %(status)s, stage = %(upserted)s, error = null
@@ -243,8 +243,8 @@ def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[K
             {
                 "status": status,
                 "upserted": Stage.UPSERTED,
-                "runs": [item.key.job_run_id for item in some],
-                "documents": [item.key.document_id for item in some],
+                "runs": [item.key.job_run_id for item in group],
+                "documents": [item.key.document_id for item in group],
             },
         )
     connection.execute(
@@ -270,15 +270,15 @@ def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int
 
 def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[Any]]:
     """Of each its metadata, the moment that it is of and what clients changed since; null where these stay."""
-    told = [_settled(item, before.get(item.key.document_id)) for item in work]
+    settled = [_settled(item, before.get(item.key.document_id)) for item in work]
     return {
         "runs": [item.key.job_run_id for item in work],
         "documents": [item.key.document_id for item in work],
         "generations": [item.generation for item in work],
         "names": [item.name for item in work],
-        "metadata": [None if one is None else json.dumps(one[0]) for one in told],
-        "changes": [None if one is None else json.dumps(one[1]) for one in told],
-        "accepted": [None if one is None else item.accepted for one, item in zip(told, work, strict=True)],
+        "metadata": [None if change is None else json.dumps(change[0]) for change in settled],
+        "changes": [None if change is None else json.dumps(change[1]) for change in settled],
+        "accepted": [None if change is None else item.accepted for change, item in zip(settled, work, strict=True)],
     }
 
 

@@ -43,20 +43,20 @@ def run(
     """
     cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[Key, str] = {}
-    kept = time.monotonic()
+    last_save = time.monotonic()
     work = items.at_stage(db, lease, window, Stage.PARSED)
-    before = _visible(db, work, embedder)
+    visible = _visible(db, work, embedder)
     for item in work:
         try:
-            former = _former(db, item, before.get(item.key.document_id), tokenizer, embedder)
-            chunks, found = _cut(item, files, tokenizer, embedder, former)
+            former = _former(db, item, visible.get(item.key.document_id), tokenizer, embedder)
+            chunks, title = _cut(item, files, tokenizer, embedder, former)
         except Skippable as error:
             failures[item.key] = str(error)
             continue
-        cut.append((item, {**found, "epoch": epoch}, chunks))
-        if time.monotonic() - kept > items.KEEP_SECONDS:
+        cut.append((item, {**title, "epoch": epoch}, chunks))
+        if time.monotonic() - last_save > items.KEEP_SECONDS:
             _record(db, lease, cut, embedder)
-            cut, kept = [], time.monotonic()
+            cut, last_save = [], time.monotonic()
     _record(db, lease, cut, embedder)
     items.fail(db, lease, failures)
 
@@ -67,8 +67,8 @@ def _record(
     with db.transaction() as connection:
         embeddings.hold(connection, lease.partition)
         batches.guard(connection, lease)
-        _write(connection, lease, [(item, found["title"], chunks) for item, found, chunks in cut], embedder)
-        items.write_stage(connection, [(item, found) for item, found, _ in cut], Stage.CHUNKED)
+        _write(connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in cut], embedder)
+        items.write_stage(connection, [(item, fields) for item, fields, _ in cut], Stage.CHUNKED)
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:

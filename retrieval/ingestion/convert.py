@@ -30,7 +30,7 @@ def run(parser: Parser, raw: RawContent, ocr: OcrStrategy, *, most: int, members
     Skippable for a file that cannot be read, that becomes more than `most` characters or more than `members` files, or
     takes too long. Of an archive the text is what it lists; one without any is left out itself.
     """
-    end, found, size, number = time.monotonic() + SECONDS, [], 0, 0
+    end, outputs, size, number = time.monotonic() + SECONDS, [], 0, 0
     waiting = [(raw.name, raw, 0)]
     while waiting:
         name, file, depth = waiting.pop(0)
@@ -41,7 +41,7 @@ def run(parser: Parser, raw: RawContent, ocr: OcrStrategy, *, most: int, members
         except Skippable as error:
             if not depth:
                 raise
-            found.append(Converted(name, "", str(error)))
+            outputs.append(Converted(name, "", str(error)))
             continue
         size += len(parsed.text)
         number += len(parsed.members)
@@ -50,15 +50,15 @@ def run(parser: Parser, raw: RawContent, ocr: OcrStrategy, *, most: int, members
         if number > members:
             raise Skippable(f"The file holds more than {members:,} files. {_INGEST}")
         if parsed.text.strip() or not parsed.members:
-            found.append(Converted(name, parsed.text))
+            outputs.append(Converted(name, parsed.text))
         for member in parsed.members:
             path = f"{name}/{member.path}"
             if (reason := _refusal(member, depth)) is not None:
-                found.append(Converted(path, "", reason))
+                outputs.append(Converted(path, "", reason))
             else:
                 packed = RawContent(member.file, member.path.rpartition("/")[2], member.media_type, member.size)
                 waiting.append((path, packed, depth + 1))
-    return found
+    return outputs
 
 
 def _refusal(member: Member, depth: int) -> str | None:

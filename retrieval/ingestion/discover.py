@@ -80,9 +80,9 @@ def save(connection: Connection[Any], job_run_id: str, change: Change) -> None:
 
 def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
     return {
-        "keys": [one.key for one in found],
-        "depths": [one.depth for one in found],
-        "done": [one.done for one in found],
+        "keys": [page.key for page in found],
+        "depths": [page.depth for page in found],
+        "done": [page.done for page in found],
     }
 
 
@@ -290,9 +290,9 @@ def _record(
 
 
 def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    listed = {item.external_id: item for item in page.items}.values()
-    items = [item for item in listed if not item.error and not item.deleted]
-    refused = [item for item in listed if item.error]
+    last_items = {item.external_id: item for item in page.items}.values()
+    items = [item for item in last_items if not item.error and not item.deleted]
+    refused = [item for item in last_items if item.error]
     rows = [{**_row(item), **brought.get(item.external_id, {})} for item in items]
     return {
         "run": wanted.job_run_id,
@@ -320,7 +320,7 @@ _ROW = ("document", "name", "media_type", "raw_key", "raw_size", "title")
 
 
 def _row(item: SourceItem) -> dict[str, Any]:
-    said = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
     return {
         "document": ids.document_id(),
         "name": item.name,
@@ -329,5 +329,5 @@ def _row(item: SourceItem) -> dict[str, Any]:
         "raw_size": None,
         "raw_hash": None,
         "title": "",
-        "properties": json.dumps(said),
+        "properties": json.dumps(properties),
     }

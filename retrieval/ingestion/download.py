@@ -62,16 +62,18 @@ def run(
     missing = _missing(db, lease, waiting)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="download") as pool:
         ended = list(pool.map(fetch, missing))
-    reasons = {one.item.key: end for one, end in zip(missing, ended, strict=True) if isinstance(end, str)}
+    reasons = {document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, str)}
     items.fail(db, lease, reasons)
-    if later := {one.item.key: end for one, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)}:
+    if later := {
+        document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)
+    }:
         first = next(iter(later.values()))
         first.each = dict(later)
         raise first
 
 
 def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted]:
-    wanted = {item.key: item for item in waiting if item.raw_key is None}
+    items_by_key = {item.key: item for item in waiting if item.raw_key is None}
     rows = db.rows(
         """
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
@@ -90,19 +92,19 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
         ) p on true
         where r.job_run_id = any(%(runs)s) and r.document_id = any(%(documents)s)
         """,
-        {"runs": [key.job_run_id for key in wanted], "documents": [key.document_id for key in wanted]},
+        {"runs": [key.job_run_id for key in items_by_key], "documents": [key.document_id for key in items_by_key]},
     )
-    found = []
+    documents = []
     for row in rows:
-        item = wanted.get(Key(row["job_run_id"], row["document_id"]))
+        item = items_by_key.get(Key(row["job_run_id"], row["document_id"]))
         if item is not None:
-            asked = JobConfig.load(row["config"]).request or {}
-            request = DiscoveryRequest(lease.scope, row["source"], asked, row["connection"], row["job_run_id"])
-            listed = SourceItem(
+            job_request = JobConfig.load(row["config"]).request or {}
+            request = DiscoveryRequest(lease.scope, row["source"], job_request, row["connection"], row["job_run_id"])
+            source_item = SourceItem(
                 row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]
             )
-            found.append(Wanted(item, listed, request, row))
-    return found
+            documents.append(Wanted(item, source_item, request, row))
+    return documents
 
 
 def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
@@ -137,8 +139,8 @@ _LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")
 def _said(row: Row) -> dict[str, Any]:
     if row["source"] in sources.WEB:
         return dict(row["listed"])
-    before = {**(row["properties"] or {}), LISTED: row["listed_before"]}
-    return {**{name: before[name] for name in _LASTING if before.get(name)}, **row["listed"]}
+    stored = {**(row["properties"] or {}), LISTED: row["listed_before"]}
+    return {**{name: stored[name] for name in _LASTING if stored.get(name)}, **row["listed"]}
 
 
 def _as_before(wanted: Wanted) -> dict[str, Any]:

@@ -114,44 +114,44 @@ class Estimator:
         """Documents of a source whose content is fetched now, unless it came with the listing. Of too many a sample."""
         fresh = list({item.external_id: item for item in items if item.external_id not in self._named}.values())
         self._named.update(item.external_id for item in fresh)
-        wanted = [item for item in fresh if not item.error]
-        self.report.failed += len(fresh) - len(wanted)
-        brought = [item for item in wanted if item.content is not None]
+        readable = [item for item in fresh if not item.error]
+        self.report.failed += len(fresh) - len(readable)
+        brought = [item for item in readable if item.content is not None]
         self._count(source, brought, self.report)
-        rest = [item for item in wanted if item.content is None]
-        if len(rest) <= SAMPLE:
-            self._count(source, rest, self.report)
+        unfetched = [item for item in readable if item.content is None]
+        if len(unfetched) <= SAMPLE:
+            self._count(source, unfetched, self.report)
             return
-        part, step = Report(), len(rest) / SAMPLE
-        self._count(source, [rest[int(place * step)] for place in range(SAMPLE)], part)
-        self.report.grow(part, len(rest) / SAMPLE)
+        part, step = Report(), len(unfetched) / SAMPLE
+        self._count(source, [unfetched[int(index * step)] for index in range(SAMPLE)], part)
+        self.report.grow(part, len(unfetched) / SAMPLE)
         self.report.sampled = True
 
     def text(self, external_id: str, name: str, content: str) -> None:
         """A text that came with the request."""
-        known = self._known([external_id]).get(external_id)
+        stored = self._known([external_id]).get(external_id)
         raw_hash = hashlib.sha256(content.encode()).digest()
-        item = self._item(external_id, name, "text/plain", raw_hash, known, title=name)
-        parsed = None if self._is_same(item, known, raw_hash) else Parsed(content, name)
-        self._add([_Read(external_id, item, known, parsed, Path(), 0)], self.report)
+        item = self._item(external_id, name, "text/plain", raw_hash, stored, title=name)
+        parsed = None if self._is_same(item, stored, raw_hash) else Parsed(content, name)
+        self._add([_Read(external_id, item, stored, parsed, Path(), 0)], self.report)
 
     def file(self, external_id: str, raw: RawContent) -> None:
         """A file that came with the request."""
         with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
-            known = self._known([external_id]).get(external_id)
-            self._window([self._read(external_id, raw, known, Path(folder), 0)], self.report)
+            stored = self._known([external_id]).get(external_id)
+            self._window([self._read(external_id, raw, stored, Path(folder), 0)], self.report)
 
     def _count(self, source: Source, items: Sequence[SourceItem], report: Report) -> None:
         for window in _parts(items):
             self.goes_on()
-            known = self._known([item.external_id for item in window])
+            stored = self._known([item.external_id for item in window])
             with (
                 tempfile.TemporaryDirectory(prefix="dry-run-") as folder,
                 ThreadPoolExecutor(THREADS, thread_name_prefix="dry-run") as pool,
             ):
                 places = [Path(folder) / str(number) for number in range(len(window))]
 
-                def one(item: SourceItem, place: Path, known: Mapping[str, Row] = known) -> _Read:
+                def one(item: SourceItem, place: Path, known: Mapping[str, Row] = stored) -> _Read:
                     return self._fetched(source, item, known.get(item.external_id), place)
 
                 self._window(list(pool.map(one, window, places)), report)
@@ -159,7 +159,7 @@ class Estimator:
     def _window(self, read: list[_Read], report: Report) -> None:
         """Documents that are embedded together; what is packed into them comes in windows of its own."""
         self._add(read, report)
-        members = [member for one in read for member in self._members(one, report)]
+        members = [member for document in read for member in self._members(document, report)]
         for part in _parts(members):
             self.goes_on()
             self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
@@ -189,18 +189,18 @@ class Estimator:
     def _have(self, source: Source, item: SourceItem, known: Row | None, folder: Path) -> _Read:
         raw = item.content
         if raw is None:
-            before = known if known is not None and known["kept"] else None
-            same = before is not None and bool(item.version) and item.version == before["listed"]
+            previous = known if known is not None and known["kept"] else None
+            same = previous is not None and bool(item.version) and item.version == previous["listed"]
             if not same:
-                version = (before["version"] if before else None) or ""
-                asked = SourceItem(
+                version = (previous["version"] if previous else None) or ""
+                source_item = SourceItem(
                     item.external_id,
                     item.name,
                     item.media_type,
                     version,
                     properties={**item.properties, **({LISTED: item.version} if item.version else {})},
                 )
-                raw = source.fetch(asked, self.tools.request, folder / "raw")
+                raw = source.fetch(source_item, self.tools.request, folder / "raw")
             if raw is None:
                 return self._as_before(item, known, folder)
         return self._read(item.external_id, raw, known, folder, 0)
@@ -209,13 +209,13 @@ class Estimator:
         """The source says that nothing has changed: the stored file serves again."""
         if known is None or not known["kept"]:
             raise Skippable("The source gave nothing.")
-        place = folder / "raw"
+        path = folder / "raw"
         name = known["name"] if self.tools.source in WEB else item.name
-        raw = RawContent(place, name, known["media_type"], known["raw_size"], properties={"title": known["title"]})
+        raw = RawContent(path, name, known["media_type"], known["raw_size"], properties={"title": known["title"]})
         same = self._item(item.external_id, name, raw.media_type, known["raw_hash"], known, title=known["title"])
         if self._is_same(same, known, known["raw_hash"]):
             return _Read(item.external_id, same, known, None, folder, 0)
-        with self.tools.files.open(known["raw_key"]) as stream, place.open("wb") as file:
+        with self.tools.files.open(known["raw_key"]) as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         return self._read(item.external_id, raw, known, folder, 0)
 
@@ -229,14 +229,14 @@ class Estimator:
         item = self._item(external_id, raw.name, raw.media_type, raw_hash, known, title=title)
         if self._is_same(item, known, raw_hash):
             return _Read(external_id, item, known, None, folder, depth)
-        asked = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
+        content = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
         try:
-            parsed = self.tools.parser.parse(asked, self.tools.ingestion.ocr)
+            parsed = self.tools.parser.parse(content, self.tools.ingestion.ocr)
         except StepError as error:
             failed = self._failed(external_id, raw.name, known, folder, depth)
             return replace(failed, unread=error.pages) if isinstance(error, Unreadable) else failed
-        own = replace(parsed, title=parsed.title or title)
-        return _Read(external_id, item, known, own, folder, depth)
+        titled = replace(parsed, title=parsed.title or title)
+        return _Read(external_id, item, known, titled, folder, depth)
 
     def _failed(self, external_id: str, name: str, known: Row | None, folder: Path, depth: int) -> _Read:
         item = self._item(external_id, name, "", b"", known, title="")
@@ -245,21 +245,21 @@ class Estimator:
     def _add(self, read: Sequence[_Read], report: Report) -> None:
         """Count a window's documents, their chunks and what would be sent to the model for them."""
         texts: dict[bytes, str] = {}
-        for one in read:
-            report.pages_unread += one.unread
-            if one.error:
+        for document in read:
+            report.pages_unread += document.unread
+            if document.error:
                 report.failed += 1
-            elif one.parsed is None:
+            elif document.parsed is None:
                 report.unchanged += 1
-            elif (cut := self._cut(one, one.parsed)) is None:
+            elif (cut := self._cut(document, document.parsed)) is None:
                 report.failed += 1
             else:
-                visible = one.known is not None and one.known["visible"]
+                visible = document.known is not None and document.known["visible"]
                 report.update += visible
                 report.create += not visible
-                report.pages += len(one.parsed.pages)
-                report.pages_recognised += sum(page.recognised for page in one.parsed.qualities)
-                report.pages_unread += sum(page.unread for page in one.parsed.qualities)
+                report.pages += len(document.parsed.pages)
+                report.pages_recognised += sum(page.recognised for page in document.parsed.qualities)
+                report.pages_unread += sum(page.unread for page in document.parsed.qualities)
                 report.chunks += len(cut.chunks)
                 for piece in cut.chunks:
                     text = embedded_text(cut.title, piece.header, piece.text)
@@ -268,11 +268,11 @@ class Estimator:
 
     def _cut(self, one: _Read, parsed: Parsed) -> titles.Cut | None:
         """None where there is no text to search."""
-        tools, asked = self.tools, self.tools.ingestion
+        tools, config = self.tools, self.tools.ingestion
         item = one.item
         former = chunk.former(tools.db, item, tools.tokenizer, tools.embedder) if one.known is not None else None
         cut = titles.split(
-            parsed, tools.tokenizer, asked.chunk_size, asked.chunk_overlap, tools.embedder.max_tokens, former
+            parsed, tools.tokenizer, config.chunk_size, config.chunk_overlap, tools.embedder.max_tokens, former
         )
         return cut if cut.chunks else None
 
@@ -307,7 +307,7 @@ class Estimator:
         self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: Row | None, *, title: str
     ) -> Item:
         """As the pipeline has it, for what decides by it."""
-        asked, request = self.tools.ingestion, self.tools.request
+        config, request = self.tools.ingestion, self.tools.request
         web = self.tools.source in WEB and is_page(media_type)
         return Item(
             key=Key(request.job_run_id, known["id"] if known is not None else external_id),
@@ -326,10 +326,10 @@ class Estimator:
             fingerprint=None,
             metadata=None,
             accepted=datetime.now(UTC),
-            chunk_size=asked.chunk_size,
-            chunk_overlap=asked.chunk_overlap,
-            ocr=asked.ocr,
-            modified_at=asked.modified_at,
+            chunk_size=config.chunk_size,
+            chunk_overlap=config.chunk_overlap,
+            ocr=config.ocr,
+            modified_at=config.modified_at,
             page=ScrapeOptions.of(dict(request.config)) if web else None,
         )
 

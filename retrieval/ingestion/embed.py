@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
     work = within_quotas.affordable(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
-    made = missing(db, lease, work, embedder)
+    embedded = missing(db, lease, work, embedder)
     items.advance(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
-    return made
+    return embedded
 
 
 def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:

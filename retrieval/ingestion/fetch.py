@@ -54,11 +54,11 @@ def run(
     unchanged = activate.unchanged(db, lease, waiting, fingerprints)
 
     def store(item: Item) -> tuple[Item, dict[str, Any]]:
-        found: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
+        fields: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
         if (text := texts.get(item.key)) is not None:
             key = item.file_key(lease.scope, file_keys.RAW)
-            found |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _hash(item, texts)}
-        return item, found
+            fields |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _hash(item, texts)}
+        return item, fields
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
         fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))

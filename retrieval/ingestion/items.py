@@ -139,9 +139,9 @@ def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int
     cut: list[list[Key]] = []
     filled: dict[bool, tuple[list[Key], int]] = {}
     for row in rows:
-        most = known if known is not None and row["known"] else documents
+        limit = known if known is not None and row["known"] else documents
         window, room = filled.get(row["known"], ([], 0))
-        if not window or len(window) == most or row["size"] > room:
+        if not window or len(window) == limit or row["size"] > room:
             window, room = [], size
             cut.append(window)
         window.append(Key(row["job_run_id"], row["document_id"]))
@@ -190,8 +190,8 @@ def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: Stage) ->
         _ITEMS + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
         {"batch": lease.batch_id, "stage": stage, "documents": [key.document_id for key in window]},
     )
-    wanted = set(window)
-    return [item for item in map(_item, rows) if item.key in wanted]
+    keys = set(window)
+    return [item for item in map(_item, rows) if item.key in keys]
 
 
 def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
@@ -254,14 +254,14 @@ def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, 
 def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """The same inside the caller's transaction."""
     alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
-    for item, found in done:
-        alike.setdefault(tuple(sorted(found)), []).append((item, found))
-    for fields, some in alike.items():
+    for item, values in done:
+        alike.setdefault(tuple(sorted(values)), []).append((item, values))
+    for fields, group in alike.items():
         connection.execute(
             _stage_statement(fields),
             {
-                **{name: [_value(found[name]) for _, found in some] for name in fields},
-                **_keys([item.key for item, _ in some]),
+                **{name: [_value(values[name]) for _, values in group] for name in fields},
+                **_keys([item.key for item, _ in group]),
                 "stage": stage,
             },
         )
@@ -314,14 +314,14 @@ def _stage_statement(names: tuple[str, ...]) -> LiteralString:
     """For any number of documents of which these columns are known. ValueError for others."""
     if not _COLUMNS.keys() >= set(names):
         raise ValueError(f"not columns of a step: {set(names) - _COLUMNS.keys()}")
-    known = [(name, kind) for name, kind in _COLUMNS.items() if name in names]
-    columns: LiteralString = "".join([f", {name} = w.{name}" for name, _ in known])
+    stored_columns = [(name, kind) for name, kind in _COLUMNS.items() if name in names]
+    columns: LiteralString = "".join([f", {name} = w.{name}" for name, _ in stored_columns])
     columns = columns.replace("w.pages", "w.pages::bigint[]")
-    given: LiteralString = "".join([f", %({name})s::{kind}[]" for name, kind in known])
-    named: LiteralString = "".join([f", {name}" for name, _ in known])
+    arguments: LiteralString = "".join([f", %({name})s::{kind}[]" for name, kind in stored_columns])
+    names_sql: LiteralString = "".join([f", {name}" for name, _ in stored_columns])
     return (
         f"update run_documents d set stage = %(stage)s, blame = 0{columns}"
-        f" from unnest(%(runs)s::text[], %(documents)s::text[]{given}) as w (run, document{named})"
+        f" from unnest(%(runs)s::text[], %(documents)s::text[]{arguments}) as w (run, document{names_sql})"
         " where d.job_run_id = w.run and d.document_id = w.document and d.status = 'PROCESSING'"
     )
 
@@ -347,7 +347,7 @@ def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -
 
 def _item(row: Row) -> Item:
     config = JobConfig.load(row["config"])
-    asked = config.ingestion
+    request = config.ingestion
     return Item(
         key=Key(row["job_run_id"], row["document_id"]),
         generation=row["generation"],
@@ -363,11 +363,11 @@ def _item(row: Row) -> Item:
         properties=row["properties"],
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
-        metadata=None if row["ingested_before"] else _metadata(asked.metadata, row["properties"]),
+        metadata=None if row["ingested_before"] else _metadata(request.metadata, row["properties"]),
         accepted=row["accepted"],
-        chunk_size=asked.chunk_size,
-        chunk_overlap=asked.chunk_overlap,
-        ocr=asked.ocr,
-        modified_at=asked.modified_at,
+        chunk_size=request.chunk_size,
+        chunk_overlap=request.chunk_overlap,
+        ocr=request.ocr,
+        modified_at=request.modified_at,
         page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

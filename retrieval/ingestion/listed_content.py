@@ -32,10 +32,10 @@ def store(
         return {}
     if files is None:
         raise Fatal("There is no file store for the content that was found.")
-    known = _known(db, lease, [item.external_id for item in brought])
+    documents = _known(db, lease, [item.external_id for item in brought])
     keys = {}
     for item in brought:
-        document = known.get(item.external_id) or ids.document_id()
+        document = documents.get(item.external_id) or ids.document_id()
         keys[item.external_id] = (document, file_keys.of_document(lease.scope, document, number, file_keys.RAW))
     _remember(db, lease, [key for _, key in keys.values()])
     return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
@@ -52,15 +52,15 @@ def keep(connection: Connection[Row], job_run_id: str, keys: Sequence[str | None
 
 def described(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
     """Columns of a document in a job run whose content is stored. `listed`: what the listing said of it."""
-    said = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
+    properties = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
     return {
         "raw_key": key,
         "raw_size": size,
         "raw_hash": digest,
         "name": raw.name,
         "media_type": raw.media_type,
-        "title": str(said.pop("title", "")),
-        "properties": json.dumps(said),
+        "title": str(properties.pop("title", "")),
+        "properties": json.dumps(properties),
     }
 
 
@@ -77,8 +77,8 @@ def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[st
     if raw is None:
         raise ValueError("no content")
     size = files.put(key, pieces(raw, digest))
-    listed = {**item.properties, **({LISTED: item.version} if item.version else {})}
-    return {"document": document, **described(raw, key, size, digest.digest(), listed)}
+    properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    return {"document": document, **described(raw, key, size, digest.digest(), properties)}
 
 
 def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str]:

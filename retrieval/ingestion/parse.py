@@ -109,20 +109,24 @@ def run(
 
 def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
     """What was found out, and the files that were packed into others, in one transaction; then what failed."""
-    refused = {one.item.key: one.refused for one in read if one.refused is not None}
+    refused = {parsed_item.item.key: parsed_item.refused for parsed_item in read if parsed_item.refused is not None}
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        for one in read:
-            if one.item.key in refused or not one.stored:
+        for parsed_item in read:
+            if parsed_item.item.key in refused or not parsed_item.stored:
                 continue
-            reason = unpack.room(connection, one.item, one.stored)
+            reason = unpack.room(connection, parsed_item.item, parsed_item.stored)
             if reason is not None:
-                refused[one.item.key] = reason
-                unpack.discard(connection, one.item, one.stored)
+                refused[parsed_item.item.key] = reason
+                unpack.discard(connection, parsed_item.item, parsed_item.stored)
                 continue
-            items.write_stage(connection, [(one.item, one.found)], Stage.PARSED)
-            unpack.record(connection, one.item, one.stored)
-        plain = [(one.item, one.found) for one in read if not one.stored and one.item.key not in refused]
+            items.write_stage(connection, [(parsed_item.item, parsed_item.found)], Stage.PARSED)
+            unpack.record(connection, parsed_item.item, parsed_item.stored)
+        plain = [
+            (parsed_item.item, parsed_item.found)
+            for parsed_item in read
+            if not parsed_item.stored and parsed_item.item.key not in refused
+        ]
         items.write_stage(connection, plain, Stage.PARSED)
     items.fail(db, lease, refused)
 
@@ -138,15 +142,15 @@ def _parse(
 ) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
-    told = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
+    modified = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
     if lease.source == "TEXT":
-        properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **told}
+        properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
     parsed, stored = _with_local_file(db, item, lease, files, parser, goes_on)
     key = item.file_key(lease.scope, file_keys.PARSED)
     files.put(key, [parsed.text.encode(ENCODING)])
     title = parsed.title or item.title
-    found = {
+    fields = {
         "parsed_key": key,
         "title": title,
         "pages": list(parsed.pages),
@@ -155,9 +159,9 @@ def _parse(
         | quality_properties(parsed.qualities)
         | ({"title": title} if title else {})
         | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if lease.source in WEB else {})
-        | told,
+        | modified,
     }
-    return found, stored
+    return fields, stored
 
 
 def _with_local_file(

@@ -84,18 +84,18 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
     """
     values = {"id": batch.id, "attempt": batch.attempt, "weight": weight}
     with db.transaction() as connection:
-        held = connection.execute(
+        batch_row = connection.execute(
             "select at_work from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
             " for update skip locked",
             values,
         ).fetchone()
-        if held is None:
+        if batch_row is None:
             return False
         if weight:
             counts.add(catalog.LEASES_LOST)
         hopeless = False
-        if weight and held["at_work"] is not None:
-            _blame_alone(connection, batch.id, held["at_work"], weight, attempts * DEATH)
+        if weight and batch_row["at_work"] is not None:
+            _blame_alone(connection, batch.id, batch_row["at_work"], weight, attempts * DEATH)
         elif weight and not connection.execute(_BLAME_TOGETHER, {**values, "most": DEATH}).rowcount:
             hopeless = _blame_batch(connection, batch.id, weight) >= attempts * DEATH * NOBODY
         connection.execute(_NEXT_ATTEMPT, values)

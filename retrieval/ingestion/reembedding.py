@@ -123,8 +123,8 @@ def target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, 
     row = db.row(_TARGET, {"batch": lease.batch_id, "namespace": lease.scope.namespace})
     if row is None:
         return None
-    now = namespaces.load(db, keys, lease.scope.namespace)
-    return replace(later(keys, now, row["pending"]), epoch=now.epoch + 1), row["id"]
+    namespace = namespaces.load(db, keys, lease.scope.namespace)
+    return replace(later(keys, namespace, row["pending"]), epoch=namespace.epoch + 1), row["id"]
 
 
 _TARGET: LiteralString = """
@@ -184,8 +184,10 @@ def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
         last = cut[-1] if cut else None
         full = last is None or last.lease.partition != row["partition_id"] or len(last.keys) == size
         if last is None or full or row["alone"]:
-            there = replace(lease, partition=row["partition_id"], scope=replace(lease.scope, tenant=row["tenant"]))
-            cut.append(Window(there, (key,), alone=row["alone"]))
+            window_lease = replace(
+                lease, partition=row["partition_id"], scope=replace(lease.scope, tenant=row["tenant"])
+            )
+            cut.append(Window(window_lease, (key,), alone=row["alone"]))
         else:
             cut[-1] = replace(last, keys=(*last.keys, key))
     return cut
@@ -231,8 +233,8 @@ def drop(db: Database, lease: Lease) -> None:
 def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[NamespaceConfig]:
     """The namespace with each other vector store that may still hold vectors of it: the next one, the one before."""
     row = db.row("select pending, retired from namespaces where id = %(id)s", {"id": now.id})
-    found = [later(keys, now, row[name], name) for name in ("pending", "retired") if row is not None and row[name]]
-    return [one for one in found if place(one) != place(now)]
+    configs = [later(keys, now, row[name], name) for name in ("pending", "retired") if row is not None and row[name]]
+    return [config for config in configs if place(config) != place(now)]
 
 
 def place(config: NamespaceConfig) -> dict[str, Any]:
@@ -242,10 +244,10 @@ def place(config: NamespaceConfig) -> dict[str, Any]:
 
 def later(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
     """The namespace with a configuration that is not the present one, and the newest keys of it."""
-    found = json.loads(keys.open(sealed, row=row_name(now.id, name)))
-    model, store = (_newest(found[one], now.configs()[one], found.get(KEYS, {}), one) for one in _KEYED)
-    noted = destinations.kept(EMBEDDING_MODEL, found.get("sentTo", now.sent_to), now.sent_to)
-    sent_to = noted if model is found[EMBEDDING_MODEL] else now.sent_to
+    stored = json.loads(keys.open(sealed, row=row_name(now.id, name)))
+    model, store = (_newest(stored[area], now.configs()[area], stored.get(KEYS, {}), area) for area in _KEYED)
+    noted = destinations.kept(EMBEDDING_MODEL, stored.get("sentTo", now.sent_to), now.sent_to)
+    sent_to = noted if model is stored[EMBEDDING_MODEL] else now.sent_to
     return replace(now, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
 
 

@@ -34,8 +34,8 @@ def asked(db: Database, keys: KeyRing, lease: Lease) -> dict[str, Any] | None:
     row = db.row("select id, pending from namespaces where id = %(id)s", {"id": lease.scope.namespace})
     if row is None or row["pending"] is None:
         return None
-    found: dict[str, Any] | None = json.loads(keys.open(row["pending"], row=row_name(row["id"], "pending"))).get(GATE)
-    return found
+    gate: dict[str, Any] | None = json.loads(keys.open(row["pending"], row=row_name(row["id"], "pending"))).get(GATE)
+    return gate
 
 
 @contextmanager
@@ -170,8 +170,8 @@ def _reindex(connection: Connection[Row], values: dict[str, object], language: s
 def _configure(
     connection: Connection[Row], keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig, job_run_id: str
 ) -> None:
-    before = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
-    sealed = keys.seal(json.dumps(before).encode(), row=row_name(now.id, "retired"))
+    previous = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
+    sealed = keys.seal(json.dumps(previous).encode(), row=row_name(now.id, "retired"))
     pending = connection.execute("select pending from namespaces where id = %(id)s", {"id": now.id}).fetchone()
     if pending is not None and pending["pending"] is not None:
         later = reembedding.later(keys, now, pending["pending"])  # with a key that was changed since

@@ -142,18 +142,18 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
         return
     stored = _within_quotas(connection, item, stored)
     first = _count(connection, item.key.job_run_id)
-    kept = [one for one in stored if not one.member.reason]
+    members = [member for member in stored if not member.member.reason]
     values = {
         "run": item.key.job_run_id,
         "archive": item.key.document_id,
         "first": first,
-        "ids": [ids.document_id() for _ in kept],
-        "paths": [one.member.path for one in kept],
-        "names": [PurePosixPath(one.member.path).name for one in kept],
-        "media_types": [one.member.media_type for one in kept],
-        "keys": [one.key for one in kept],
-        "hashes": [one.digest for one in kept],
-        "sizes": [one.member.size for one in kept],
+        "ids": [ids.document_id() for _ in members],
+        "paths": [member.member.path for member in members],
+        "names": [PurePosixPath(member.member.path).name for member in members],
+        "media_types": [member.member.media_type for member in members],
+        "keys": [member.key for member in members],
+        "hashes": [member.digest for member in members],
+        "sizes": [member.member.size for member in members],
         "metadata": None if item.metadata is None else json.dumps(item.metadata),
         "path_name": ARCHIVE_PATH,
         "level_name": LEVEL,
@@ -164,25 +164,29 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
     }
     connection.execute(_RECORD, values)
     connection.execute(_UNUSED, values)
-    _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+    _refuse(connection, item, [member.member for member in stored if member.member.reason], first + len(members))
 
 
 def _within_quotas(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> list[Stored]:
     """The same, in which members beyond a quota bear the reason; their files are left to garbage collection."""
-    taken = [one for one in stored if not one.member.reason]
-    reasons = within_quotas.members(connection, item.key.job_run_id, [one.member.size for one in taken])
-    refused = {id(one): why for one, why in zip(taken, reasons, strict=True) if why is not None}
+    members = [stored_member for stored_member in stored if not stored_member.member.reason]
+    reasons = within_quotas.members(
+        connection, item.key.job_run_id, [stored_member.member.size for stored_member in members]
+    )
+    refused = {id(stored_member): why for stored_member, why in zip(members, reasons, strict=True) if why is not None}
     if refused:
-        discard(connection, item, [one for one in taken if id(one) in refused])
+        discard(connection, item, [stored_member for stored_member in members if id(stored_member) in refused])
     return [
-        replace(one, member=replace(one.member, reason=refused[id(one)])) if id(one) in refused else one
-        for one in stored
+        replace(stored_member, member=replace(stored_member.member, reason=refused[id(stored_member)]))
+        if id(stored_member) in refused
+        else stored_member
+        for stored_member in stored
     ]
 
 
 def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
     """Let garbage collection delete files that were stored and are not used."""
-    connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
+    connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [member.key for member in stored if member.key]})
 
 
 def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
@@ -194,8 +198,8 @@ def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> No
         "archives": [document for document, _ in versions],
         "generations": [generation for _, generation in versions],
     }
-    if gone := connection.execute(archive_members.DROPPED, values).fetchall():
-        deletion.delete(connection, [row["id"] for row in gone])
+    if dropped := connection.execute(archive_members.DROPPED, values).fetchall():
+        deletion.delete(connection, [row["id"] for row in dropped])
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
@@ -209,7 +213,7 @@ def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None
 def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:
     """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
     row = connection.execute(_SPENT, _of_run(item)).fetchone() if stored else None
-    return _over(row, [one.member for one in stored]) if row else None
+    return _over(row, [entry.member for entry in stored]) if row else None
 
 
 _SPENT: LiteralString = """
@@ -227,14 +231,14 @@ def _over(spent: Row, members: Sequence[Member]) -> str | None:
     if spent["documents"] + len(members) > RUN_DOCUMENTS:
         return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
     if spent["members"] + len(members) > bounds.archive_all_members:
-        most = f"{bounds.archive_all_members:,} documents"
+        limit = f"{bounds.archive_all_members:,} documents"
         advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
     elif spent["bytes"] + size > bounds.archive_all_bytes:
-        most = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
+        limit = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
         advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
     else:
         return None
-    return f"With the archives within it, the archive becomes more than {most}; this one was not unpacked. {advice}"
+    return f"With the archives within it, the archive becomes more than {limit}; this one was not unpacked. {advice}"
 
 
 def _root(item: Item) -> str:

@@ -38,14 +38,14 @@ def run(
 
     timeout: seconds that the store may take to show what was written; a document of which it still lacks some fails.
     """
-    found, metadata = _stored(db, lease, window, store, timeout)
-    activate.flip(db, lease, found, language, metadata if store.labelled else None, epoch)
+    written, metadata = _stored(db, lease, window, store, timeout)
+    activate.flip(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
 def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, timeout: float = 60.0) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
-    found, _ = _stored(db, lease, window, store, timeout)
-    items.advance(db, lease, [(item, {}) for item in found], Stage.UPSERTED)
+    written, _ = _stored(db, lease, window, store, timeout)
+    items.advance(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 
 
 def _stored(
@@ -91,8 +91,11 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -
     """In the order of the documents and their chunks, a page at a time."""
     documents = [item.key.document_id for item in group]
     generations = [item.generation for item in group]
-    marks = {one: vector_metadata.of(one, row["type"], row["source"], row["metadata"]) for one, row in metadata.items()}
-    place, after = 0, -1
+    marks = {
+        document_id: vector_metadata.of(document_id, row["type"], row["source"], row["metadata"])
+        for document_id, row in metadata.items()
+    }
+    position, last_index = 0, -1
     while True:
         rows = db.rows(
             """
@@ -104,7 +107,7 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -
             left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
             where w.place >= %(place)s order by w.place, c.index limit %(page)s
             """,
-            {"documents": documents, "generations": generations, "place": place, "after": after, "page": PAGE},
+            {"documents": documents, "generations": generations, "place": position, "after": last_index, "page": PAGE},
         )
         if any(row["values"] is None for row in rows):
             raise Retryable("A stored vector is missing; it is created again.")
@@ -115,7 +118,7 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -
             yield Vector(name, document, json.loads(row["values"]), labels=marks.get(document, {}))
         if len(rows) < PAGE:
             return
-        place, after = rows[-1]["place"], rows[-1]["index"]
+        position, last_index = rows[-1]["place"], rows[-1]["index"]
 
 
 def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
@@ -126,13 +129,13 @@ def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
         " where id = any(%(ids)s)",
         {"ids": [item.key.document_id for item in work]},
     )
-    known = {row["id"]: row for row in rows}
+    documents = {row["id"]: row for row in rows}
     for item in work:
-        row = known.get(item.key.document_id)
-        wanted = row and merge_changes(item.metadata, item.accepted, row)
-        if row is not None and wanted is not None:
-            known[row["id"]] = {**row, "metadata": wanted}
-    return known
+        row = documents.get(item.key.document_id)
+        merged = row and merge_changes(item.metadata, item.accepted, row)
+        if row is not None and merged is not None:
+            documents[row["id"]] = {**row, "metadata": merged}
+    return documents
 
 
 def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:
@@ -144,8 +147,8 @@ def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: flo
         pause = min(pause * 2, LONGEST_PAUSE)
         missing = store.unsettled(scope, missing)
     lacking: dict[str, int] = {}
-    for one in missing:
-        generation = vector_prefix_of(one)
+    for missing_id in missing:
+        generation = vector_prefix_of(missing_id)
         lacking[generation] = lacking.get(generation, 0) + 1
     return lacking
 

@@ -48,18 +48,18 @@ def listed(connection: Connection[Row], lease: Lease, page: Page[SourceItem]) ->
         " and external_id = any(%(ids)s) and deleted_at is null",
         {"partition": lease.partition, "source": lease.source, "ids": [item.external_id for item in fresh]},
     ).fetchall()
-    known = {row["external_id"] for row in rows}
-    taken: list[SourceItem] = []
+    known_ids = {row["external_id"] for row in rows}
+    accepted: list[SourceItem] = []
     for item in page.items:
-        if item.error or item.deleted or item.external_id in known:
-            taken.append(item)
+        if item.error or item.deleted or item.external_id in known_ids:
+            accepted.append(item)
             continue
         why = quotas.reason(uses, _ONE_MORE)
         if why is None:
             uses = quotas.spend(uses, {DOCUMENTS: 1})
-            known.add(item.external_id)
-        taken.append(item if why is None else replace(item, error=why, content=None))
-    return replace(page, items=taken)
+            known_ids.add(item.external_id)
+        accepted.append(item if why is None else replace(item, error=why, content=None))
+    return replace(page, items=accepted)
 
 
 def members(connection: Connection[Row], job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
@@ -72,10 +72,10 @@ def members(connection: Connection[Row], job_run_id: str, sizes: Sequence[int]) 
     uses = _uses(connection, row["organization_id"], row["tenant"]) if row else ()
     reasons: list[str | None] = []
     for size in sizes:
-        wanted = {DOCUMENTS: 1, STORED_BYTES: size}
-        why = quotas.reason(uses, wanted) if quotas.limited(uses) else None
+        needed = {DOCUMENTS: 1, STORED_BYTES: size}
+        why = quotas.reason(uses, needed) if quotas.limited(uses) else None
         if why is None:
-            uses = quotas.spend(uses, wanted)
+            uses = quotas.spend(uses, needed)
         reasons.append(why)
     return reasons
 
@@ -83,7 +83,7 @@ def members(connection: Connection[Row], job_run_id: str, sizes: Sequence[int]) 
 def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
     """Those that may be stored and embedded; the others fail with the reason. Their bytes are held for them."""
     failures = {}
-    kept: list[Item] = []
+    accepted: list[Item] = []
     sizes: dict[str, int] = {}
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -95,12 +95,12 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
         for item in work:
             cost = costs.get(item.key.document_id)
             size = int(item.properties.get("fileSize") or item.raw_size or 0)
-            wanted = {STORED_BYTES: max(0, size - cost["bytes"]), TOKENS: cost["tokens"]} if cost else {}
-            if (why := quotas.reason(uses, wanted)) is not None:
+            needed = {STORED_BYTES: max(0, size - cost["bytes"]), TOKENS: cost["tokens"]} if cost else {}
+            if (why := quotas.reason(uses, needed)) is not None:
                 failures[item.key] = why
                 continue
-            uses = quotas.spend(uses, wanted)
-            kept.append(item)
+            uses = quotas.spend(uses, needed)
+            accepted.append(item)
             sizes[item.key.document_id] = size
         connection.execute(
             "update documents d set accepted_bytes = w.size from unnest(%(ids)s::text[], %(sizes)s::bigint[])"
@@ -108,7 +108,7 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
             {"ids": list(sizes), "sizes": list(sizes.values())},
         )
     items.fail(db, lease, failures)
-    return kept
+    return accepted
 
 
 def _uses(connection: Connection[Row], organization: str, tenant: str) -> tuple[Use, ...]:

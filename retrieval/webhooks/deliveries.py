@@ -85,7 +85,7 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
                 "sequence": row["sequence"],
             },
         )
-        made = await db.async_row(
+        delivery = await db.async_row(
             "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, body, ordered, next_attempt_at,"
             " give_up_at) values (%(id)s, %(webhook)s, %(event)s, %(sequence)s, %(type)s, %(body)s, false, now(),"
             " now() + interval '1 day') returning " + COLUMNS,
@@ -98,9 +98,9 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
                 "body": body,
             },
         )
-    if made is None:
+    if delivery is None:
         raise RuntimeError("insert … returning gave no row")
-    return Delivery(**made)
+    return Delivery(**delivery)
 
 
 def forget(db: Database, days: int) -> None:

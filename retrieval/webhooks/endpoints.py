@@ -103,9 +103,9 @@ async def create(
     """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
     if reach.namespace is not None:
         await namespaces.require(db, reach.organization, reach.namespace)
-    made, secret = ids.webhook_id(), signatures.new_secret()
-    values: Params = {**reach.values(), "id": made, "url": url, "events": list(dict.fromkeys(events))}
-    values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(made)), "most": MOST}
+    webhook_id, secret = ids.webhook_id(), signatures.new_secret()
+    values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
+    values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "most": MOST}
     async with db.async_together():
         await db.async_row("select id from organizations where id = %(organization)s for no key update", values)
         row = await db.async_row(
@@ -200,7 +200,7 @@ async def rotate(
 def secrets_of(ring: KeyRing, row: Row) -> list[str]:
     """The secrets that requests are signed with: the newest, and the one before while it counts."""
     sealed = [row["secret"], *([row["previous"]] if row["previous"] is not None else [])]
-    return [ring.open(one, row=row_name(row["webhook_id"])).decode() for one in sealed]
+    return [ring.open(secret, row=row_name(row["webhook_id"])).decode() for secret in sealed]
 
 
 def row_name(webhook_id: str) -> str:

@@ -38,10 +38,10 @@ def switch(db: Database, *, on: bool) -> None:
 
 def keep(connection: Connection[Row], rows: Sequence[tuple[str, str, Any]]) -> None:
     """Within the publisher's transaction: type, data as JSON and time of each, if anybody takes them."""
-    wanted = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
-    if not wanted or connection.execute("select name from event_feeds limit 1").fetchone() is None:
+    events = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
+    if not events or connection.execute("select name from event_feeds limit 1").fetchone() is None:
         return
-    types, datas, ats = zip(*wanted, strict=True)
+    types, datas, ats = zip(*events, strict=True)
     connection.execute(_INSERT, {"types": list(types), "datas": list(datas), "ats": list(ats)})
 
 

@@ -77,13 +77,13 @@ _COUNT: LiteralString = """
 def publish(db: Database) -> int:
     """Publish a page of the outbox; how many of its rows were taken, 0 while another publisher is at work."""
     with db.transaction() as connection:
-        held = connection.execute("select pg_try_advisory_xact_lock(%(lock)s) as held", {"lock": _LOCK}).fetchone()
-        if held is None or not held["held"]:
+        lock_row = connection.execute("select pg_try_advisory_xact_lock(%(lock)s) as held", {"lock": _LOCK}).fetchone()
+        if lock_row is None or not lock_row["held"]:
             return 0
         rows = connection.execute(_TAKE_EVENTS, {"page": PAGE}).fetchall()
-        known = _in_order([row for row in rows if row["organization_id"] is not None])
-        if known:
-            _deliver(connection, known)
+        ordered_rows = _in_order([row for row in rows if row["organization_id"] is not None])
+        if ordered_rows:
+            _deliver(connection, ordered_rows)
     return len(rows)
 
 
@@ -105,7 +105,7 @@ def _deliver(connection: Connection[Row], rows: Sequence[Row]) -> None:
     hooks = connection.execute(_HOOKS, {"organizations": organizations}).fetchall()
     outcomes = _outcomes(connection, rows)
     sequences = {hook["id"]: hook["sequence"] for hook in hooks}
-    made: dict[str, list[Any]] = defaultdict(list)
+    columns: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
         event_id, data = ids.webhook_event_id(), _data(row, outcomes)
         for hook in hooks:
@@ -123,17 +123,17 @@ def _deliver(connection: Connection[Row], rows: Sequence[Row]) -> None:
                 "body": events.body(row["type"], row["at"], {**data, "sequence": sequences[hook["id"]]}),
             }
             for name, value in delivery.items():
-                made[name].append(value)
-    if made:
-        connection.execute(_INSERT, made)
+                columns[name].append(value)
+    if columns:
+        connection.execute(_INSERT, columns)
         connection.execute(_COUNT, {"ids": list(sequences), "sequences": list(sequences.values())})
     events.keep(connection, [(row["type"], json.dumps(_data(row, outcomes)), row["at"]) for row in rows])
 
 
 def _outcomes(connection: Connection[Row], rows: Sequence[Row]) -> dict[str, str | None]:
     ended = [row["lane"] for row in rows if row["type"] == "INGEST_JOB_RUN_COMPLETED"]
-    found = connection.execute(_ENDS, {"ids": ended}).fetchall() if ended else []
-    return {row["id"]: row["outcome"] for row in found}
+    outcomes = connection.execute(_ENDS, {"ids": ended}).fetchall() if ended else []
+    return {row["id"]: row["outcome"] for row in outcomes}
 
 
 def _hears(hook: Row, row: Row) -> bool:
@@ -285,13 +285,13 @@ class Sender:
             return 0
         due = self._db.rows(_DUE, {"full": full, "each": EACH, "most": 4 * THREADS})
         chosen = self._choose(due, free, doubtful)
-        taken = self._db.rows(_TAKE, {"ids": chosen, "lease": LEASE}) if chosen else []
-        for row in taken:
+        deliveries = self._db.rows(_TAKE, {"ids": chosen, "lease": LEASE}) if chosen else []
+        for row in deliveries:
             with self._lock:
                 self._busy[row["webhook_id"]] += 1
                 self._failing += row["failing"]
             self._threads.submit(self._send, row)
-        return len(taken)
+        return len(deliveries)
 
     def _choose(self, due: Sequence[Row], free: int, doubtful: int) -> list[str]:
         chosen: list[str] = []
@@ -333,10 +333,10 @@ class Sender:
                 if not row["url"].lower().startswith("https://"):
                     endpoints.check(self._guard, row["url"])
                 timeouts = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
-                asked = httpx.Request(
+                request = httpx.Request(
                     "POST", row["url"], content=content, headers=headers, extensions={"timeout": timeouts}
                 )
-                with contextlib.closing(self._transport.handle_request(asked)) as answer:
+                with contextlib.closing(self._transport.handle_request(request)) as answer:
                     return answer.status_code, f"The endpoint answered {answer.status_code}."
         except Blocked as error:
             return None, str(error)

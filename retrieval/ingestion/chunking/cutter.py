@@ -56,8 +56,10 @@ class Boundaries:
 
     def first(self, low: int, high: int) -> int | None:
         """The first position of any rank in [low, high] that does not tear apart what belongs together."""
-        found = (positions[at] for positions in self.ranks if (at := bisect_left(positions, low)) < len(positions))
-        return min((place for place in found if place <= high and self.inside(place) is None), default=None)
+        candidates = (positions[at] for positions in self.ranks if (at := bisect_left(positions, low)) < len(positions))
+        return min(
+            (position for position in candidates if position <= high and self.inside(position) is None), default=None
+        )
 
     def inside(self, position: int) -> tuple[int, int] | None:
         """The range (start, end) that a cut at `position` would tear apart."""
@@ -87,16 +89,16 @@ def _with_first_sentence(
     text: str, headings: list[tuple[int, int]], paragraphs: Positions, sentences: Positions
 ) -> list[tuple[int, int]]:
     """Each heading with what it announces: the first sentence, or the next heading and its first sentence."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     next_heading, next_end = len(text), len(text)
     for start, end in reversed(headings):
         ink = _INK.search(text, end)
         body = ink.start() if ink else len(text)
         if body < next_heading:
             next_end = min(_after(sentences, body, len(text)), _after(paragraphs, body, len(text)), next_heading)
-        found.append((start, next_end if next_end - start <= _LONGEST_WHOLE else end))
+        ranges.append((start, next_end if next_end - start <= _LONGEST_WHOLE else end))
         next_heading = start
-    return found
+    return ranges
 
 
 def _after(positions: Positions, low: int, otherwise: int) -> int:
@@ -196,7 +198,7 @@ class Cutter:
         starts = self.units.starts
         last = self.units.last(limit)
         nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _WORD_REACH), -1))
-        word = next((place for place in nearest if place > cut and between_words(self.text, place)), limit)
+        word = next((position for position in nearest if position > cut and between_words(self.text, position)), limit)
         torn = self.marks.inside(word)
         if torn and torn[0] > cut and self.units.count(*torn) <= self.size:
             return torn[0]
@@ -214,11 +216,15 @@ class Cutter:
         if first >= last or cut >= len(self.text):
             return cut
         starts = self.units.starts
-        near = (place for place in starts[first : min(last, first + _WORD_REACH)] if self.units.first(place) >= first)
-        allowed = (place for place in near if is_cut(self.text, place, previous))
+        near = (
+            position
+            for position in starts[first : min(last, first + _WORD_REACH)]
+            if self.units.first(position) >= first
+        )
+        allowed = (position for position in near if is_cut(self.text, position, previous))
         nearest = next(allowed, cut)
         if nearest != cut and not between_words(self.text, nearest):
-            nearest = next((place for place in allowed if between_words(self.text, place)), nearest)
+            nearest = next((position for position in allowed if between_words(self.text, position)), nearest)
         whole = self.marks.first(nearest, starts[first + (last - first) // GIVEN_SHARE])
         if whole is not None and whole < cut and is_cut(self.text, whole, previous):
             return whole
@@ -228,8 +234,8 @@ class Cutter:
 
 def between_words(text: str, position: int) -> bool:
     """Is one of the two characters around this place no part of a word, or of a script without spaces?"""
-    before, after = text[position - 1], text[position]
-    return before.isspace() or after.isspace() or before >= _CJK or after >= _CJK
+    previous, following = text[position - 1], text[position]
+    return previous.isspace() or following.isspace() or previous >= _CJK or following >= _CJK
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:

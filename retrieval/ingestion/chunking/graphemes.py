@@ -33,16 +33,16 @@ def is_cut(text: str, position: int, floor: int, *, whole: bool = True) -> bool:
     """May the text be cut before `position`? `floor`: an earlier such place; `whole`: keep joined emoji and flags."""
     if position <= 0 or position >= len(text):
         return True
-    before, after = text[position - 1], text[position]
-    if after < "\u0300":
-        return not (before == "\r" and after == "\n")
-    if _extends(after):
+    previous, following = text[position - 1], text[position]
+    if following < "\u0300":
+        return not (previous == "\r" and following == "\n")
+    if _extends(following):
         return False
-    if _jamo(before) and _jamo(after):
-        return not _same_syllable(before, after)
-    if whole and before == _JOINER:
+    if _jamo(previous) and _jamo(following):
+        return not _same_syllable(previous, following)
+    if whole and previous == _JOINER:
         return False
-    return not (whole and _flag(before) and _flag(after) and _odd_flags(text, position, floor))
+    return not (whole and _flag(previous) and _flag(following) and _odd_flags(text, position, floor))
 
 
 def _extends(character: str) -> bool:

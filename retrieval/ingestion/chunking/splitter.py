@@ -73,18 +73,18 @@ class _Path:
     def __init__(self, cutter: Cutter, places: Sequence[_Place]) -> None:
         self.cutter, self.places = cutter, places
         self.slim = cutter.sized(cutter.size, _kept_share(cutter.overlap))
-        self.starts = [place.start for place in places]
+        self.starts = [span.start for span in places]
         self.steps: list[_Step] = []
 
     def ranges(self) -> list[Range]:
-        before = (0, 0)
-        while not self.cutter.is_blank(before[1], len(self.cutter.text)):
-            place = self._next(before, before[1])
-            if place is not None and self.cutter.is_blank(before[1], place.least if before[1] else place.start):
-                self.steps.append(_Step((place.start, place.end), before, is_kept=True))
-            elif not self._fill(before, place):
+        previous = (0, 0)
+        while not self.cutter.is_blank(previous[1], len(self.cutter.text)):
+            span = self._next(previous, previous[1])
+            if span is not None and self.cutter.is_blank(previous[1], span.least if previous[1] else span.start):
+                self.steps.append(_Step((span.start, span.end), previous, is_kept=True))
+            elif not self._fill(previous, span):
                 break
-            before = self.steps[-1].chunk
+            previous = self.steps[-1].chunk
         return [step.chunk for step in self.steps]
 
     def _next(self, before: Range, beyond: int) -> _Place | None:
@@ -92,7 +92,7 @@ class _Path:
         units = self.cutter.units
         shared = units.starts[max(0, units.last(before[1]) - self.cutter.overlap)] if before[1] else 0
         first = bisect_left(self.starts, max(shared, before[0] + 1 if before[1] else 0))
-        return next((place for place in self.places[first : first + _REACH] if place.end > beyond), None)
+        return next((span for span in self.places[first : first + _REACH] if span.end > beyond), None)
 
     def _fill(self, before: Range, place: _Place | None) -> bool:
         """Cut what lies before `place`, with kept neighbours where that makes no new chunk more; False: nothing to."""
@@ -124,19 +124,19 @@ class _Path:
     def _cut(self, cutter: Cutter, before: Range, stop: int, most: int | None) -> list[Range]:
         """Chunks of about one size; none if there are more than `most`."""
         start = cutter.next_start(*before) if before[1] else 0
-        found = list(islice(cutter.ranges(start, before[1], stop), most and most + 1))
-        if most is not None and len(found) > most:
+        ranges = list(islice(cutter.ranges(start, before[1], stop), most and most + 1))
+        if most is not None and len(ranges) > most:
             return []
-        if 1 < len(found) <= _FEW:
+        if 1 < len(ranges) <= _FEW:
             new = cutter.units.count(start, stop) - cutter.overlap
             for room in _ROOM:
-                size = cutter.overlap + int(room * -(-new // len(found)))
+                size = cutter.overlap + int(room * -(-new // len(ranges)))
                 if not cutter.overlap < size < cutter.size:
                     break
-                even = list(islice(cutter.sized(size, cutter.overlap).ranges(start, before[1], stop), len(found) + 1))
-                if len(even) == len(found):
+                even = list(islice(cutter.sized(size, cutter.overlap).ranges(start, before[1], stop), len(ranges) + 1))
+                if len(even) == len(ranges):
                     return even
-        return found
+        return ranges
 
 
 def _kept_share(overlap: int) -> int:
@@ -146,23 +146,26 @@ def _kept_share(overlap: int) -> int:
 def _places(cutter: Cutter, pieces: Iterable[Piece]) -> Iterator[_Place]:
     """Where former chunks stand in the text, by their start; at each start the longest."""
     text, units = cutter.text, cutter.units
-    known: dict[str, list[Piece]] = defaultdict(list)
+    pieces_by_start: dict[str, list[Piece]] = defaultdict(list)
     for piece in {piece.text: piece for piece in pieces if len(piece.text) >= _SHORT}.values():
-        known[piece.text[:_SHORT]].append(piece)
+        pieces_by_start[piece.text[:_SHORT]].append(piece)
         if len(piece.text) >= _LONG:
-            known[piece.text[:_LONG]].append(piece)
-    for start in _word_starts(cutter) if known else ():
-        if text[start : start + _SHORT] not in known:
+            pieces_by_start[piece.text[:_LONG]].append(piece)
+    for start in _word_starts(cutter) if pieces_by_start else ():
+        if text[start : start + _SHORT] not in pieces_by_start:
             continue
-        alike = known.get(text[start : start + _LONG], [])[:_ALIKE] + known[text[start : start + _SHORT]][:_ALIKE]
-        there = [piece for piece in alike if text.startswith(piece.text, start)]
-        there = [piece for piece in there if _fits(cutter, start, start + len(piece.text))]
-        if there:
-            piece = max(there, key=lambda piece: len(piece.text))
+        alike = (
+            pieces_by_start.get(text[start : start + _LONG], [])[:_ALIKE]
+            + pieces_by_start[text[start : start + _SHORT]][:_ALIKE]
+        )
+        standing = [piece for piece in alike if text.startswith(piece.text, start)]
+        standing = [piece for piece in standing if _fits(cutter, start, start + len(piece.text))]
+        if standing:
+            piece = max(standing, key=lambda piece: len(piece.text))
             best = start + piece.shared
             least = units.first(start) + _kept_share(units.count(start, best))
-            held = units.starts[least] if piece.shared and least < len(units.starts) else best
-            yield _Place(start, start + len(piece.text), min(held, best), best)
+            shared_end = units.starts[least] if piece.shared and least < len(units.starts) else best
+            yield _Place(start, start + len(piece.text), min(shared_end, best), best)
 
 
 def _word_starts(cutter: Cutter) -> Iterator[int]:

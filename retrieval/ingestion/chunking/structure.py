@@ -110,8 +110,8 @@ class Structure:
         return next((table for table in self._tables(start, end) if start < table.end), None)
 
     def _tables(self, start: int, end: int) -> Sequence[Table]:
-        first, after = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1)
-        return self.tables[max(first, 0) : after]
+        first, end_index = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1)
+        return self.tables[max(first, 0) : end_index]
 
     def is_tabular(self, position: int) -> bool:
         """Whether the position lies within or right behind a row or a record, where chunks do not overlap."""
@@ -163,10 +163,10 @@ def _table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
     title = ""
     if len(names) > 1 and len(body) > 1:
         second, third = (cells(text[slice(*line)]) for line in body[:2])
-        named = len(second) == len(names) and not any(map(row_values.is_number, second))
-        if named and sum(map(bool, names)) <= 1 and all(second):
+        has_names = len(second) == len(names) and not any(map(row_values.is_number, second))
+        if has_names and sum(map(bool, names)) <= 1 and all(second):
             title, names, body = next(filter(None, names), ""), second, body[1:]
-        elif named and sum(map(bool, names)) < sum(map(bool, second)) and any(map(row_values.is_number, third)):
+        elif has_names and sum(map(bool, names)) < sum(map(bool, second)) and any(map(row_values.is_number, third)):
             title = " | ".join(filter(None, names))
             names, body = [below or name for name, below in zip(names, second, strict=True)], body[1:]
     if any(names):
@@ -254,8 +254,8 @@ class _Scanner:
 def _overlapping(ranges: Sequence[Range], start: int, end: int) -> range:
     """Indexes of the sorted ranges that share a character with [start, end)."""
     first = bisect_right(ranges, start, key=lambda span: span[1])
-    after = bisect_right(ranges, end - 1, key=lambda span: span[0])
-    return range(first, after)
+    end_index = bisect_right(ranges, end - 1, key=lambda span: span[0])
+    return range(first, end_index)
 
 
 HEADER_SHARE: Final = 4

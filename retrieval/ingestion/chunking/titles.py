@@ -60,8 +60,8 @@ def split(
     headers = Headers.of(parsed, tokenizer, splitter.effective_size(requested, overlap, max_tokens - line)[0])
     for room in (max_tokens, max_tokens - line):
         size, shared = splitter.effective_size(requested, overlap, room)
-        before = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
-        chunks = splitter.split(parsed, tokenizer, size, shared, tokens=tokens, before=before, headers=headers)
+        kept_pieces = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
+        chunks = splitter.split(parsed, tokenizer, size, shared, tokens=tokens, before=kept_pieces, headers=headers)
         if size + line <= max_tokens or not any(
             headers.cost(chunk.start) + chunk.tokens + line > max_tokens and _has_title(title, chunk)
             for chunk in chunks

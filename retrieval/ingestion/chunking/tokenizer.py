@@ -35,10 +35,10 @@ def tokenizer_for(provider: str, model: str) -> Tokenizer:
 def wheel_file(package: str, path: str) -> Path:
     """A data file of an installed package, found without importing it. Fatal if it is not there."""
     spec = importlib.util.find_spec(package)
-    found = next((Path(folder) / path for folder in (spec and spec.submodule_search_locations) or ()), None)
-    if found is None or not found.is_file():
+    model_path = next((Path(folder) / path for folder in (spec and spec.submodule_search_locations) or ()), None)
+    if model_path is None or not model_path.is_file():
         raise Fatal(f"The package {package} is missing or incomplete: install the service's dependencies again.")
-    return found
+    return model_path
 
 
 def raw_tokenizer(model: str) -> tokenizers.Tokenizer:

@@ -52,13 +52,13 @@ def read(text: str, tokenizer: Tokenizer) -> Units:
     import numpy as np
 
     pieces = list(_pieces(text))
-    found: list[Offsets] = [np.zeros((0, 2), np.int64)]
+    batches: list[Offsets] = [np.zeros((0, 2), np.int64)]
     for number in range(0, len(pieces), _BATCH):
         batch = pieces[number : number + _BATCH]
         for (offset, _), spans in zip(batch, tokenizer.spans([text[a:b] for a, b in batch]), strict=True):
             flat = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans))
-            found.append(flat.reshape(-1, 2) + offset)
-    offsets = _bounded(np.concatenate(found), len(text))
+            batches.append(flat.reshape(-1, 2) + offset)
+    offsets = _bounded(np.concatenate(batches), len(text))
     return Units(_flat(offsets[:, 0]), _flat(offsets[:, 1]))
 
 
@@ -82,8 +82,8 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 def _piece_end(text: str, start: int, end: int) -> int:
     middle = start + PIECE // 2
     for separator in ("\n\n", "\n", " "):
-        if (found := text.rfind(separator, middle, end)) >= 0:
-            return found + len(separator)
+        if (position := text.rfind(separator, middle, end)) >= 0:
+            return position + len(separator)
     return last_cut(text, start, end) or end
 
 
