@@ -85,8 +85,8 @@ class DocumentFilter:
 
     def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
-        named = [*self.metadata.items(), *self.also_metadata.items()]
-        lists = [(key, value if _is_list(value) else (value,)) for key, value in named]
+        pairs = [*self.metadata.items(), *self.also_metadata.items()]
+        lists = [(key, value if _is_list(value) else (value,)) for key, value in pairs]
         return [(key, tuple(cast("Sequence[Scalar]", values))) for key, values in lists]
 
     @property
@@ -97,8 +97,8 @@ class DocumentFilter:
     def restricts(self) -> bool:
         """Whether it names what it wants: the documents that no removal awaits are nearly all there are, and so are
         those for which a condition holds that holds for a document without any field."""
-        named = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
-        return named or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
+        is_set = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
+        return is_set or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
 
     def narrows(self) -> bool:
         """Whether it can leave a document out."""
@@ -129,11 +129,11 @@ class DocumentFilter:
             params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
         if self.awaiting_removal is not None:
             clauses.append(("" if self.awaiting_removal else "not ") + AWAITS_REMOVAL.replace("d.id", f"{alias}.id"))
-        for number, (key, wanted) in enumerate(self.wanted()):
+        for number, (key, expected) in enumerate(self.wanted()):
             position = str(number)
             clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
             params[f"filter_metadata_{position}"] = [
-                json.dumps({key: shape}) for value in wanted for shape in (value, [value])
+                json.dumps({key: shape}) for value in expected for shape in (value, [value])
             ]
         of_documents, of_rows = rule.split_rows(self.where)
         if of_documents is not None:
@@ -182,7 +182,7 @@ class DocumentFilter:
             )
             and (not self.types or _fits_type(document, self.types))
             and self.awaiting_removal in {None, document.awaiting_removal}
-            and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted())
+            and all(_fits(document.metadata, key, expected) for key, expected in self.wanted())
             and (self.where is None or rule.matches(self.where, document))
             and (not self.words or text_filter.has(document, self.words))
             and (not self.sites or text_filter.site(document) in self.sites)
@@ -254,15 +254,15 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
 
 def parse_search(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filter") -> DocumentFilter | None:
     """The `filter` of a search: `documents`, `metadata` and `where`, which must all hold; None for one without any."""
-    given = {name: data.get(name) for name in ("documents", "metadata", "where")}
-    if not (given["documents"] or given["metadata"] or given["where"] is not None):
+    sections = {name: data.get(name) for name in ("documents", "metadata", "where")}
+    if not (sections["documents"] or sections["metadata"] or sections["where"] is not None):
         return None
-    documents = parse(given["documents"] or {}, code, where=f"{where}.documents")
-    said = condition_of(given["where"], code, where=f"{where}.where")
-    both = [one for one in (documents.where, said) if one is not None]
+    documents = parse(sections["documents"] or {}, code, where=f"{where}.documents")
+    condition = condition_of(sections["where"], code, where=f"{where}.where")
+    both = [part for part in (documents.where, condition) if part is not None]
     return replace(
         documents,
-        also_metadata=parse_metadata(given["metadata"], code, where=f"{where}.metadata"),
+        also_metadata=parse_metadata(sections["metadata"], code, where=f"{where}.metadata"),
         where=All(tuple(both)) if len(both) > 1 else both[0] if both else None,
     )
 
@@ -349,4 +349,4 @@ def _fits(metadata: Mapping[str, Any], key: str, wanted: Sequence[Scalar]) -> bo
         return False
     value = metadata[key]
     candidates = value if isinstance(value, list) else [value]
-    return any(same(candidate, one) for candidate in candidates for one in wanted)
+    return any(same(candidate, expected_value) for candidate in candidates for expected_value in wanted)

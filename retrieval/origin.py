@@ -30,8 +30,8 @@ def come_of(origin: Origin) -> None:
 
 def work_for(organization: str) -> None:
     """From now on this context works for that organization, for whatever request it did before."""
-    before = _origin.get()
-    _origin.set(Origin(before.request_id, before.traceparent, organization))
+    previous = _origin.get()
+    _origin.set(Origin(previous.request_id, previous.traceparent, organization))
 
 
 def current() -> Origin:

@@ -64,7 +64,7 @@ def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]
     holds a value and `<prefix><field>_file` the absolute path of a file with it. FileProblem where one source gives
     both, or the file cannot be used.
     """
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     decided: set[str] = set()
     for variables in sources:
         for field in fields:
@@ -74,10 +74,10 @@ def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]
             if path and value:
                 raise FileProblem(f"{prefix}{field}_file".upper(), f"{prefix}{field}".upper() + " is set as well")
             if path:
-                found[field] = _content(f"{prefix}{field}_file".upper(), Path(path))
+                secrets[field] = _content(f"{prefix}{field}_file".upper(), Path(path))
             if path or value is not None:
                 decided.add(field)
-    return found
+    return secrets
 
 
 def _content(name: str, file: Path) -> str:
@@ -140,7 +140,7 @@ def _places(value: object) -> object:
         return value
     with suppress(json.JSONDecodeError):
         return json.loads(value)
-    return [one for one in re.split(r"[\s,]+", value) if one]
+    return [part for part in re.split(r"[\s,]+", value) if part]
 
 
 Places = Annotated[list[Annotated[str, AfterValidator(_is_place)]], NoDecode, BeforeValidator(_places)]
@@ -167,9 +167,9 @@ class BoundedSettings(BaseSettings, allow_inf_nan=False):
     @field_validator("*")
     @classmethod
     def _counts_something(cls, value: Any, info: ValidationInfo) -> Any:
-        most = MOST.get(str(info.field_name).rpartition("_")[2], MOST_OTHERWISE)
-        if isinstance(value, int | float) and value > most:
-            raise ValueError(f"more than {most}")
+        limit = MOST.get(str(info.field_name).rpartition("_")[2], MOST_OTHERWISE)
+        if isinstance(value, int | float) and value > limit:
+            raise ValueError(f"more than {limit}")
         return value
 
 
@@ -218,8 +218,8 @@ class OidcRole(BaseModel):
 
 
 def _is_issuer(url: str | None) -> str | None:
-    own = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#@]*)?"
-    if url and not re.fullmatch(rf"https://[^\s?#@]+|{own}", url):
+    loopback_pattern = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#@]*)?"
+    if url and not re.fullmatch(rf"https://[^\s?#@]+|{loopback_pattern}", url):
         raise ValueError("not an https URL without a query, such as https://login.example.com/realms/staff")
     return url or None
 

@@ -389,7 +389,7 @@ def load() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise WrongSetting((name_of(*one["loc"][:1]), problem_of(one)) for one in error.errors()) from None
+        raise WrongSetting((name_of(*problem["loc"][:1]), problem_of(problem)) for problem in error.errors()) from None
     except SettingsError as error:
         field = next((name for name in re.findall(r'"(\w+)"', str(error)) if name in Settings.model_fields), None)
         raise WrongSetting([(name_of(field), "not the JSON that is needed here")]) from None

@@ -73,20 +73,20 @@ class Choice:
     @cached_property
     def mark(self) -> str:
         """The same for the same choice, another one for another; "" for everything."""
-        said: dict[str, Any] = {"include": [dict(one) for one in self.include]} if self.include else {}
-        said |= {"exclude": [dict(one) for one in self.exclude]} if self.exclude else {}
-        text = json.dumps(said, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16] if said else ""
+        marks: dict[str, Any] = {"include": [dict(entry) for entry in self.include]} if self.include else {}
+        marks |= {"exclude": [dict(entry) for entry in self.exclude]} if self.exclude else {}
+        text = json.dumps(marks, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if marks else ""
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """Ids that either list names: whoever lists has to say of each item whether it lies below them."""
-        return tuple(dict.fromkeys(one["id"] for one in (*self.include, *self.exclude) if "id" in one))
+        return tuple(dict.fromkeys(entry["id"] for entry in (*self.include, *self.exclude) if "id" in entry))
 
     @cached_property
     def has_places(self) -> bool:
         """Whether it depends on where an item lies, and not on its type alone."""
-        return any("mimeType" not in one for one in (*self.include, *self.exclude))
+        return any("mimeType" not in entry for entry in (*self.include, *self.exclude))
 
     def takes(self, one: Subject) -> bool:
         """Whether a file is chosen."""
@@ -128,10 +128,10 @@ class _Entries:
 
     @classmethod
     def of(cls, entries: Iterable[Mapping[str, str]]) -> _Entries:
-        known = list(entries)
-        paths = [pattern for one in known if "path" in one for pattern in _patterns(one["path"])]
-        types = tuple(one["mimeType"].casefold() for one in known if "mimeType" in one)
-        return cls(frozenset(one["id"] for one in known if "id" in one), tuple(paths), types)
+        entry_list = list(entries)
+        paths = [pattern for entry in entry_list if "path" in entry for pattern in _patterns(entry["path"])]
+        types = tuple(entry["mimeType"].casefold() for entry in entry_list if "mimeType" in entry)
+        return cls(frozenset(entry["id"] for entry in entry_list if "id" in entry), tuple(paths), types)
 
     def matches(self, one: Subject, parts: Sequence[str]) -> bool:
         return self.places(one, parts) or (bool(self.types) and self._types(media_type(one)))
@@ -146,14 +146,16 @@ class _Entries:
         return bool(self.types) or any(_on_the_way(parts, pattern) for pattern in self.paths)
 
     def _types(self, kind: str) -> bool:
-        return any(kind == wanted or (wanted.endswith("/*") and kind.startswith(wanted[:-1])) for wanted in self.types)
+        return any(
+            kind == pattern or (pattern.endswith("/*") and kind.startswith(pattern[:-1])) for pattern in self.types
+        )
 
 
 def media_type(one: Subject) -> str:
     """As the service says it; by the ending of the name where it says nothing."""
     guessed, packed = _TYPES.guess_type("./" + one.path.rpartition("/")[2])
-    said = one.media_type or (_PACKED.get(packed, "") if packed else guessed) or ""
-    return said.partition(";")[0].strip().casefold()
+    declared = one.media_type or (_PACKED.get(packed, "") if packed else guessed) or ""
+    return declared.partition(";")[0].strip().casefold()
 
 
 def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
@@ -161,15 +163,15 @@ def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
 
     `empty_path`: an address may be bare.
     """
-    named = [kind for kind in KINDS if entry.get(kind) is not None]
-    if len(named) != 1:
+    kinds = [kind for kind in KINDS if entry.get(kind) is not None]
+    if len(kinds) != 1:
         return "takes an id, a path or a mimeType, and one of them"
-    value = str(entry[named[0]])
+    value = str(entry[kinds[0]])
     if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in value):
-        return f"has a control character in its {named[0]}"
-    if named[0] == "mimeType":
+        return f"has a control character in its {kinds[0]}"
+    if kinds[0] == "mimeType":
         return "" if _TYPE.fullmatch(value) else "has no mimeType such as application/pdf or image/*"
-    return _path_fault(value, empty_path=empty_path) if named[0] == "path" else ""
+    return _path_fault(value, empty_path=empty_path) if kinds[0] == "path" else ""
 
 
 def _path_fault(path: str, *, empty_path: bool) -> str:
@@ -197,7 +199,7 @@ def _patterns(path: str) -> list[tuple[str, ...]]:
     text = _unaddressed(path)
     plain = unquote(text)
     is_path = plain.count(ANY) == text.count(ANY) and not _path_fault(plain, empty_path=False)
-    return [tuple(_parts(one)) for one in (dict.fromkeys([text, plain]) if is_path else [text])]
+    return [tuple(_parts(form)) for form in (dict.fromkeys([text, plain]) if is_path else [text])]
 
 
 def _unaddressed(path: str) -> str:
@@ -230,16 +232,16 @@ def _named(name: str, pattern: str) -> bool:
 
 def _fits(subject: Sequence[T], pattern: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
     """Whether a sequence matches a pattern in which `star` stands for any number of members; quadratic at most."""
-    at = place = 0
+    at = position = 0
     back: tuple[int, int] | None = None
     while at < len(subject):
-        if place < len(pattern) and pattern[place] == star:
-            back, place = (at, place + 1), place + 1
-        elif place < len(pattern) and same(subject[at], pattern[place]):
-            at, place = at + 1, place + 1
+        if position < len(pattern) and pattern[position] == star:
+            back, position = (at, position + 1), position + 1
+        elif position < len(pattern) and same(subject[at], pattern[position]):
+            at, position = at + 1, position + 1
         elif back is not None:
-            at, place = back[0] + 1, back[1]
-            back = (at, place)
+            at, position = back[0] + 1, back[1]
+            back = (at, position)
         else:
             return False
-    return all(one == star for one in pattern[place:])
+    return all(segment == star for segment in pattern[position:])

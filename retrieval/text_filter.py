@@ -51,8 +51,8 @@ def has(document: Named, wanted: tuple[str, ...]) -> bool:
 
 def site(document: Named) -> str | None:
     """The site of a web page: host, and port if its URL has one; None for what is no page."""
-    found = _SITE.match(document.external_id.lower()) if document.document_type == "URL" else None
-    return found and found[1]
+    match = _SITE.match(document.external_id.lower()) if document.document_type == "URL" else None
+    return match and match[1]
 
 
 def _plain(text: str) -> str:

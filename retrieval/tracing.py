@@ -45,11 +45,11 @@ Attributes = Mapping[str, str | int | bool]
 
 def wanted() -> bool:
     """Whether the variables name a receiver that we can speak to."""
-    given = OpenTelemetry()
-    has_receiver = given.exporter_otlp_traces_endpoint or given.exporter_otlp_endpoint
-    if given.sdk_disabled or not has_receiver or given.traces_exporter != "otlp":
+    options = OpenTelemetry()
+    has_receiver = options.exporter_otlp_traces_endpoint or options.exporter_otlp_endpoint
+    if options.sdk_disabled or not has_receiver or options.traces_exporter != "otlp":
         return False
-    protocol = given.exporter_otlp_traces_protocol or given.exporter_otlp_protocol or HTTP
+    protocol = options.exporter_otlp_traces_protocol or options.exporter_otlp_protocol or HTTP
     if protocol != HTTP:
         log.warning("tracing.off", reason=f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}: only {HTTP} is spoken")
     return protocol == HTTP
@@ -214,9 +214,9 @@ def call(name: str, **attributes: str) -> Iterator[None]:
     if not trace.get_current_span().get_span_context().is_valid:
         yield
         return
-    named = {f"retrieval.{key}": value for key, value in attributes.items()}
+    fields = {f"retrieval.{key}": value for key, value in attributes.items()}
     with _process.tracer.start_as_current_span(
-        name, kind=trace.SpanKind.CLIENT, attributes=named, record_exception=False, set_status_on_exception=False
+        name, kind=trace.SpanKind.CLIENT, attributes=fields, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
             yield

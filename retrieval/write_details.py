@@ -61,16 +61,16 @@ def _bounded(value: Any, other: Any) -> Any:
     if not isinstance(value, dict):
         return value
     bounded: dict[str, Any] = {}
-    others = other if isinstance(other, dict) else {}
+    other_fields = other if isinstance(other, dict) else {}
     for key, member in value.items():
         if not isinstance(member, list):
-            bounded[key] = _bounded(member, others.get(key))
+            bounded[key] = _bounded(member, other_fields.get(key))
             continue
-        opposite = others.get(key) or []
+        opposite = other_fields.get(key) or []
         if max(len(member), len(opposite)) <= NAMES:
             bounded[key] = member
         else:
-            kept = set(opposite)
-            bounded[key] = [name for name in member if name not in kept][:NAMES]
+            keys = set(opposite)
+            bounded[key] = [name for name in member if name not in keys][:NAMES]
             bounded[f"{key}Count"] = len(member)
     return bounded

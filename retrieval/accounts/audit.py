@@ -143,13 +143,13 @@ class Writer:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            taken, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
+            entries, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
             failed: BaseException | None = None
             try:
-                await self._db.async_rows(_INSERT, _values([entry for entry, _ in taken]), plan_once=True)
+                await self._db.async_rows(_INSERT, _values([entry for entry, _ in entries]), plan_once=True)
             except BaseException as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever)
                 failed = error
-            for _, done in taken:
+            for _, done in entries:
                 if done.done():
                     continue
                 if failed is None:
@@ -183,8 +183,10 @@ def forget(db: Database, days: int) -> int:
 
 
 def _values(entries: Sequence[Entry]) -> dict[str, str]:
-    told = [{name: getattr(one, name) for name in _NAMES} | {"object_id": _short(one.object_id)} for one in entries]
-    return {"entries": json.dumps(told)}
+    rows = [
+        {name: getattr(entry, name) for name in _NAMES} | {"object_id": _short(entry.object_id)} for entry in entries
+    ]
+    return {"entries": json.dumps(rows)}
 
 
 def _short(text: str | None) -> str | None:

@@ -40,9 +40,9 @@ def ensure(db: Database, ring: KeyRing) -> Bootstrap:
 
 
 def _organization(connection: Connection[Row]) -> str:
-    found = connection.execute("select id from organizations order by id limit 1").fetchone()
-    if found is not None:
-        return str(found["id"])
+    row = connection.execute("select id from organizations order by id limit 1").fetchone()
+    if row is not None:
+        return str(row["id"])
     organization = ids.organization_id()
     connection.execute(
         organizations.INSERT,
@@ -61,20 +61,20 @@ def _organization(connection: Connection[Row]) -> str:
 
 
 def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) -> str:
-    found = connection.execute(
+    row = connection.execute(
         "select id from namespaces where organization_id = %(id)s and deleted_at is null order by id limit 1",
         {"id": organization},
     ).fetchone()
-    if found is not None:
-        return str(found["id"])
-    now = datetime.now(UTC)
+    if row is not None:
+        return str(row["id"])
+    created_at = datetime.now(UTC)
     namespace = namespaces.NamespaceConfig(
         id=ids.namespace_id(),
         organization_id=organization,
         name=_NAME,
         dimensions=None,
-        created_at=now,
-        updated_at=now,
+        created_at=created_at,
+        updated_at=created_at,
         **namespaces.split(namespaces.EMBEDDED),
     )
     connection.execute(namespaces.INSERT, namespaces.values(ring, namespace))
@@ -83,8 +83,8 @@ def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) ->
 
 
 def _first_key(connection: Connection[Row], pepper: bytes, organization: str) -> str | None:
-    found = connection.execute("select id from api_keys where organization_id = %(id)s", {"id": organization})
-    if found.fetchone() is not None:
+    rows = connection.execute("select id from api_keys where organization_id = %(id)s", {"id": organization})
+    if rows.fetchone() is not None:
         return None
     new, values = api_keys.draft(pepper, organization, _NAME)
     connection.execute(api_keys.INSERT, values)

@@ -80,15 +80,15 @@ async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes
     row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key}, plan_once=True)
     if row is None:
         return None
-    kept = _opened(ring, asked, row)
-    return kept if await _exists(db, kept) else None
+    answer = _opened(ring, asked, row)
+    return answer if await _exists(db, answer) else None
 
 
 async def _exists(db: Database, kept: bytes) -> bool:
     """Tell if all objects that a kept answer names are still there."""
     ids_by_prefix: dict[str, set[str]] = {}
-    for named in _named_ids(msgspec.json.decode(kept)):
-        ids_by_prefix.setdefault(named.partition("_")[0], set()).add(named)
+    for object_id in _named_ids(msgspec.json.decode(kept)):
+        ids_by_prefix.setdefault(object_id.partition("_")[0], set()).add(object_id)
     for prefix, ids in ids_by_prefix.items():
         if statement := _EXISTING.get(prefix):
             row = await db.async_row(statement, {"ids": list(ids)}, plan_once=True)
@@ -122,8 +122,8 @@ async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Calla
         async with db.async_together():
             turn = await db.async_row("select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": asked.lock})
             if turn is not None and turn["ours"]:
-                kept = await recall(db, ring, asked)
-                return kept if kept is not None else await _act(db, ring, asked, act)
+                answer = await recall(db, ring, asked)
+                return answer if answer is not None else await _act(db, ring, asked, act)
         if time.monotonic() > end:
             raise ServiceError(
                 ErrorCode.IDEMPOTENCY_CONFLICT,
@@ -135,10 +135,10 @@ async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Calla
 
 
 async def _act(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
-    made = await act()
-    sealed = ring.seal(made, row=asked.row)
+    answer = await act()
+    sealed = ring.seal(answer, row=asked.row)
     await db.async_rows(_KEEP, {"caller": asked.caller, "key": asked.key, "hash": asked.request_hash, "sealed": sealed})
-    return made
+    return answer
 
 
 def _opened(ring: KeyRing, asked: IdempotentRequest, row: Row) -> bytes:

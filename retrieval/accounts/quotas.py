@@ -174,14 +174,14 @@ async def uses(db: Database, organization: str, tenants: Sequence[str]) -> dict[
 def check(before: Sequence[Use], after: Sequence[Use]) -> None:
     """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or is to be embedded though the month's tokens
     were used up before."""
-    for was, now in zip(before, after, strict=True):
-        more = {name for name in NAMES if now.used[name] > was.used[name]}
-        if more & {DOCUMENTS, RUNS}:
-            more.add(TOKENS)
-        for name, limit in now.limits.items():
-            grown = name in more
-            if grown and now.used[name] > limit - (name == TOKENS):
-                raise exceeded(was.owner, name, was.used[name], limit)
+    for previous, current in zip(before, after, strict=True):
+        increased = {name for name in NAMES if current.used[name] > previous.used[name]}
+        if increased & {DOCUMENTS, RUNS}:
+            increased.add(TOKENS)
+        for name, limit in current.limits.items():
+            grown = name in increased
+            if grown and current.used[name] > limit - (name == TOKENS):
+                raise exceeded(previous.owner, name, previous.used[name], limit)
 
 
 def exceeded(owner: str, name: str, used: int, limit: int) -> ServiceError:
@@ -195,9 +195,9 @@ def exceeded(owner: str, name: str, used: int, limit: int) -> ServiceError:
 def reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
     """Why a document that adds so much of each quota cannot be taken; None if it can."""
     for use in uses:
-        for name, more in wanted.items():
-            left = use.left(name)
-            if left is not None and more > left:
+        for name, amount in wanted.items():
+            remaining = use.left(name)
+            if remaining is not None and amount > remaining:
                 return (
                     f"The {use.owner}'s quota of {use.limits[name]:,} {WORDS[name]} is used up ({use.used[name]:,} are"
                     " used). Delete documents or raise the quota, then run this again."

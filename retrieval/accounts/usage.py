@@ -69,7 +69,7 @@ class Group:
 
     @property
     def tokens(self) -> int:
-        return sum(one.tokens for one in self.models)
+        return sum(model.tokens for model in self.models)
 
 
 class By(StrEnum):

@@ -133,20 +133,20 @@ _WHOLE = re.compile(DATE)
 
 def instant(text: str) -> Instant | None:
     """The moment that a text names, to the millisecond; None if it is no date."""
-    found = _DATE.fullmatch(text) if _WHOLE.fullmatch(text) else None
-    if found is None:
+    match = _DATE.fullmatch(text) if _WHOLE.fullmatch(text) else None
+    if match is None:
         return None
-    offset = found["offset"] or "Z"
+    offset = match["offset"] or "Z"
     minutes = 0
     if offset not in "Zz":
         minutes = int(offset[1:3]) * 60 + int(offset[-2:])
         minutes = -minutes if offset[0] == "-" else minutes
-    fraction = (found["fraction"] or "")[:3].ljust(3, "0")
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-    days = datetime.fromisoformat(found["day"]).toordinal()
+    fraction = (match["fraction"] or "")[:3].ljust(3, "0")
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
+    days = datetime.fromisoformat(match["day"]).toordinal()
     seconds = ((days * 24 + hour) * 60 + minute - minutes) * 60 + second
     return Instant(
-        seconds * 1000 + int(fraction), f"{found['day']}T{hour:02}:{minute:02}:{second:02}.{fraction}{offset}"
+        seconds * 1000 + int(fraction), f"{match['day']}T{hour:02}:{minute:02}:{second:02}.{fraction}{offset}"
     )
 
 

@@ -105,11 +105,11 @@ class _Parser:
             if not storable(key):
                 self._refuse("A metadata key must not hold a NUL character.", place)
             return Field(key, is_metadata=True)
-        known = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
-        if known not in FIELDS:
-            listed = ", ".join(f"document.{one}" for one in FIELDS)
-            self._refuse(f"`field` must be metadata.<key>, row.<column> or one of {listed}.", place)
-        return Field(known)
+        field_name = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
+        if field_name not in FIELDS:
+            names = ", ".join(f"document.{field}" for field in FIELDS)
+            self._refuse(f"`field` must be metadata.<key>, row.<column> or one of {names}.", place)
+        return Field(field_name)
 
     def _list(self, about: Field, op: str, value: object, place: str) -> tuple[Value, ...]:
         if not isinstance(value, list | tuple):
@@ -117,7 +117,7 @@ class _Parser:
         self.listed += len(value)
         if self.listed > VALUES:
             self._refuse(f"The arrays of a condition may hold {VALUES} values at most.", place)
-        return tuple(self._value(about, op, one, f"{place}[{n}]") for n, one in enumerate(value))
+        return tuple(self._value(about, op, item, f"{place}[{n}]") for n, item in enumerate(value))
 
     def _value(self, about: Field, op: str, value: object, place: str) -> Value:
         if about.is_date:
@@ -133,8 +133,8 @@ class _Parser:
         if op in _ENDS and not isinstance(value, str):
             self._refuse(f"`{op}` takes a string.", place)
         if not _is_scalar(value):
-            said = 'A value must be a string, a number, true, false or {"date": …}; for null see `exists`.'
-            self._refuse(said, place)
+            hint = 'A value must be a string, a number, true, false or {"date": …}; for null see `exists`.'
+            self._refuse(hint, place)
         if is_beyond(value):
             self._refuse(WHOLE_WORDS, place)
         return value
@@ -145,10 +145,10 @@ class _Parser:
         return self._instant(value.get("date") if isinstance(value, Mapping) else value, place)
 
     def _instant(self, value: object, place: str) -> Instant:
-        found = instant(value) if isinstance(value, str) else None
-        if found is None:
+        moment = instant(value) if isinstance(value, str) else None
+        if moment is None:
             self._refuse("A date is written as 2026-11-01 or 2026-11-01T09:30:00+01:00.", place)
-        return found
+        return moment
 
     def _refuse(self, message: str, place: str) -> NoReturn:
         raise ServiceError(self.code, message, field=place)

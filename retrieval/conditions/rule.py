@@ -127,8 +127,8 @@ def _holds(stored: object, op: str, values: tuple[Value, ...]) -> bool:
         return (stored is not None) is values[0]
     members = stored if isinstance(stored, list) else [stored]
     if op in {"eq", "in", "ne", "nin"}:
-        found = any(_equal(member, value) for member in members for value in values)
-        return found is (op in {"eq", "in"})
+        holds = any(_equal(member, value) for member in members for value in values)
+        return holds is (op in {"eq", "in"})
     if op in ORDERS:
         return any(_in_order(member, op, values[0]) for member in members)
     if op == "contains" and isinstance(stored, list):
@@ -153,8 +153,8 @@ def _equal(member: object, value: Value) -> bool:
 def _in_order(member: object, op: str, value: Value) -> bool:
     compare = _ORDERS[op]
     if isinstance(value, Instant):
-        found = _as_instant(member)
-        return found is not None and compare(found.milliseconds, value.milliseconds)
+        moment = _as_instant(member)
+        return moment is not None and compare(moment.milliseconds, value.milliseconds)
     if isinstance(value, str):
         return isinstance(member, str) and compare(member, value)
     if isinstance(member, bool) or not isinstance(member, int | float):

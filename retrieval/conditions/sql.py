@@ -119,10 +119,10 @@ class _Writer:
         if op == "contains":
             return self._contains(about, value)
         if op in {"startsWith", "endsWith"}:
-            found, part = self._json(about), f"{self._param(value)}::text"
-            text = f"{found} #>> '{{}}'"
+            column, part = self._json(about), f"{self._param(value)}::text"
+            text = f"{column} #>> '{{}}'"
             text = f"starts_with({text}, {part})" if op == "startsWith" else f"right({text}, length({part})) = {part}"
-            return f"coalesce(case jsonb_typeof({found}) when 'string' then {text} end, false)"
+            return f"coalesce(case jsonb_typeof({column}) when 'string' then {text} end, false)"
         if about.is_date:
             return self._in_order(about, op, value)
         return self._members(about, *self._compared(op, value))
@@ -139,8 +139,8 @@ class _Writer:
         moments = [value for value in values if isinstance(value, Instant)]
         plain = [value for value in values if not isinstance(value, Instant)]
         if about.is_date:
-            wanted = self._param([one.text for one in moments])
-            return f"coalesce({instant_of(about, self.alias)} = any({wanted}::text[]::timestamptz[]), false)"
+            values_sql = self._param([moment.text for moment in moments])
+            return f"coalesce({instant_of(about, self.alias)} = any({values_sql}::text[]::timestamptz[]), false)"
         ways = []
         if about.is_free and plain:
             shapes = [json.dumps({about.name: shape}) for value in plain for shape in (value, [value])]
@@ -150,13 +150,13 @@ class _Writer:
             texts = [value for value in plain if isinstance(value, str)]
             ways.append(f"coalesce({self.alias}.{TEXTS[about.name]} = any({self._param(texts)}::text[]), false)")
         elif plain:
-            wanted = self._param([json.dumps(value) for value in plain])
-            ways.append(f"coalesce({self._json(about)} @> any({wanted}::jsonb[]), false)")
+            values_sql = self._param([json.dumps(value) for value in plain])
+            ways.append(f"coalesce({self._json(about)} @> any({values_sql}::jsonb[]), false)")
         if moments:
-            wanted = self._param([one.text for one in moments])
+            values_sql = self._param([moment.text for moment in moments])
             ways.append(
                 self._members(
-                    about, "string", read_instant("MEMBER #>> '{}'") + f" = any({wanted}::text[]::timestamptz[])"
+                    about, "string", read_instant("MEMBER #>> '{}'") + f" = any({values_sql}::text[]::timestamptz[])"
                 )
             )
         return "(" + (" or ".join(ways) or "false") + ")"
@@ -167,17 +167,19 @@ class _Writer:
         return f"coalesce(jsonb_typeof({self._json(about)}) <> 'null', false)"
 
     def _contains(self, about: Field, value: Value) -> str:
-        found = self._json(about)
+        column = self._json(about)
         if isinstance(value, Instant):
             text = read_instant("m #>> '{}'")
             member = (
-                f"exists (select from jsonb_array_elements({found}) m"
+                f"exists (select from jsonb_array_elements({column}) m"
                 f" where jsonb_typeof(m) = 'string' and {text} = {self._instant(value)})"
             )
-            return f"coalesce(case jsonb_typeof({found}) when 'array' then {member} end, false)"
-        member = f"{found} @> {self._param(json.dumps(value))}::jsonb"
-        within = f"strpos({found} #>> '{{}}', {self._param(value)}::text) > 0" if isinstance(value, str) else "false"
-        return f"coalesce(case jsonb_typeof({found}) when 'string' then {within} when 'array' then {member} end, false)"
+            return f"coalesce(case jsonb_typeof({column}) when 'array' then {member} end, false)"
+        member = f"{column} @> {self._param(json.dumps(value))}::jsonb"
+        within = f"strpos({column} #>> '{{}}', {self._param(value)}::text) > 0" if isinstance(value, str) else "false"
+        return (
+            f"coalesce(case jsonb_typeof({column}) when 'string' then {within} when 'array' then {member} end, false)"
+        )
 
     def _compared(self, op: str, value: Value) -> tuple[str, str]:
         """The JSON type that can be compared with the value, and the comparison of a `MEMBER`."""
@@ -190,11 +192,11 @@ class _Writer:
 
     def _members(self, about: Field, kind: str, comparison: str) -> str:
         """Whether the field, or a member of it if it is a list, is of the kind and compares so."""
-        found = self._json(about)
-        one = comparison.replace("MEMBER", found)
+        column = self._json(about)
+        test = comparison.replace("MEMBER", column)
         member = comparison.replace("MEMBER", "m")
-        some = f"exists (select from jsonb_array_elements({found}) m where jsonb_typeof(m) = '{kind}' and {member})"
-        return f"coalesce(case jsonb_typeof({found}) when '{kind}' then {one} when 'array' then {some} end, false)"
+        matched = f"exists (select from jsonb_array_elements({column}) m where jsonb_typeof(m) = '{kind}' and {member})"
+        return f"coalesce(case jsonb_typeof({column}) when '{kind}' then {test} when 'array' then {matched} end, false)"
 
     def _json(self, about: Field) -> str:
         return json_of(about, self.alias, self._param(about.name) if about.is_free else "")

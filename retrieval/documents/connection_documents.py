@@ -85,11 +85,11 @@ def let_go(connection: Connection[Row], connection_id: str, document_ids: Sequen
     ).fetchall()
     connection.execute(_LET_GO, values)
     values["ids"] = living = [row["id"] for row in rows]
-    others = connection.execute(
+    held_elsewhere = connection.execute(
         "select distinct document_id as id from connection_documents where document_id = any(%(ids)s)", values
     ).fetchall()
-    shared = {row["id"] for row in others}
-    last = [one for one in living if one not in shared]
+    shared = {row["id"] for row in held_elsewhere}
+    last = [document_id for document_id in living if document_id not in shared]
     stay = living if keep else sorted(shared)
     connection.execute(_PASS_ON, {**values, "ids": stay})
     connection.execute(_PACKED_TOO, {**values, "ids": stay})

@@ -127,8 +127,8 @@ async def list_page(
         where,
         viewer,
     )
-    found = await _as_seen(db, [DocumentRow(**row) for row in rows], viewer)
-    return pages.cut(found, page_size, pages.by_age)
+    documents = await _as_seen(db, [DocumentRow(**row) for row in rows], viewer)
+    return pages.cut(documents, page_size, pages.by_age)
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
@@ -138,13 +138,13 @@ async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None)
         return rows
     hiding = {row["id"] for row in await db.async_rows(*archive_members.hiding(viewer, [row.id for row in rows]))}
     rows = [replace(row, raw_key=None) if row.id in hiding else row for row in rows]
-    named = {row.archive_id for row in rows} - {None}
-    if not named:
+    archive_ids = {row.archive_id for row in rows} - {None}
+    if not archive_ids:
         return rows
     statement: LiteralString = "select id from documents where id = any(%(ids)s)"
-    visible = await reading.reading(db, viewer).async_rows(statement, {"ids": list(named)})
-    seen = {row["id"] for row in visible}
-    return [row if row.archive_id in seen else replace(row, archive_id=None) for row in rows]
+    visible = await reading.reading(db, viewer).async_rows(statement, {"ids": list(archive_ids)})
+    visible_ids = {row["id"] for row in visible}
+    return [row if row.archive_id in visible_ids else replace(row, archive_id=None) for row in rows]
 
 
 async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Stats:
@@ -202,18 +202,18 @@ async def patch_metadata(
         rows = await matching(connection, scope, where)
         write_details.record_objects([row["id"] for row in rows])
         if access is not None:
-            before = {row["id"]: row["access"] for row in rows}
+            access_before = {row["id"]: row["access"] for row in rows}
             if access.inherited:
                 _require_containers(rows)
             rows = await _set_access(connection, [row["id"] for row in rows], access)
             for row in rows:
-                write_details.record_change(row["id"], before[row["id"]], row["access"])
+                write_details.record_change(row["id"], access_before[row["id"]], row["access"])
         if not change:
             return [DocumentRow(**row) for row in newest_first(rows)]
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
-        for one in merged.values():
-            _refuse_operators(one)
-            metadata.check(one, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
+        for metadata_row in merged.values():
+            _refuse_operators(metadata_row)
+            metadata.check(metadata_row, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
         cursor = await connection.execute(
             f"""
             update documents d set metadata = c.metadata::jsonb, changes = {KEPT}, updated_at = clock_timestamp()
@@ -222,7 +222,7 @@ async def patch_metadata(
             """,
             {
                 "ids": list(merged),
-                "metadata": [json.dumps(one) for one in merged.values()],
+                "metadata": [json.dumps(metadata_row) for metadata_row in merged.values()],
                 "change": kept(change),
             },
         )
@@ -260,11 +260,11 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
     require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        made = ids.deletion_id()
-        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made)
-        await receipts.begin(connection, made, scope, deleted)
+        deletion_id = ids.deletion_id()
+        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], deletion_id)
+        await receipts.begin(connection, deletion_id, scope, deleted)
         write_details.record_objects(deleted)
-    return Deleted(len(deleted), made)
+    return Deleted(len(deleted), deletion_id)
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:

@@ -36,10 +36,10 @@ def hold(connection: Connection[Row], partition: int) -> None:
 def forget_chunks(connection: Connection[Row], partition: int, chunks: Sequence[int]) -> None:
     """Delete these, and the embeddings that no other chunk needs."""
     connection.execute(_ALONE, {"partition": partition})
-    gone = connection.execute(
+    deleted = connection.execute(
         "delete from chunks where id = any(%(chunks)s) returning embedding_key", {"chunks": list(chunks)}
     ).fetchall()
-    connection.execute(_UNUSED, {"partition": partition, "keys": list({found["embedding_key"] for found in gone})})
+    connection.execute(_UNUSED, {"partition": partition, "keys": list({row["embedding_key"] for row in deleted})})
 
 
 def forget_wrong(connection: Connection[Row], partition: int, key: bytes, dimensions: int) -> None:

@@ -69,7 +69,7 @@ class Count:
 
 def fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
     """The fields by their names, each once; ServiceError `code` naming one that is none."""
-    return {name: field_of(name, code, where=f"{where}[{place}]") for place, name in enumerate(names)}
+    return {name: field_of(name, code, where=f"{where}[{index}]") for index, name in enumerate(names)}
 
 
 async def count(

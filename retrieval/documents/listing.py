@@ -57,8 +57,8 @@ async def read(
     NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
     """
     visible = reading(db, viewer)
-    asked = {**scopes.params(scope), "document": document_id}
-    document = await visible.async_row(_DOCUMENT, asked, plan_once=True)
+    params = {**scopes.params(scope), "document": document_id}
+    document = await visible.async_row(_DOCUMENT, params, plan_once=True)
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")

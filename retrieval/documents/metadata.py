@@ -33,8 +33,10 @@ class Change:
             merged[key] = _joined(merged.get(key), _list(values))
         for key, values in self.remove.items():
             if isinstance(merged.get(key), list):
-                gone = _list(values)
-                merged[key] = [value for value in merged[key] if not any(_equal(value, one) for one in gone)]
+                removed_values = _list(values)
+                merged[key] = [
+                    value for value in merged[key] if not any(_equal(value, removed) for removed in removed_values)
+                ]
         return merged
 
 
@@ -67,8 +69,8 @@ def merge_changes(
     What clients changed after the request was accepted is changed in it too; a later request's metadata stays. `now` of
     the row: PostgreSQL's, when it was read.
     """
-    now, before = row["now"], row["metadata_at"]
-    if wanted is None or (before is not None and _age(before, now) >= _age(accepted, now)):
+    now, metadata_at = row["now"], row["metadata_at"]
+    if wanted is None or (metadata_at is not None and _age(metadata_at, now) >= _age(accepted, now)):
         return None
     for change in later_changes(row["changes"], accepted, now):
         wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
@@ -77,7 +79,7 @@ def merge_changes(
 
 def later_changes(changes: Sequence[Mapping[str, Any]], accepted: datetime, now: datetime) -> list[Mapping[str, Any]]:
     """Those that were made after that moment."""
-    return [one for one in changes if _age(datetime.fromisoformat(one["at"]), now) > _age(accepted, now)]
+    return [change for change in changes if _age(datetime.fromisoformat(change["at"]), now) > _age(accepted, now)]
 
 
 _AHEAD = timedelta(minutes=1)
@@ -92,7 +94,7 @@ def _age(moment: datetime, now: datetime) -> tuple[bool, datetime]:
 def _joined(present: Any, added: list[Any]) -> list[Any]:
     values = [] if present is None else list(_list(present))
     for value in added:
-        if not any(_equal(value, one) for one in values):
+        if not any(_equal(value, member) for member in values):
             values.append(value)
     return values
 

@@ -182,19 +182,21 @@ async def begin(connection: AsyncConnection[Row], deletion_id: str, scope: Scope
 
 def settle(connection: Connection[Row], sweep: Row) -> None:
     """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
-    gone = connection.execute("delete from sweeps where id = %(id)s returning deletion_id, removed", sweep).fetchone()
-    if gone is None or gone["deletion_id"] is None:
+    sweep_row = connection.execute(
+        "delete from sweeps where id = %(id)s returning deletion_id, removed", sweep
+    ).fetchone()
+    if sweep_row is None or sweep_row["deletion_id"] is None:
         return
     totals, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, set()
     stores: dict[str, int] = {}
-    for key, number in gone["removed"].items():
-        what, store, _ = key.split("/", 2)
-        if what == UNREAD:
+    for key, number in sweep_row["removed"].items():
+        kind, store, _ = key.split("/", 2)
+        if kind == UNREAD:
             unread.add(store)
             continue
-        totals[what] += int(number)
+        totals[kind] += int(number)
         stores[store] = stores.get(store, 0) + int(number)
-    values = {"id": gone["deletion_id"], **totals, "unread": bool(unread)}
+    values = {"id": sweep_row["deletion_id"], **totals, "unread": bool(unread)}
     connection.execute(_ADD, values)  # holds the row: of two last sweeps one sees that the other is done
     for store, removed in sorted(stores.items()):
         connection.execute(_ADD_STORE, {**values, "store": store, "removed": removed, "read": store not in unread})
@@ -214,7 +216,7 @@ async def find(
 
     namespace: the one that the key is bound to. all_tenants: whether deletions of whole namespaces may be seen.
     """
-    asked = {
+    params = {
         "id": deletion_id,
         "organization": organization,
         "namespace": namespace,
@@ -222,10 +224,10 @@ async def find(
         "all_tenants": all_tenants,
         "tries": TRIES,
     }
-    row = await db.async_row(_FIND, asked)
+    row = await db.async_row(_FIND, params)
     if row is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such deletion.", field="deletionId")
-    stores = tuple(StoreReceipt(**store) for store in await db.async_rows(_STORES, asked))
+    stores = tuple(StoreReceipt(**store) for store in await db.async_rows(_STORES, params))
     return Receipt(**{name: row[name] for name in _SHOWN}, stores=stores)
 
 

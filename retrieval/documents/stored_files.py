@@ -33,13 +33,13 @@ async def find(db: Database, document_id: str, viewer: Viewer | None, *, key: st
     row = await db.async_row(_FIND, {"document": document_id, "key": key})
     if row is None:
         return None
-    found = StoredFiles(**row)
+    stored = StoredFiles(**row)
     if viewer is None:
-        return found
+        return stored
     if not await reading(db, viewer).async_rows(_VISIBLE, {"document": document_id}):
         return None
     hides = await db.async_rows(*archive_members.hiding(viewer, [document_id]))
-    return replace(found, raw_key=None) if hides else found
+    return replace(stored, raw_key=None) if hides else stored
 
 
 _VISIBLE: LiteralString = "select 1 as is_there from documents where id = %(document)s"

@@ -42,8 +42,8 @@ _DOCUMENT: LiteralString = """
 def of(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The labels of all vectors of a document."""
     marks = dict.fromkeys(mark(key, value) for key, values in metadata.items() for value in _scalars(values))
-    kept = list(marks) if len(marks) <= MOST else [ANY]
-    return {"document": document_id, "type": document_type, "source": source, "marks": kept}
+    labels = list(marks) if len(marks) <= MOST else [ANY]
+    return {"document": document_id, "type": document_type, "source": source, "marks": labels}
 
 
 def mark(key: str, value: Any) -> str:
@@ -64,27 +64,27 @@ def due(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
 
 def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
     """Bring a document's labels in the store up to date, and once more if they changed on the way."""
-    told = None
+    row_labels = None
     for _ in range(ROUNDS if store.labelled else 0):
         row = db.row(_DOCUMENT, {"id": document_id})
         if row is None:
             return
         labels = of(row["id"], row["document_type"], row["source"], row["metadata"])
-        if labels == told:
+        if labels == row_labels:
             return
         chunks = db.rows(
             "select index from chunks where document_id = %(id)s and generation = %(active_generation)s", row
         )
         names = [ids.vector_id(document_id, row["active_generation"], chunk["index"]) for chunk in chunks]
         store.relabel(scope, document_id, names, labels)
-        told = labels
-    if told is not None:
+        row_labels = labels
+    if row_labels is not None:
         raise Retryable("The document's metadata keeps changing.")
 
 
 def _scalars(value: Any) -> list[Any]:
     values = value if isinstance(value, list) else [value]
-    return [one for one in values if not isinstance(one, list | dict)]
+    return [scalar for scalar in values if not isinstance(scalar, list | dict)]
 
 
 def _plain(value: Any) -> Any:

@@ -58,10 +58,10 @@ class SearchTimes:
 
     async def write(self) -> None:
         """Write what was counted; it stays for the next time while the database is away."""
-        found, self._counts = self._counts, Counter()
-        if not found:
+        pending, self._counts = self._counts, Counter()
+        if not pending:
             return
-        keys = list(found)
+        keys = list(pending)
         try:
             await self._db.async_rows(
                 _ADD,
@@ -70,12 +70,12 @@ class SearchTimes:
                     "tenants": [key[1] for key in keys],
                     "hours": [key[2] for key in keys],
                     "buckets": [key[3] for key in keys],
-                    "searches": [found[key] for key in keys],
+                    "searches": [pending[key] for key in keys],
                 },
             )
         except AWAY as error:
             log.warning("search_times.postponed", reason=type(error).__name__)
-            self._counts.update(found)
+            self._counts.update(pending)
 
 
 def bucket(milliseconds: float) -> int:
@@ -84,10 +84,10 @@ def bucket(milliseconds: float) -> int:
 
 def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
     """The time, in milliseconds, that `share` of the searches did not exceed; `counts` by growing bucket."""
-    wanted = math.ceil(share * sum(count for _, count in counts))
+    rank = math.ceil(share * sum(count for _, count in counts))
     for number, count in counts:
-        wanted -= count
-        if wanted <= 0:
+        rank -= count
+        if rank <= 0:
             return middle(number)
     return None
 

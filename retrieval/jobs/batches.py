@@ -91,8 +91,8 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
     while True:
         groups = [group for group in shares.waiting(db) if (group.partition, group.source) not in passed]
         made = 0
-        taken = shares.taken(db, size=size) if groups else shares.Taken()
-        for group, queue in shares.choose(groups, taken, room=batches - leaving, places=places):
+        chosen = shares.taken(db, size=size) if groups else shares.Taken()
+        for group, queue in shares.choose(groups, chosen, room=batches - leaving, places=places):
             count = 0
             with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
                 count = outbox.gather(connection, ids.batch_id(), group.partition, group.source, queue, size=size)
@@ -193,11 +193,11 @@ def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
 
 def guard(connection: Connection[Row], lease: Lease) -> None:
     """Hold the fence until the end of the caller's transaction; Superseded if it is not ours any more."""
-    held = connection.execute(
+    lock_row = connection.execute(
         "select 1 from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
         {"batch": lease.batch_id, "fence": lease.fence},
     ).fetchone()
-    if held is None:
+    if lock_row is None:
         raise Superseded("Another worker has taken over this batch.")
 
 
@@ -241,7 +241,7 @@ def hand_back(
     """
     with db.transaction() as connection:
         guard(connection, lease)
-        left = connection.execute(
+        remaining = connection.execute(
             """
             update job_runs r set batch_id = null, updated_at = now(), waits_for = (
                 select w.key from unnest(%(runs)s::text[], %(keys)s::text[]) as w (run, key) where w.run = r.id limit 1)
@@ -253,7 +253,7 @@ def hand_back(
             breakers.wait(connection, lease.partition, sorted(held))
         connection.execute(_FINISH, {"id": lease.batch_id})
         breakers.let_go(connection, lease.batch_id, lease.partition)
-    return left
+    return remaining
 
 
 def open_batches(db: Database, *, seconds: float = 30) -> list[Open]:
@@ -289,10 +289,10 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
     """
     values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
     with db.transaction() as connection:
-        ours = connection.execute(
+        own_batch = connection.execute(
             "update batches set fence = fence + 1, finished_at = now() where " + _FREE + " returning id", values
         ).fetchone()
-        if ours is None:
+        if own_batch is None:
             return False
         rows = connection.execute(
             """

@@ -51,9 +51,11 @@ class Circuit:
                 self._look()
             if not self._is_open():
                 return
-            left = max(1.0, self._state.closed_in or 0)
+            seconds_left = max(1.0, self._state.closed_in or 0)
         name = self._asked.name
-        raise Unavailable(f"{name} does not answer; it is asked again in {left:.0f} s.", after=left, key=self.key)
+        raise Unavailable(
+            f"{name} does not answer; it is asked again in {seconds_left:.0f} s.", after=seconds_left, key=self.key
+        )
 
     def failed(self, seconds: float, reason: str) -> None:
         """A request failed after so long; `reason` in our words."""
@@ -111,9 +113,9 @@ class Circuits:
 
     def of(self, asked: Asked) -> Circuit:
         with self._lock:
-            if (found := self._circuits.get(asked.key)) is None:
-                found = self._circuits[asked.key] = Circuit(self._db, self.lease.batch_id, asked)
-            return found
+            if (circuit := self._circuits.get(asked.key)) is None:
+                circuit = self._circuits[asked.key] = Circuit(self._db, self.lease.batch_id, asked)
+            return circuit
 
     @contextmanager
     def through(self, asked: Asked, *, job_run: str | None = None, each: bool, least: float = 0) -> Iterator[None]:

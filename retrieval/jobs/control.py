@@ -49,8 +49,8 @@ class Summary:
     @classmethod
     def of(cls, row: Row) -> Summary:
         values = {field: row[field] for field in _FIELDS} | {"source": row["tried"] or row["source"]}
-        told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
-        return cls(**values, name=names.of(row), notices=told, dry_run=bool(row["tried"]))
+        notices = run_outcome.notices(row["source"], row["outcome"], row["progress"])
+        return cls(**values, name=names.of(row), notices=notices, dry_run=bool(row["tried"]))
 
 
 _FIELDS = (
@@ -136,8 +136,8 @@ async def list_page(
 
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
     """
-    asked = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
-    values = {**scopes.params(scope), **asked, **pages.after_number(cursor, size)}
+    params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
+    values = {**scopes.params(scope), **params, **pages.after_number(cursor, size)}
     rows = await db.async_rows(_LIST, values)
     return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
 
@@ -148,26 +148,26 @@ def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
     Blocks: for a thread.
     """
     with db.transaction() as connection:
-        found = connection.execute(_FIND, {**scopes.params(scope), "run": job_run_id}).fetchone()
-        if found is None:
+        found_run = connection.execute(_FIND, {**scopes.params(scope), "run": job_run_id}).fetchone()
+        if found_run is None:
             raise runs.not_found()
-        idle = found["batch_id"] is None or connection.execute(_HOLD_IDLE, found).fetchone() is not None
+        idle = found_run["batch_id"] is None or connection.execute(_HOLD_IDLE, found_run).fetchone() is not None
         connection.execute(
             "update job_runs set cancel_requested = true, updated_at = now() where id = %(id)s and finished_at is null",
-            found,
+            found_run,
         )
         if not idle:
             return
         rows = connection.execute(
             "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')",
-            found,
+            found_run,
         ).fetchall()
-        ends = [(found["id"], row["document_id"], None) for row in rows]
+        ends = [(found_run["id"], row["document_id"], None) for row in rows]
         batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
         ended = connection.execute(
             "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null"
             " returning id",
-            found,
+            found_run,
         ).fetchall()
         batches.leave_stores(connection, [row["id"] for row in ended])
 
@@ -197,14 +197,14 @@ async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[st
     async with db.async_transaction() as connection:
         values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new, **origin.values()}
         values |= changed_job(changes)
-        found = await (await connection.execute(_FIND, values)).fetchone()
-        if found is None:
+        row = await (await connection.execute(_FIND, values)).fetchone()
+        if row is None:
             raise runs.not_found()
-        if changes and found["source"] not in CHANGEABLE:
+        if changes and row["source"] not in CHANGEABLE:
             message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
-        made = await (await connection.execute(RETRY, values)).fetchone()
-        if made is None:
+        retried = await (await connection.execute(RETRY, values)).fetchone()
+        if retried is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
     return new

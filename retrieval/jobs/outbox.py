@@ -51,17 +51,17 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
     A transaction for each batch: while one scope's rows are waited for, none of another's are held.
     """
     values = {"id": batch_id, "partition": partition, "source": source, "queue": queue}
-    held = waiting(connection, partition, source, size=size)
-    probing = bool(held) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
-    if not held or probing is None:
+    queued = waiting(connection, partition, source, size=size)
+    probing = bool(queued) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
+    if not queued or probing is None:
         return 0
-    held = held[:1] if probing else held
+    queued = queued[:1] if probing else queued
     connection.execute(
         "insert into batches (id, partition_id, source, queue, size)"
         " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
-        {**values, "runs": len(held)},
+        {**values, "runs": len(queued)},
     )
-    move(connection, batch_id, held)
+    move(connection, batch_id, queued)
     return 1
 
 

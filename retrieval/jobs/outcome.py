@@ -57,23 +57,23 @@ def notices(
     """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`), or
     which `levers` of Prefect hold it back; removals that await confirmation; why it found nothing, by what it left
     out."""
-    told = []
+    messages = []
     if verdict := progress.get("verdict"):
-        told.append(Notice(verdict["told"], verdict["questions"]))
+        messages.append(Notice(verdict["told"], verdict["questions"]))
     if breaker:
-        told.append(Notice(_unanswered(breaker), 0))
-    told += [Notice(lever.effect, 0) for lever in levers]
+        messages.append(Notice(_unanswered(breaker), 0))
+    messages += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
-        told.append(Notice(AWAITING, awaiting))
-    told += [Notice(reason, pages) for reason, pages in web_pages.notices(progress)]
+        messages.append(Notice(AWAITING, awaiting))
+    messages += [Notice(reason, pages) for reason, pages in web_pages.notices(progress)]
     if progress.get("report"):
-        return told
+        return messages
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
-        return told
+        return messages
     left_out = progress.get("skippedReasons") or {}
     if left_out:
-        return told + [Notice(reason, int(count)) for reason, count in left_out.items()]
-    return told or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
+        return messages + [Notice(reason, int(count)) for reason, count in left_out.items()]
+    return messages or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
 
 
 def _unanswered(breaker: Mapping[str, Any]) -> str:

@@ -39,14 +39,14 @@ async def place(db: Database, job_run_id: str) -> Waiting | None:
 def _start(row: Row | Mapping[str, Any]) -> datetime | None:
     """After the usual wait for a worker, and what is ahead at the pace of this queue; never in the past, nor before
     whom it needs is asked again."""
-    now: datetime = row["now"]
+    started_at: datetime = row["now"]
     ahead, wait = int(row["ahead"]), row["wait"]
     if wait is None or (not row["pace"] and ahead >= TOGETHER):
         return None
     moment: datetime = row["since"] + timedelta(seconds=wait)
     if row["pace"]:
-        moment = max(moment, now + timedelta(seconds=ahead / row["pace"]))
-    return max(now, moment, row["rests"] or now)
+        moment = max(moment, started_at + timedelta(seconds=ahead / row["pace"]))
+    return max(started_at, moment, row["rests"] or started_at)
 
 
 _PLACE: LiteralString = """

@@ -42,7 +42,7 @@ class Resync:
 
     @property
     def queued(self) -> int:
-        return sum(one.status == QUEUED for one in self.documents)
+        return sum(document.status == QUEUED for document in self.documents)
 
 
 async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
@@ -64,18 +64,20 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
         refused |= await _unconnected(connection, rows)
         refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
-        kept = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
-        carried = await _carried(connection, kept)
-        kept = {name: row for name, row in kept.items() if name not in carried and not _only_with_archive(row)}
+        kept_rows = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
+        carried = await _carried(connection, kept_rows)
+        kept_rows = {
+            name: row for name, row in kept_rows.items() if name not in carried and not _only_with_archive(row)
+        }
         refused |= {
             row["id"]: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
             for row in rows
-            if row["id"] not in {*refused, *carried, *kept}
+            if row["id"] not in {*refused, *carried, *kept_rows}
         }
-        runs = {row["job_id"]: ids.job_run_id() for row in kept.values()}
-        if kept:
-            await connection.execute(_QUEUE, {**_values(kept, runs), **origin.values()})
-            await connection.execute(_OPEN_AGAIN, {"ids": [*kept, *carried]})
+        runs = {row["job_id"]: ids.job_run_id() for row in kept_rows.values()}
+        if kept_rows:
+            await connection.execute(_QUEUE, {**_values(kept_rows, runs), **origin.values()})
+            await connection.execute(_OPEN_AGAIN, {"ids": [*kept_rows, *carried]})
     answered = [
         ResyncResult(row["id"], NOT_ELIGIBLE, refused[row["id"]])
         if row["id"] in refused
@@ -120,8 +122,8 @@ _OPEN_AGAIN: LiteralString = """
 
 async def _carried(connection: AsyncConnection[Row], kept: Mapping[str, Row]) -> set[str]:
     """What is packed into one of these, at any depth: it is ingested again with its archive."""
-    wanted = [name for name, row in kept.items() if not _only_with_archive(row)]
-    cursor = await connection.execute(archive_members.MEMBERS_OF_ANY, {"ids": wanted})
+    names = [name for name, row in kept.items() if not _only_with_archive(row)]
+    cursor = await connection.execute(archive_members.MEMBERS_OF_ANY, {"ids": names})
     return {row["id"] for row in await cursor.fetchall()}
 
 

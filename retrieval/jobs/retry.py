@@ -25,10 +25,10 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
             return None
         runs = connection.execute("select id from job_runs where batch_id = %(id)s order by number", old).fetchall()
         come = {**origin.values(), **changed_job(None)}
-        made = [
+        retries = [
             connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id(), **come}).fetchone() for run in runs
         ]
-        queued = [run["id"] for run in made if run is not None]
+        queued = [run["id"] for run in retries if run is not None]
         if not queued or old["source"] in APPS:
             return None
         connection.execute(

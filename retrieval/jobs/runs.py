@@ -242,16 +242,16 @@ _GROUPS: Mapping[str, str] = {
 
 
 def _job_run(row: Row) -> JobRun:
-    held: list[levers.Lever] = []
+    active_levers: list[levers.Lever] = []
     if row["outcome"] is None:
         queue, batch = row["queue"] if row["waits"] else "", row["batch_id"]
-        known = levers.load(row["levers"])
-        held = [
+        stored_levers = levers.load(row["levers"])
+        active_levers = [
             lever
-            for lever in known
+            for lever in stored_levers
             if (row["waits"] or lever.batch) and lever.holds(source=row["source"], queue=queue, batch=batch)
         ]
-    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"], held)
+    notices = run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"], active_levers)
     run = JobRun(
         row["id"],
         row["status"],
@@ -265,7 +265,7 @@ def _job_run(row: Row) -> JobRun:
         row["progress"],
         names.of(row),
         row["outcome"],
-        told,
+        notices,
         dry_run=bool(row["tried"]),
     )
     for document_id, status, error, name in row["documents"]:

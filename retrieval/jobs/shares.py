@@ -133,15 +133,15 @@ def waiting(db: Database) -> list[Group]:
 
 def taken(db: Database, *, size: int) -> Taken:
     """What is open now. `size`: job runs that a batch holds at most."""
-    found = Taken()
+    chosen = Taken()
     for row in db.rows(_TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
-        found.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
+        chosen.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
         key = row["partition_id"], row["source"]
         if row["growing"]:
-            found.growing[key] += row["growing"]
+            chosen.growing[key] += row["growing"]
         if row["looking"]:
-            found.looking.add(key)
-    return found
+            chosen.looking.add(key)
+    return chosen
 
 
 def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:

@@ -38,8 +38,8 @@ def add(metric: Metric, *labels: str, by: float = 1) -> None:
 
 def observe(metric: Metric, seconds: float, *labels: str, times: int = 1) -> None:
     """Note that something took so long, `times` over."""
-    place = bisect_left(metric.buckets, seconds)
-    bucket = str(metric.buckets[place]) if place < len(metric.buckets) else ABOVE
+    bucket_index = bisect_left(metric.buckets, seconds)
+    bucket = str(metric.buckets[bucket_index]) if bucket_index < len(metric.buckets) else ABOVE
     _add(metric, labels, {bucket: times, SUM: seconds * times})
 
 
@@ -76,8 +76,8 @@ async def async_write(db: Database) -> None:
 def _take() -> Counter[_Key]:
     global _counts  # swapped under the lock, so that nothing is counted twice or lost
     with _lock:
-        taken, _counts = _counts, Counter()
-    return taken
+        pending, _counts = _counts, Counter()
+    return pending
 
 
 def _put_back(counts: Counter[_Key], error: Exception) -> None:

@@ -22,8 +22,8 @@ _AS_SEEN: Final = frozenset((catalog.VENDOR.name, catalog.HTTP.name))
 
 def text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_organization: bool = False) -> bytes:
     """`roles`: what the supervisor of this machine knows of its roles, by metric."""
-    told = _Told(reading, roles or {}, of_organization=of_organization)
-    return generate_latest(cast("CollectorRegistry", told))
+    lines = _Told(reading, roles or {}, of_organization=of_organization)
+    return generate_latest(cast("CollectorRegistry", lines))
 
 
 class _Told:
@@ -62,9 +62,9 @@ class _Told:
 
     def _histogram(self, metric: Metric) -> Family:
         family = HistogramMetricFamily(metric.name, metric.help, labels=list(metric.labels))
-        found = self._reading.histograms.get(metric.name, {})
-        for labels in _zeros(metric) | dict.fromkeys(found, 0.0):
-            histogram, running, buckets = found.get(labels, Histogram()), 0.0, []
+        series = self._reading.histograms.get(metric.name, {})
+        for labels in _zeros(metric) | dict.fromkeys(series, 0.0):
+            histogram, running, buckets = series.get(labels, Histogram()), 0.0, []
             for bound in (*map(str, metric.buckets), counts.ABOVE):
                 running += histogram.buckets.get(bound, 0.0)
                 buckets.append((bound, running))

@@ -87,11 +87,11 @@ class Figures:
     def read(self, organization: str = counts.ALL) -> Reading:
         """The figures as they are, or as they were known last where the database is away."""
         with self._lock:
-            kept = self._known.setdefault(organization, {})
+            cached = self._known.setdefault(organization, {})
             self._known.move_to_end(organization)
             while len(self._known) > _ORGANIZATIONS:
                 self._counted.pop(self._known.popitem(last=False)[0], None)
-            return self._read(organization, kept)
+            return self._read(organization, cached)
 
     def _read(self, organization: str, kept: dict[str, _Paced]) -> Reading:
         is_up = True
@@ -104,8 +104,8 @@ class Figures:
         except AWAY as error:
             is_up = False
             log.warning("metrics.database_away", reason=type(error).__name__)
-        now = time.monotonic()
-        ages = [now - paced.read_at for paced in kept.values() if paced.read_at is not None]
+        read_at = time.monotonic()
+        ages = [read_at - paced.read_at for paced in kept.values() if paced.read_at is not None]
         gauges = _gauges({name: paced.rows for name, paced in kept.items() if paced.read_at is not None})
         return _reading(gauges, self._counted.get(organization, ()), is_up=is_up, age=max(ages, default=0.0))
 
@@ -127,24 +127,24 @@ def _reading(gauges: dict[str, Values], counted: Iterable[Row], *, is_up: bool, 
 
 
 def _gauges(rows: Mapping[str, list[Row]]) -> dict[str, Values]:
-    found: dict[str, Values] = {}
+    gauges: dict[str, Values] = {}
     for metric in (catalog.DOCUMENTS, catalog.JOB_RUNS):
         if metric.name in rows:
-            found[metric.name] = _by_status(metric, rows[metric.name])
+            gauges[metric.name] = _by_status(metric, rows[metric.name])
     if (queue := rows.get("queue")) is not None:
-        found[catalog.QUEUE_OLDEST.name] = {(): max((float(row["oldest"]) for row in queue), default=0.0)}
-        found[catalog.QUEUE_HELD.name] = {(): sum(float(row["held"]) for row in queue)}
-        found |= _shares(queue)
+        gauges[catalog.QUEUE_OLDEST.name] = {(): max((float(row["oldest"]) for row in queue), default=0.0)}
+        gauges[catalog.QUEUE_HELD.name] = {(): sum(float(row["held"]) for row in queue)}
+        gauges |= _shares(queue)
     if connected := rows.get("connections"):
-        found[catalog.CONNECTIONS.name] = _connections(connected)
-        found[catalog.CONNECTIONS_LIMIT.name] = {(): float(connected[0]["most"])}
+        gauges[catalog.CONNECTIONS.name] = _connections(connected)
+        gauges[catalog.CONNECTIONS_LIMIT.name] = {(): float(connected[0]["most"])}
     for row in rows.get("sweeps", ()):
-        found[catalog.SWEEPS.name] = {(): float(row["due"])}
-        found[catalog.SWEEPS_OLDEST.name] = {(): float(row["oldest"])}
+        gauges[catalog.SWEEPS.name] = {(): float(row["due"])}
+        gauges[catalog.SWEEPS_OLDEST.name] = {(): float(row["oldest"])}
     for row in rows.get("loops", ()):
         if row["silent"] is not None:
-            found[catalog.SILENT.name] = {(): float(row["silent"])}
-    return found
+            gauges[catalog.SILENT.name] = {(): float(row["silent"])}
+    return gauges
 
 
 def _by_status(metric: Metric, rows: Iterable[Row]) -> Values:
@@ -157,9 +157,9 @@ def _shares(queue: list[Row]) -> dict[str, Values]:
     by_length = sorted(queue, key=lambda row: (-row["count"], row["organization"]))
     runs: Values = {(row["organization"],): float(row["count"]) for row in by_length[: catalog.TOP]}
     oldest: Values = {(row["organization"],): float(row["oldest"]) for row in by_length[: catalog.TOP]}
-    rest = by_length[catalog.TOP :]
-    runs[catalog.OTHER,] = float(sum(row["count"] for row in rest))
-    oldest[catalog.OTHER,] = max((float(row["oldest"]) for row in rest), default=0.0)
+    remaining = by_length[catalog.TOP :]
+    runs[catalog.OTHER,] = float(sum(row["count"] for row in remaining))
+    oldest[catalog.OTHER,] = max((float(row["oldest"]) for row in remaining), default=0.0)
     return {catalog.SHARE_RUNS.name: runs, catalog.SHARE_OLDEST.name: oldest}
 
 

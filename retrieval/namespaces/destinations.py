@@ -38,16 +38,16 @@ def moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
     """Whether the config's secrets were stored for another address than the settings name now."""
     if area not in noted:
         return False
-    now = list(_places(settings, area, config))
-    return len(now) != len(noted[area]) or any(
-        before not in (address, *replaced) for before, (address, replaced) in zip(noted[area], now, strict=True)
+    current = list(_places(settings, area, config))
+    return len(current) != len(noted[area]) or any(
+        previous not in (address, *replaced) for previous, (address, replaced) in zip(noted[area], current, strict=True)
     )
 
 
 def kept(area: str, before: Noted, after: Noted) -> dict[str, Sequence[str]]:
     """`after` with the note of one config as it was before, or none."""
-    others = {name: noted for name, noted in after.items() if name != area}
-    return {**others, **({area: before[area]} if area in before else {})}
+    unchanged = {name: noted for name, noted in after.items() if name != area}
+    return {**unchanged, **({area: before[area]} if area in before else {})}
 
 
 def require_unmoved(settings: Settings, area: str, config: Config, noted: Noted) -> None:

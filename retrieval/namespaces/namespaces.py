@@ -141,12 +141,12 @@ async def list_part(
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
     """Store a namespace; NAMESPACE_LIMIT_EXCEEDED, exact under parallel creates, at the organization's limit."""
     async with db.async_transaction() as connection:
-        found = await connection.execute(
+        cursor = await connection.execute(
             "select coalesce(namespace_limit, %(limit)s) as allowed from organizations"
             " where id = %(organization)s for no key update",
             {"organization": draft.organization_id, "limit": limit},
         )
-        owner = await found.fetchone()
+        owner = await cursor.fetchone()
         counted = await connection.execute(
             "select count(*) as existing from namespaces"
             " where organization_id = %(organization)s and deleted_at is null",
@@ -158,8 +158,8 @@ async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: 
                 ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
                 "The organization has as many namespaces as it may have. Delete one, or have the limit raised.",
             )
-        made = await connection.execute(INSERT, values(keys, draft))
-        row = await made.fetchone()
+        inserted = await connection.execute(INSERT, values(keys, draft))
+        row = await inserted.fetchone()
     if row is None:
         raise RuntimeError("insert … returning gave no row")
     return opened(keys, row)
@@ -224,12 +224,12 @@ async def delete(db: Database, organization: str, namespace_id: str) -> str:
 
 async def require(db: Database, organization: str, namespace_id: str) -> None:
     """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
-    found = await db.async_row(
+    row = await db.async_row(
         "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
         plan_once=True,
     )
-    if found is None:
+    if row is None:
         raise not_found()
 
 
@@ -264,15 +264,15 @@ def not_found() -> ServiceError:
 
 def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
     """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
-    shown = deepcopy(namespace.configs())
+    public_configs = deepcopy(namespace.configs())
     hidden: dict[str, str] = {}
-    for path, parent, key in list(secret_values(shown)):
+    for path, parent, key in list(secret_values(public_configs)):
         hidden[path] = parent.pop(key)
     return {
         "id": namespace.id,
         "organization": namespace.organization_id,
         "name": namespace.name,
-        "config": json.dumps({**shown, _SENT_TO: namespace.sent_to}),
+        "config": json.dumps({**public_configs, _SENT_TO: namespace.sent_to}),
         "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
         "keyword_language": namespace.keyword_language,
@@ -285,10 +285,10 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
     hidden = json.loads(keys.open(row["secrets"], row=row_name(row["id"]))) if row["secrets"] else {}
     for path, value in hidden.items():
         *parents, key = path.split(".")
-        place = configs
+        config = configs
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[key] = value
+            config = config.setdefault(parent, {})
+        config[key] = value
     return NamespaceConfig(
         id=row["id"],
         organization_id=row["organization_id"],

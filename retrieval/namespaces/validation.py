@@ -31,19 +31,19 @@ config does, until it is named here."""
 def unmask(sent: Config, stored: Config, area: str, *, moved: bool = False) -> dict[str, Any]:
     """`sent` with each masked secret replaced by the stored one; INVALID_NAMESPACE_CONFIG, `secret_required`, where the
     mask is not the one that was shown, or the secret would go elsewhere. `moved`: the operator's settings say so."""
-    before = dict(_leaves(stored))
+    stored_leaves = dict(_leaves(stored))
     elsewhere = moved or _destination(sent) != _destination(stored)
 
     def plain(config: Config, path: str) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in config.items():
-            here = f"{path}{key}"
+            field_path = f"{path}{key}"
             if isinstance(value, Mapping):
-                result[key] = plain(value, f"{here}.")
+                result[key] = plain(value, f"{field_path}.")
             elif key in SECRET_FIELDS and isinstance(value, str) and is_mask(value):
-                if elsewhere or not _stands(value, before.get(here), area):
-                    raise _required(f"{area}.{here}", elsewhere=elsewhere and here in before)
-                result[key] = before[here]
+                if elsewhere or not _stands(value, stored_leaves.get(field_path), area):
+                    raise _required(f"{area}.{field_path}", elsewhere=elsewhere and field_path in stored_leaves)
+                result[key] = stored_leaves[field_path]
             else:
                 result[key] = value
         return result
@@ -108,11 +108,11 @@ def check_allowed(settings: Settings, configs: Config) -> None:
         if not allowed and (configs.get(name) or {}).get(key) == value:
             raise invalid(f"{name}.{key}", f"{name}.{key} {value} is switched off on this service.", "switched_off")
     model = configs.get(EMBEDDING_MODEL) or {}
-    known = models(settings).get(model.get("provider", ""), [])
-    if model and model["model"] not in known:
+    model_names = models(settings).get(model.get("provider", ""), [])
+    if model and model["model"] not in model_names:
         raise invalid(
             f"{EMBEDDING_MODEL}.model",
-            f"{EMBEDDING_MODEL}.model is not a known model of this provider. Known: {', '.join(known)}.",
+            f"{EMBEDDING_MODEL}.model is not a known model of this provider. Known: {', '.join(model_names)}.",
             "unknown_model",
         )
 

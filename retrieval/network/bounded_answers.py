@@ -52,10 +52,10 @@ def _stream(http: ModuleType) -> type[Any]:
             self._inner, self._most, self._ends, self._request = inner, most, ends, request
 
         def __iter__(self) -> Iterator[bytes]:
-            left = self._most
+            remaining = self._most
             for part in self._inner:
-                left -= len(part)
-                if left < 0:
+                remaining -= len(part)
+                if remaining < 0:
                     raise http.DecodingError("The answer is too large.", request=self._request)
                 if self._ends is not None and time.monotonic() > self._ends:
                     raise http.ReadTimeout("The answer did not end in time.", request=self._request)

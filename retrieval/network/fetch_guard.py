@@ -99,28 +99,28 @@ class Guard:
         check_port(port)
         name = canonical_host(host)
         try:
-            found = _looked_up(name, port)
+            infos = _looked_up(name, port)
         except socket.gaierror as error:
             if error.errno in _NO_SUCH_NAME:
                 raise Blocked(_NOT_TO_BE_HAD) from None
             raise
         try:
-            for _, _, _, _, where in found:
-                self._check(ip_address(where[0]), port)
+            for _, _, _, _, socket_address in infos:
+                self._check(ip_address(socket_address[0]), port)
         except Blocked:
             if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
                 raise
             raise Blocked(_NOT_TO_BE_HAD) from None
-        return [(family, where) for family, _, _, _, where in found]
+        return [(family, socket_address) for family, _, _, _, socket_address in infos]
 
     def connect(self, host: str, port: int, timeout: float | None = None) -> socket.socket:
         """A connection to one of the checked addresses, within `timeout` seconds in all. OSError: none answers."""
         error: OSError = OSError("The name leads nowhere.")
-        for family, where, left in in_turn(self.resolve(host, port), timeout):
+        for family, socket_address, seconds_left in in_turn(self.resolve(host, port), timeout):
             connection = socket.socket(family, socket.SOCK_STREAM)
             try:
-                connection.settimeout(left)
-                connection.connect(where)
+                connection.settimeout(seconds_left)
+                connection.connect(socket_address)
             except OSError as failed:
                 connection.close()
                 error = failed
@@ -138,8 +138,8 @@ class Guard:
 
     def allows_plainly(self, host: str, port: int) -> bool:
         """Whether the name leads into ranges alone that the operator allows. Blocked and OSError as in `resolve`."""
-        found = [ip_address(where[0]) for _, where in self.resolve(host, port)]
-        return all(any(address in network for network in self.allowed) for address in found)
+        resolved = [ip_address(socket_address[0]) for _, socket_address in self.resolve(host, port)]
+        return all(any(address in network for network in self.allowed) for address in resolved)
 
     def _check(self, address: Address, port: int) -> None:
         for reading in _readings(address):
@@ -183,9 +183,9 @@ def _own(options: Settings) -> Iterator[tuple[str, int]]:
 def _leads_to(host: str, port: int, address: Address) -> bool:
     """Whether the host has this address, or is this machine as the address is: a part may listen on all."""
     with suppress(OSError):
-        for _, _, _, _, where in _looked_up(host, port):
-            own = ip_address(where[0].partition("%")[0])
-            if own == address or (_is_here(own) and _is_here(address)):
+        for _, _, _, _, socket_address in _looked_up(host, port):
+            host_address = ip_address(socket_address[0].partition("%")[0])
+            if host_address == address or (_is_here(host_address) and _is_here(address)):
                 return True
     return False
 
@@ -284,8 +284,8 @@ def _is_public(address: Address) -> bool:
 def in_turn(addresses: Iterable[Dialled], timeout: float | None) -> Iterator[tuple[socket.AddressFamily, Any, Any]]:
     """Each address with the seconds that are left of the timeout."""
     end = None if timeout is None else time.monotonic() + timeout
-    for family, where in addresses:
-        left = None if end is None else end - time.monotonic()
-        if left is not None and left <= 0:
+    for family, socket_address in addresses:
+        seconds_left = None if end is None else end - time.monotonic()
+        if seconds_left is not None and seconds_left <= 0:
             return
-        yield family, where, left
+        yield family, socket_address, seconds_left

@@ -28,9 +28,11 @@ def check(url: str, hosts: Sequence[str] = ()) -> None:
 def target(url: str, connection_id: str, status: str) -> str:
     """`url` with the two parameters that the browser brings along, and no others of these names."""
     parts = urlsplit(url)
-    ours = {"connectionId": connection_id, "status": status}
-    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in ours]
-    return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
+    own_parameters = {"connectionId": connection_id, "status": status}
+    parameters = [
+        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in own_parameters
+    ]
+    return urlunsplit(parts._replace(query=urlencode([*parameters, *own_parameters.items()])))
 
 
 def _refused(why: str) -> ServiceError:

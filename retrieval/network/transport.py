@@ -92,9 +92,11 @@ class Backend(httpcore.NetworkBackend):
             checked = self._guard.resolve(host, port)
         except OSError as failed:
             raise httpcore.ConnectError("The host name cannot be resolved.") from failed
-        for _, where, left in in_turn(checked, _left(timeout, httpcore.ConnectTimeout)):
+        for _, socket_address, seconds_left in in_turn(checked, _left(timeout, httpcore.ConnectTimeout)):
             try:
-                return Stream(self._system.connect_tcp(where[0], port, left, local_address, socket_options))
+                return Stream(
+                    self._system.connect_tcp(socket_address[0], port, seconds_left, local_address, socket_options)
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failed:
                 error = failed
         raise error
@@ -118,8 +120,8 @@ class Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = _left(timeout, httpcore.ConnectTimeout)
-        return Stream(self._inner.start_tls(ssl_context, server_hostname, left))
+        seconds_left = _left(timeout, httpcore.ConnectTimeout)
+        return Stream(self._inner.start_tls(ssl_context, server_hostname, seconds_left))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -129,7 +131,7 @@ def _left(timeout: float | None, late: type[Exception]) -> float | None:
     ends = _ends.get()
     if ends is None:
         return timeout
-    left = ends - time.monotonic()
-    if left <= 0:
+    seconds_left = ends - time.monotonic()
+    if seconds_left <= 0:
         raise late("The time for the whole exchange is up.")
-    return left if timeout is None else min(timeout, left)
+    return seconds_left if timeout is None else min(timeout, seconds_left)

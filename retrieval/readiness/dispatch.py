@@ -188,7 +188,7 @@ def _asked(dispatcher: str | None) -> dict[str, object]:
 def _read(row: Row | None) -> Dispatch:
     if row is None:
         raise RuntimeError("a select without from gave no row")
-    loops = tuple(Loop(*found) for found in row["loops"])
+    loops = tuple(Loop(*fields) for fields in row["loops"])
     reasons = _reasons(row["waiting"], row["unclaimed"], loops, under_way=row["under_way"])
     return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"], levers.load(row["levers"]))
 
@@ -209,5 +209,5 @@ def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loo
         ]
     if waiting is None or waiting <= WAITING_MOST:
         return []
-    what = f"A job run has waited for {waiting:.0f} s while no flow run is under way"
-    return [f"{what}." if loops else f"{what}, and no dispatcher reports: start one."]
+    reason = f"A job run has waited for {waiting:.0f} s while no flow run is under way"
+    return [f"{reason}." if loops else f"{reason}, and no dispatcher reports: start one."]

@@ -22,9 +22,9 @@ def claim(db: Database, settings: Settings) -> str | None:
     if not settings.allow_local_files:
         return None
     folder = settings.files
-    known = db.row("select id from files_folder")
-    if known is not None:
-        return problem(settings, str(known["id"]))
+    folder_row = db.row("select id from files_folder")
+    if folder_row is not None:
+        return problem(settings, str(folder_row["id"]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if reason := _holds_other_files(db, folder):
@@ -42,9 +42,9 @@ def problem(settings: Settings, known: str | None) -> str | None:
     if not settings.allow_local_files:
         return None
     try:
-        found = _marker(settings.files)
-        if known is not None and found != known:
-            return _another(settings.files, known, found)
+        marker = _marker(settings.files)
+        if known is not None and marker != known:
+            return _another(settings.files, known, marker)
         return _no_room(settings.files, settings.max_file_bytes) if settings.files.exists() else None
     except OSError as error:
         return f"The folder of stored files {settings.files} cannot be read: {error.strerror}."
