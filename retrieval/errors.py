@@ -96,7 +96,7 @@ class StepError(Exception):
 
 
 class Retryable(StepError):
-    """May work later: a timeout, a reset, a 429 or 5xx. `after`: seconds the other side asked us to wait."""
+    """Error that may pass: a timeout, a reset, a 429 or 5xx. `after`: seconds the other side requested."""
 
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
@@ -106,7 +106,7 @@ class Retryable(StepError):
 
 
 class Unavailable(Retryable):
-    """Nobody asks this vendor or site for now, because it did not answer before. `key`: of its breaker."""
+    """Error of an open circuit breaker: the vendor or site did not answer before. `key`: of the breaker."""
 
     def __init__(self, message: str, *, after: float, key: str) -> None:
         super().__init__(message, after=after)
@@ -134,7 +134,7 @@ class Interrupted(StepError):
 
 
 class Skippable(StepError):
-    """Cannot work for this one document: a corrupt file, a page that is gone."""
+    """Error of this one document: a corrupt file, a missing page."""
 
 
 class Unreadable(Skippable):

@@ -24,12 +24,12 @@ _origin: ContextVar[Origin] = ContextVar("origin", default=_NOBODY)
 
 
 def come_of(origin: Origin) -> None:
-    """From now on this context works for that request."""
+    """Set the request that this context works for."""
     _origin.set(origin)
 
 
 def work_for(organization: str) -> None:
-    """From now on this context works for that organization, for whatever request it did before."""
+    """Set the organization that this context works for, whatever request it served before."""
     previous = _origin.get()
     _origin.set(Origin(previous.request_id, previous.traceparent, organization))
 

@@ -1,4 +1,4 @@
-"""Who may see a document: users and groups by name, what a document says of them, and who looks.
+"""Access control lists and viewers: users and groups by name.
 
 A document names whom it is for (`Access`); a trigger lists that beside it as `allowed` and `denied`.
 A `Viewer` is a user with all the groups that hold it. Denial wins.
@@ -84,7 +84,7 @@ def group(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Whom a document is for. `public`: every user whom it does not deny; nobody without any of it."""
+    """Access control list of a document. `public` allows everyone not denied; an empty list allows nobody."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Access:
         code: ErrorCode = ErrorCode.INVALID_REQUEST,
         where: str = "access",
     ) -> Access:
-        """Of names as they were sent; ServiceError `code` naming the list that is wrong. `where`: the object's path."""
+        """Parse a list as it was sent; ServiceError `code` names the part that is wrong. `where`: the object's path."""
 
         def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
             check = group_name if key.endswith("groups") else user_name
@@ -122,7 +122,7 @@ class Access:
         )
 
     def dump(self) -> dict[str, Any]:
-        """As `documents.access` holds it, in the contract's words."""
+        """Serialize as `documents.access` stores it, in the contract's words."""
         return {
             "users": list(self.users),
             "groups": list(self.groups),
@@ -132,7 +132,7 @@ class Access:
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> Access:
-        """Of what `dump` made."""
+        """Load what `dump` made."""
         denied = stored.get("denied") or {}
         return cls(
             tuple(stored.get("users") or ()),
@@ -161,7 +161,7 @@ class Viewer:
 
     @cached_property
     def names(self) -> str:
-        """What documents list that the user may see, as a JSON object by name."""
+        """Names in the lists of documents that the user may see, as a JSON object."""
         return json.dumps(dict.fromkeys((*self.principals, EVERYONE, OPEN), 1))
 
     @cached_property

@@ -81,7 +81,7 @@ def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]
 
 
 def _content(name: str, file: Path) -> str:
-    """What the file holds, without a byte order mark and white space around it."""
+    """Content of the file, without a byte order mark and surrounding white space."""
     if not file.is_absolute():
         raise FileProblem(name, "not the absolute path of a file")
     try:
@@ -186,7 +186,7 @@ class OAuthEndpoints(BaseModel):
 
 
 class Endpoint(BaseModel):
-    """Where a vendor answers, if not at its public address, and the certificates that vouch for it there."""
+    """Address of a vendor, if not its public one, and the certificates to trust there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -204,7 +204,7 @@ def _group(name: str) -> str:
 
 
 class OidcRole(BaseModel):
-    """What the members of one group of the identity provider may do, and where."""
+    """Role of the members of one group of the identity provider, and its scope."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -240,7 +240,7 @@ CookieSecret = Annotated[SecretStr | None, AfterValidator(_is_long)]
 
 
 class OpenTelemetry(BaseSettings):
-    """Of OpenTelemetry's own variables those that say whether anybody traces; its SDK reads them all."""
+    """The variables of OpenTelemetry that decide whether tracing is on; its SDK reads them all."""
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", extra="ignore", frozen=True)
 
@@ -266,6 +266,6 @@ def name_of(field: object = None) -> str:
 
 
 def problem_of(error: Mapping[str, Any]) -> str:
-    """What pydantic says, and where within the setting."""
+    """Describe a validation error of pydantic, and its position within the setting."""
     inside = ".".join(map(str, error["loc"][1:]))
     return f"{inside}: {error['msg']}" if inside else str(error["msg"])

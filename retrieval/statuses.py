@@ -10,7 +10,7 @@ from typing import LiteralString
 
 
 class RunStatus(StrEnum):
-    """Of a job run."""
+    """Status of a job run."""
 
     QUEUED = "QUEUED"
     PRE_PROCESSING = "PRE_PROCESSING"
@@ -19,7 +19,7 @@ class RunStatus(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a COMPLETED job run ended."""
+    """Outcome of a COMPLETED job run."""
 
     SUCCEEDED = "SUCCEEDED"
     COMPLETED_WITH_FAILURES = "COMPLETED_WITH_FAILURES"
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 
 class DocumentStatus(StrEnum):
-    """Of a document, and of a document within one job run."""
+    """Status of a document, and of a document within one job run."""
 
     BACKLOG = "BACKLOG"
     QUEUED = "QUEUED"
@@ -40,7 +40,7 @@ class DocumentStatus(StrEnum):
 
 
 class EvaluationStatus(StrEnum):
-    """Of a run of an evaluation."""
+    """Status of an evaluation run."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -49,7 +49,7 @@ class EvaluationStatus(StrEnum):
 
 
 class ConnectionStatus(StrEnum):
-    """Of a connection to a content service."""
+    """Status of a connection to a content service."""
 
     PENDING = "PENDING"
     ACTIVE = "ACTIVE"
@@ -58,7 +58,7 @@ class ConnectionStatus(StrEnum):
 
 
 class Stage(StrEnum):
-    """How far a document has come in a job run: the last step that is done, in their order."""
+    """Progress of a document in a job run: the last step that is done, in their order."""
 
     ACCEPTED = "accepted"
     FETCHED = "fetched"

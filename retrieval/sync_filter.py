@@ -1,4 +1,4 @@
-"""Which part of an account is synchronized: `include` and `exclude` of a connector's config, one rule for all.
+"""Selection of the part of an account to synchronize: `include` and `exclude` of a connector's config.
 
     {"id": "…"}          the file or folder with this id, and all below it
     {"path": "a/*/c"}    what lies at the path, and all below it; `*`: within a name, `**`: any number of folders
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is judged. `above`: ids of the folders that it lies in; `path`: names with `/` between them."""
+    """Item to judge. `above`: ids of the folders that contain it; `path`: names with `/` between them."""
 
     id: str
     path: str
@@ -63,16 +63,16 @@ class Choice:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Choice:
-        """Of a connector's config; one that has neither chooses everything."""
+        """Read the filter from a connector's config; without either list everything is included."""
         return cls(tuple(config.get("include") or ()), tuple(config.get("exclude") or ()))
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Tell whether anything is left out."""
         return bool(self.include or self.exclude)
 
     @cached_property
     def mark(self) -> str:
-        """The same for the same choice, another one for another; "" for everything."""
+        """Fingerprint of the filter: equal for equal filters; "" for everything."""
         marks: dict[str, Any] = {"include": [dict(entry) for entry in self.include]} if self.include else {}
         marks |= {"exclude": [dict(entry) for entry in self.exclude]} if self.exclude else {}
         text = json.dumps(marks, sort_keys=True)
@@ -80,26 +80,26 @@ class Choice:
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """Ids that either list names: whoever lists has to say of each item whether it lies below them."""
+        """Ids that either list names: a listing has to report of each item whether it is below them."""
         return tuple(dict.fromkeys(entry["id"] for entry in (*self.include, *self.exclude) if "id" in entry))
 
     @cached_property
     def has_places(self) -> bool:
-        """Whether it depends on where an item lies, and not on its type alone."""
+        """Tell whether the filter depends on an item's location, not on its type alone."""
         return any("mimeType" not in entry for entry in (*self.include, *self.exclude))
 
     def takes(self, one: Subject) -> bool:
-        """Whether a file is chosen."""
+        """Tell whether a file is included."""
         parts = _parts(one.path)
         return (not self.include or self._in.matches(one, parts)) and not self._out.matches(one, parts)
 
     def takes_folder(self, one: Subject) -> bool:
-        """Whether everything in a folder is chosen, but for what `exclude` names below it."""
+        """Tell whether everything in a folder is included, except what `exclude` names below it."""
         parts = _parts(one.path)
         return (not self.include or self._in.places(one, parts)) and not self._out.places(one, parts)
 
     def may_hold(self, one: Subject, *, ids: bool = True) -> bool:
-        """Whether anything in a folder can be chosen. `ids`: any id of `include` may lie somewhere below it."""
+        """Tell whether anything in a folder can be included. `ids`: any id of `include` may be somewhere below it."""
         parts = _parts(one.path)
         if self._out.places(one, parts):
             return False
@@ -142,7 +142,7 @@ class _Entries:
         return any(_below(parts, pattern) for pattern in self.paths)
 
     def may_follow(self, parts: Sequence[str]) -> bool:
-        """Whether a path or a type can match deeper than these folders."""
+        """Tell whether a path or a type can match deeper than these folders."""
         return bool(self.types) or any(_on_the_way(parts, pattern) for pattern in self.paths)
 
     def _types(self, kind: str) -> bool:
@@ -152,14 +152,14 @@ class _Entries:
 
 
 def media_type(one: Subject) -> str:
-    """As the service says it; by the ending of the name where it says nothing."""
+    """Media type that the service reports, else the one of the name's ending."""
     guessed, packed = _TYPES.guess_type("./" + one.path.rpartition("/")[2])
     declared = one.media_type or (_PACKED.get(packed, "") if packed else guessed) or ""
     return declared.partition(";")[0].strip().casefold()
 
 
 def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
-    """What is wrong with an entry, as the end of a sentence; "" where nothing is.
+    """Describe what is wrong with an entry, as the end of a sentence; "" if nothing is.
 
     `empty_path`: an address may be bare.
     """
@@ -203,7 +203,7 @@ def _patterns(path: str) -> list[tuple[str, ...]]:
 
 
 def _unaddressed(path: str) -> str:
-    """Of an address in a browser its path."""
+    """Path of an address copied from a browser."""
     return unquote(urlsplit(path).path) if "://" in path else path
 
 
@@ -215,12 +215,12 @@ def _parts(path: str) -> list[str]:
 
 
 def _below(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the pattern is of this path or of a folder above it."""
+    """Tell whether the pattern matches this path or a folder above it."""
     return _fits(parts, (*pattern, DEEP), DEEP, _named)
 
 
 def _on_the_way(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the pattern can match something below these folders."""
+    """Tell whether the pattern can match something below these folders."""
     if DEEP in pattern:
         return all(map(_named, parts, pattern[: pattern.index(DEEP)]))
     return len(parts) < len(pattern) and all(map(_named, parts, pattern))
@@ -231,7 +231,7 @@ def _named(name: str, pattern: str) -> bool:
 
 
 def _fits(subject: Sequence[T], pattern: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
-    """Whether a sequence matches a pattern in which `star` stands for any number of members; quadratic at most."""
+    """Match a sequence against a pattern in which `star` matches any number of members; quadratic at most."""
     at = position = 0
     back: tuple[int, int] | None = None
     while at < len(subject):

@@ -22,7 +22,7 @@ _SITE = re.compile(r"https?://(?:[^/?#@]*@)?([^/?#]+)")
 
 
 class Named(Protocol):
-    """What is found."""
+    """Words and sites to find documents by."""
 
     @property
     def name(self) -> str | None: ...
@@ -44,7 +44,7 @@ def words(sent: object, code: ErrorCode, *, where: str) -> tuple[str, ...]:
 
 
 def has(document: Named, wanted: tuple[str, ...]) -> bool:
-    """Whether each of the words stands in the document's name or external id."""
+    """Condition that each of the words occurs in the document's name or external id."""
     text = "\n".join((_plain((document.name or "")[:NAME]), _plain(document.external_id[:ADDRESS])))
     return all(_plain(word) in text for word in wanted)
 
@@ -71,7 +71,7 @@ def has_words(alias: LiteralString) -> LiteralString:
 
 
 def of_site(alias: LiteralString) -> LiteralString:
-    """Whether the document under `alias` is a page of one of `filter_sites`."""
+    """Condition that the document under `alias` is a page of one of `filter_sites`."""
     return f"({alias}.document_type = 'URL' and {SITE.replace('d.', f'{alias}.')} = any(%(filter_sites)s))"
 
 
@@ -103,7 +103,7 @@ _OF_SITES: LiteralString = f"""
 
 
 def source(*, words: bool, sites: bool) -> LiteralString:
-    """Where a statement of a scope takes the documents `d` from: the table, or what an index has for it.
+    """Source of the documents `d` of a scope's statement: the table, or what an index returns for it.
 
     The planner is left no other index, nor a condition that it could start from: of a table that was not analyzed yet
     it expects so few rows that it would take any.

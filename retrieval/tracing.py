@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, where its own variables (`OTEL_*`) name a receiver; else nothing of it is imported.
+"""Tracing by OpenTelemetry, if its own variables (`OTEL_*`) name a receiver; else nothing of it is imported.
 
 A trace begins with a request of the API, or with the client that sent a `traceparent`, and goes on through the job run
 that came of it: `retrieval.origin` carries it there. Spans hold ids, names of steps and counts, never contents.
@@ -44,7 +44,7 @@ Attributes = Mapping[str, str | int | bool]
 
 
 def wanted() -> bool:
-    """Whether the variables name a receiver that we can speak to."""
+    """Tell whether the variables name a receiver that we can speak to."""
     options = OpenTelemetry()
     has_receiver = options.exporter_otlp_traces_endpoint or options.exporter_otlp_endpoint
     if options.sdk_disabled or not has_receiver or options.traces_exporter != "otlp":
@@ -56,7 +56,7 @@ def wanted() -> bool:
 
 
 def tracer(role: str) -> Tracer | None:
-    """That of this process; None where nobody traces. `role`: of the process, told with each span."""
+    """Tracer of this process; None without tracing. `role`: of the process, set on each span."""
     if not _process.asked:
         _process.asked = True
         if wanted():
@@ -89,7 +89,7 @@ def traceparent(span: Span) -> str:
 
 
 def begin_request(tracer: Tracer, method: str, sent: str | None) -> Span:
-    """The span of a request; it goes on with the trace that the client sent."""
+    """Start the span of a request, within the trace that the client sent."""
     from opentelemetry.trace import SpanKind
 
     return tracer.start_span(method, context=_remote(sent), kind=SpanKind.SERVER)
@@ -116,7 +116,7 @@ def close_request(span: Span, method: str, route: str, status: int, request_id: 
 
 @contextmanager
 def within(span: Span | None) -> Iterator[None]:
-    """What is traced in the block belongs to this span; the caller ends it."""
+    """Make spans started in the block children of this span; the caller ends it."""
     if span is None:
         yield
         return
@@ -205,7 +205,7 @@ def step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterato
 
 @contextmanager
 def call(name: str, **attributes: str) -> Iterator[None]:
-    """A request to somebody else, within whatever is traced here; nothing where nothing is."""
+    """Span of an outgoing request, within the current trace; no span where nothing is traced."""
     if _process.tracer is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Details of the write that a request asks for, collected where it is carried out, for the audit log."""
+"""Details of a request's write, collected where it is carried out, for the audit log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def record_objects(object_ids: Sequence[str]) -> None:
 
 
 def record_change(object_id: str, before: Any, after: Any) -> None:
-    """Tell who had access to an object, or belonged to it, before the current request and after it.
+    """Record who had access to an object, or belonged to it, before and after the current request.
 
     Of a list of more than `NAMES` names those that differ are told, `NAMES` at most, with the number of all as
     `<list>Count`. Beyond `BYTES` of changes in one request no more are told.

@@ -33,7 +33,7 @@ SCOPES = (
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is listed: `hint` is its last four characters, the key itself is not kept.
+    """An API key as it is listed: `hint` is its last four characters; the key itself is not stored.
 
     `principal`: the user as whom it acts; `principal_required`: it answers on behalf of a user only.
     """
@@ -111,7 +111,7 @@ async def add(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
-    """The same on the event loop, for scopes that are known to exist; `pepper` from the vault."""
+    """Async form of `create`, for scopes that are known to exist; `pepper` comes from the server secrets."""
     new, values = draft(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}

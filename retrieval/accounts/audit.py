@@ -1,4 +1,4 @@
-"""The audit log: one entry for every write that was asked for, done or refused; never content or secrets.
+"""Audit log: one entry for every requested write, completed or refused; never content or secrets.
 
 An answer to a write is sent after its entry is committed, so no write that a client knows of lacks one. Entries that
 are waited for at the same time are written by one statement.
@@ -43,7 +43,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is told of a write. `object_id` None: it concerns no object, or was refused before one was known.
+    """Audit entry of a write. `object_id` None: the write concerns no object, or was refused before one was known.
 
     `principal`: on whose behalf it was done; at the command line the user of the operating system. `subject`: of the
     token with which it was asked for, where that was no key. `request_id`: the service's own, `client_request_id`: the
@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(Entry):
-    """An entry as it stands in the log."""
+    """Stored audit entry."""
 
     created_at: datetime
 
@@ -119,7 +119,7 @@ _FORGET: LiteralString = (
 
 
 class Writer:
-    """Writes entries from an event loop: what comes while a statement is under way is written by the next."""
+    """Write entries from an event loop. Entries that arrive during a statement are written together by the next."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -161,12 +161,12 @@ class Writer:
 
 
 def write(db: Database, entries: Sequence[Entry]) -> None:
-    """The same from a thread."""
+    """Write entries from a thread."""
     db.rows(_INSERT, _values(entries))
 
 
 def write_within(connection: Connection[Row], entries: Sequence[Entry]) -> None:
-    """The same within the transaction of what they tell of."""
+    """Write entries within the transaction of the writes they describe."""
     connection.execute(_INSERT, _values(entries))
 
 

@@ -1,4 +1,4 @@
-"""What a fresh installation needs before its first request: an organization, a namespace and a key."""
+"""Bootstrap of a fresh installation: an organization, a namespace and a key."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _first_key(connection: Connection[Row], pepper: bytes, organization: str) ->
 
 
 def _tell(connection: Connection[Row], organization: str, kind: str, made: str) -> None:
-    """The entry in the audit log, committed with what it tells of."""
+    """Write the audit entry, committed with the write it describes."""
     entry = Entry(
         organization_id=organization,
         method="CLI",

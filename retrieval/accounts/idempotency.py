@@ -31,7 +31,7 @@ HEADER = "Idempotency-Key"
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A request that must act once: who sends it, under which key, and the hash of all that it asks for."""
+    """Request that must act once: its sender, its key, and the hash of everything it requests."""
 
     caller: str
     key: str
@@ -44,7 +44,7 @@ class IdempotentRequest:
 
     @property
     def lock(self) -> int:
-        """What requests with one key queue up for."""
+        """Name of the lock that requests with the same key queue for."""
         return int.from_bytes(hashlib.sha256(self.row.encode()).digest()[:8], signed=True)
 
 

@@ -13,7 +13,7 @@ from retrieval.database.database import Database, Row
 
 
 class Plan(StrEnum):
-    """What an organization has booked; `custom` carries its own number of requests a minute."""
+    """Plan that an organization has booked; `custom` carries its own number of requests a minute."""
 
     PILOT = "pilot"
     PRO = "pro"

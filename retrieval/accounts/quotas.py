@@ -42,14 +42,14 @@ Limits = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What an organization, or one of its tenants, uses of its limits."""
+    """Usage and limits of an organization, or of one of its tenants."""
 
     owner: str
     used: Mapping[str, int]
     limits: Limits
 
     def left(self, name: str) -> int | None:
-        """How much more may come; None without a limit."""
+        """Remaining amount; None without a limit."""
         return max(0, self.limits[name] - self.used[name]) if name in self.limits else None
 
 
@@ -147,13 +147,13 @@ _DUE: LiteralString = """
 
 
 def turn(organization: str) -> Statements[bool]:
-    """Whether nobody else adds from now on until the transaction ends; False, at once, if another does."""
+    """Try to take the organization's lock until the transaction ends; False, at once, if it is taken."""
     rows = yield "select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": lock_of(organization)}
     return bool(rows[0]["ours"])
 
 
 def read(organization: str, tenant: str, *, lock: bool = False) -> Statements[tuple[Use, ...]]:
-    """What the organization and its tenant use of what they may. lock: nobody else adds until the transaction ends."""
+    """Read usage and limits of the organization and its tenant. lock: nobody else adds until the transaction ends."""
     if lock:
         yield _LOCK, {"lock": lock_of(organization)}
     rows = yield _READ, {"organization": organization, "tenant": tenant}
@@ -209,7 +209,7 @@ def reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
 
 
 def spend(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
-    """The same after a document that adds so much."""
+    """Usage after a document that adds this much."""
     return tuple(
         Use(use.owner, {name: used + wanted.get(name, 0) for name, used in use.used.items()}, use.limits)
         for use in uses
@@ -227,7 +227,7 @@ def set_organization(db: Database, organization: str, quotas: Mapping[str, int |
 
 
 def set_tenant(db: Database, organization: str, tenant: str, quotas: Mapping[str, int | None]) -> Limits | None:
-    """The same for a tenant that is known."""
+    """Set the quotas of a known tenant."""
     values = {"organization": organization, "tenant": tenant, "quotas": json.dumps(dict(quotas))}
     return _counted(db, organization, db.row(_SET_TENANT, values))
 

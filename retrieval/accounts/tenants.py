@@ -48,7 +48,7 @@ def create(db: Database, organization: str, tenant: str) -> None:
 
 
 async def make_known(db: Database, organization: str, tenant: str) -> None:
-    """What the first ingestion or connection of a tenant does in an organization with open tenants."""
+    """Register a tenant at its first ingestion or connection, in an organization with open tenants."""
     await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
 
 
@@ -78,7 +78,7 @@ def list_all(db: Database, organization: str) -> list[Tenant]:
 
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
-    """The same on the event loop, or a part of it with the cursor of the next."""
+    """Async listing, or a page of it with the cursor of the next."""
     rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
     return pages.part_cut([Tenant(**row) for row in rows], part)
 
@@ -89,5 +89,5 @@ def remove(db: Database, organization: str, tenant: str) -> bool:
 
 
 async def forget(db: Database, organization: str, tenant: str) -> bool:
-    """The same on the event loop."""
+    """Async form of the removal of a tenant."""
     return bool(await db.async_rows(_REMOVE, {"organization": organization, "tenant": tenant}))

@@ -1,4 +1,4 @@
-"""What an organization uses of what it may use."""
+"""Usage of an organization within its limits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What belongs to a day, a namespace or a tenant, by its `key`."""
+    """Usage of a day, a namespace or a tenant, by its `key`."""
 
     key: str
     documents: int = 0
@@ -73,7 +73,7 @@ class Group:
 
 
 class By(StrEnum):
-    """What usage is added up by."""
+    """Dimension that usage is grouped by."""
 
     DAY = "day"
     NAMESPACE = "namespace"

@@ -1,1 +1,1 @@
-"""Conditions on documents: how they are read, decided in memory, and asked of the database."""
+"""Conditions on documents: parsed, evaluated in memory, and translated to SQL."""

@@ -29,7 +29,7 @@ PACKED_PATH = "archivePath"
 
 
 class Described(Protocol):
-    """What a condition looks at; null counts as absent."""
+    """Fields that a condition looks at; null counts as absent."""
 
     @property
     def name(self) -> str | None: ...
@@ -74,7 +74,7 @@ class Field:
 
     @property
     def is_free(self) -> bool:
-        """Whether the values may be of any type."""
+        """Tell whether the values may be of any type."""
         return self.is_metadata or self.is_row
 
     @property
@@ -84,7 +84,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What one field must be. `values` has one entry but for `in` and `nin`."""
+    """Condition on one field. `values` has one entry except for `in` and `nin`."""
 
     field: Field
     op: str
@@ -151,7 +151,7 @@ def instant(text: str) -> Instant | None:
 
 
 def moment(at: datetime) -> Instant:
-    """Of a point in time that has a zone."""
+    """Parse a point in time that has a zone."""
     return instant(at.isoformat()) or Instant(0)
 
 
@@ -165,7 +165,7 @@ def same(left: object, right: object) -> bool:
 
 
 def storable(text: str) -> bool:
-    """Whether PostgreSQL can hold it: no NUL, no half of a surrogate pair."""
+    """Tell whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

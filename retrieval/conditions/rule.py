@@ -1,4 +1,4 @@
-"""The rule of conditions on a document in memory; `retrieval.conditions.sql` asks the database for the same."""
+"""Evaluation of conditions on a document in memory; `retrieval.conditions.sql` is the same rule in SQL."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Nothing:
 
 
 def restricts(condition: Condition) -> bool:
-    """Whether it names what it wants: one that holds for a document without any field does not."""
+    """Tell whether the condition excludes a document without any field."""
     return not matches(condition, Nothing())
 
 
@@ -69,7 +69,7 @@ def split_rows(condition: Condition | None) -> tuple[Condition | None, Condition
 
 
 def reads_rows(condition: Condition) -> bool:
-    """Whether a field of the condition is a column of a row or a field of a record."""
+    """Tell whether a field of the condition is a column of a row or a field of a record."""
     match condition:
         case All(parts) | AnyOf(parts):
             return any(map(reads_rows, parts))
@@ -80,7 +80,7 @@ def reads_rows(condition: Condition) -> bool:
 
 
 def leaves(condition: Condition) -> int:
-    """How many fields it looks at."""
+    """Count the fields that the condition looks at."""
     match condition:
         case All(parts) | AnyOf(parts):
             return sum(map(leaves, parts))
@@ -91,7 +91,7 @@ def leaves(condition: Condition) -> int:
 
 
 def matches(condition: Condition, document: Described) -> bool:
-    """Whether the condition holds for the document."""
+    """Evaluate the condition on the document."""
     match condition:
         case All(parts):
             return all(matches(part, document) for part in parts)
@@ -104,7 +104,7 @@ def matches(condition: Condition, document: Described) -> bool:
 
 
 def _value(about: Field, document: Described) -> object:
-    """What the document has there; None if it is absent."""
+    """Value of the field in the document; None if it is absent."""
     if about.is_row:
         return None
     if about.is_metadata:

@@ -35,13 +35,13 @@ ROW: LiteralString = "row_fields"
 
 
 def has_row(chunk: LiteralString, condition: str) -> str:
-    """Whether the chunk under this alias holds a row for which the condition holds, by the alias `ROW`."""
+    """Condition that the chunk under this alias holds a row that satisfies the condition, by the alias `ROW`."""
     fields = f"jsonb_array_elements({chunk}.rows) {ROW} (fields)"
     return f"({chunk}.rows is not null and exists (select from {fields} where {condition}))"
 
 
 def document_has_row(alias: LiteralString, condition: str) -> str:
-    """Whether the visible version of the document under this alias holds such a row."""
+    """Condition that the visible version of the document under this alias holds such a row."""
     chunks = f"chunks row_chunk where row_chunk.document_id = {alias}.id"
     matching = has_row("row_chunk", condition)
     return f"exists (select from {chunks} and row_chunk.generation = {alias}.active_generation and {matching})"
@@ -191,7 +191,7 @@ class _Writer:
         return "number", f"MEMBER {sign} {self._param(json.dumps(value))}::jsonb"
 
     def _members(self, about: Field, kind: str, comparison: str) -> str:
-        """Whether the field, or a member of it if it is a list, is of the kind and compares so."""
+        """Condition that the field, or a member of it if it is a list, is of the kind and compares so."""
         column = self._json(about)
         test = comparison.replace("MEMBER", column)
         member = comparison.replace("MEMBER", "m")

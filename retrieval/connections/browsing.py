@@ -1,4 +1,4 @@
-"""What a connection gives access to, one folder at a time, and what of it is chosen now."""
+"""Browsing of a connection: one folder at a time, and which entries are selected now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shown:
 
 
 def require_active(connection: Connection) -> None:
-    """INVALID_REQUEST for a connection that nobody has authorized, or that has ended."""
+    """Refuse a connection that is not authorized, or has ended, with INVALID_REQUEST."""
     if connection.status != ConnectionStatus.ACTIVE:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST, "The connection is not ACTIVE: authorize it first.", reason="not_active"
@@ -38,7 +38,7 @@ def require_active(connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the newest ingestion of a connection took of the account, and whom it said its documents are for."""
+    """Selection and access of the newest ingestion of a connection."""
 
     choice: Choice
     access: Access | None

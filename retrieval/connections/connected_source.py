@@ -1,4 +1,4 @@
-"""A connection as a source: what it lists anew, what is left over from before, and what has gone.
+"""Connection as a source: what it lists anew, unfinished items of earlier runs, and removed items.
 
     unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves on
     (failed or         (each page's cursor is saved            (found gone, or missing
@@ -42,7 +42,7 @@ NOT_CHOSEN = "not chosen by include and exclude"
 
 @dataclass(frozen=True, slots=True)
 class SourceCursor:
-    """How far a run's listing has come: before it, within it at the service's own cursor, or behind it."""
+    """Progress of a run's listing: before it, within it at the service's own cursor, or behind it."""
 
     step: Literal["unfinished", "listing", "departures"]
     at: str | None
@@ -67,7 +67,7 @@ class Connected:
         self._connector = connector
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """Fatal with a reason if the connection may not be used any more."""
+        """List the items, page by page. Fatal with a reason if the connection may not be used any longer."""
         tokens = self._tokens(request)
         tokens.token()
         if self._choice(request) and isinstance(self._connector, Choosing):
@@ -87,7 +87,7 @@ class Connected:
         yield from self._departures(tokens, request, position)
 
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
-        """What the next listing would name, what has gone since with it; nothing of it is recorded.
+        """List the changes and removals of the next listing without recording them.
 
         The last page is `done`: its deleted items are those that a whole listing would find missing and gone.
         """
@@ -127,7 +127,7 @@ class Connected:
         yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
-        """Of these external ids: documents that would be removed, and those that would wait for a person instead."""
+        """Count the documents of these external ids that would be removed, and those held for a person."""
         moved = sync.state(self._db, _connection(request)).moved
         return sync.would_leave(self._db, request, departed, moved=moved)
 
@@ -156,7 +156,7 @@ class Connected:
         return Choice.of(request.config)
 
     def _unfinished(self, request: DiscoveryRequest, place: SourceCursor) -> Iterator[Page[SourceItem]]:
-        """What earlier runs found and did not bring to its end: the service will not name it again."""
+        """Items that earlier runs listed and did not finish: the service will not list them again."""
         while rows := sync.unfinished(self._db, request):
             items = [_again(row) for row in rows]
             note = partial(sync.note, request=request, listed=[item.external_id for item in items], departed=[])
@@ -224,7 +224,8 @@ class Connected:
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        """What was not listed is asked for. With the last page documents leave, or many of them wait for a person.
+        """Ask the service for items that were not listed. With the last page documents are removed or held for a
+        person.
 
         Where documents are only picked nothing leaves, and the next ingestion begins where it would have begun.
         """
@@ -251,7 +252,7 @@ class Connected:
 
 
 class _News:
-    """Whether a listing still says something new: a service whose cursors never end repeats itself."""
+    """Detect a listing that repeats itself: the cursors of some services never end."""
 
     def __init__(self) -> None:
         self._said: set[int] = set()
@@ -282,14 +283,14 @@ def _shared(
     versions: Mapping[str, str],
     connection: Connection[Any],
 ) -> None:
-    """What a page brings, and whom its documents are for, in one transaction."""
+    """Record a page's items and their access lists in one transaction."""
     noted(connection)
     its = {"connection_id": _connection(request), "run": request.job_run_id, "source": request.source}
     shares.note(connection, **its, accesses=accesses, versions=versions)
 
 
 def _ended(end: Callable[[Connection[Any]], None], request: DiscoveryRequest, connection: Connection[Any]) -> None:
-    """With the last page: what leaves, and what is nobody's because it waits to leave."""
+    """With the last page: documents that are removed, and those that lose their readers while they are held."""
     end(connection)
     shares.note_left(connection, _connection(request))
 

@@ -46,7 +46,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a PATCH says. `…_sent` tells an explicit null, which takes the value away, from a field left out."""
+    """Fields of a PATCH. `…_sent` tells an explicit null, which removes the value, from an absent field."""
 
     name: str | None = None
     client_redirect_url: str | None = None
@@ -174,7 +174,7 @@ class Revoked:
 
 
 async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
-    """REVOKED for good, tokens and open states wiped. Idempotent. Its documents are let go of by `holders.release`.
+    """Revoke for good: tokens and open states are wiped. Idempotent. `holders.release` then releases its documents.
 
     keep: those that no other connection has stay, without a connection; they are removed otherwise.
     """
@@ -210,7 +210,7 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
-    """What an ingestion from a connector needs: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
+    """Check that the connection can be ingested from: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
     row = await db.async_row(
         "select c.connector, c.status from connections c," + _PLACE + "where c.id = %(id)s and" + _HERE,
         {**scopes.params(scope), "id": connection_id},
@@ -238,7 +238,7 @@ def app(namespace: NamespaceConfig, connector: str) -> Config:
 
 
 def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """The same, to send its secrets; INVALID_NAMESPACE_CONFIG where they were stored for another address."""
+    """App of the connector with its secrets; INVALID_NAMESPACE_CONFIG if they were stored for another address."""
     config = app(namespace, connector)
     destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
     return config

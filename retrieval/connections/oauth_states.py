@@ -52,7 +52,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a state that was just used up stands for."""
+    """Authorization that a consumed state belongs to."""
 
     connection_id: str
     scope: Scope
@@ -73,7 +73,7 @@ def begin(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: s
 
 
 async def take(db: Database, ring: KeyRing, state: str, connector: str) -> Taken | None:
-    """Use the state up; None if it is unknown, used, late, of another connector or of what is gone: all look alike."""
+    """Consume the state; None if it is unknown, used, expired, of another connector or of a removed object."""
     digest = _hash(state)
     row = await db.async_row(_TAKE, {"hash": digest, "connector": connector})
     if row is None:

@@ -1,4 +1,4 @@
-"""What content services say of their items, made fit to be stored and shown: any name may stand there."""
+"""Sanitizing of names and properties from content services, so that they can be stored and shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def content(raw: RawContent, otherwise: str) -> RawContent:
 
 
 def name(said: str) -> str:
-    """One line; what is too long keeps its beginning and its ending, which tells the kind of file."""
+    """Sanitize a name to one line; a long one keeps its beginning and its ending, which holds the file type."""
     line = " ".join(text(said).split())
     if len(line) <= LONGEST_NAME:
         return line

@@ -21,7 +21,7 @@ from retrieval.sources import APPS
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """What a scheduled ingestion came to: the id of its job run, or why there is none."""
+    """Result of a scheduled ingestion: the id of its job run, or the reason why there is none."""
 
     job_run_id: str | None
     reason: str = ""
@@ -42,7 +42,7 @@ _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def anchor(connection_id: str, minutes: int) -> datetime:
-    """A moment in the past at which its schedule was due; the others are whole intervals away from it.
+    """Moment in the past at which the schedule was due; all due times are whole intervals away from it.
 
     It follows from the id, so that whoever asks for the next moment needs no scheduler, and the schedules of many
     connections are spread over the interval.

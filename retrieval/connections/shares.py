@@ -1,4 +1,4 @@
-"""Whom the service of a connection shows its items, as the access of their documents."""
+"""Access lists of documents from the sharing state of a connection's service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST: Final = 500
 
 
 def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
-    """What cannot be told of one item is unknown; trouble that passes is raised, for the listing to be tried again."""
+    """Read whom the service shows an item. Unreadable permissions become `unknown`; transient errors are raised."""
     if not isinstance(connector, Sharing):
         return SourceAccess(unknown=NOT_TOLD)
     try:
@@ -33,7 +33,7 @@ def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAcc
 
 
 def version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
-    """Which version of an item the service has now; "" where that cannot be told."""
+    """Read the version of an item at the service now; "" where it cannot be read."""
     return connector.version(tokens, external_id) if isinstance(connector, Sharing) else ""
 
 
@@ -72,7 +72,7 @@ def note(
     accesses: Mapping[str, SourceAccess],
     versions: Mapping[str, str],
 ) -> None:
-    """Within the page's transaction: give documents of the connection, by external id, the lists of their service.
+    """Apply, within the page's transaction, the lists of the service to documents of the connection, by external id.
 
     `versions`: what is listed of them, and was that still when these answers were there (`otherwise`). A document that
     shows its listed version has its list at once. From another one whom the list does not name is withdrawn at once,
@@ -174,7 +174,7 @@ _LEFT: LiteralString = """
 
 
 def note_left(connection: Connection[Any], connection_id: str) -> None:
-    """Within the last page's transaction: what is gone for the connection and waits for a person is nobody's.
+    """Hide, within the last page's transaction, documents that the connection lost and that are held for a person.
 
     Not what another connection still has, which says whom it is for, and not where none was to say so.
     """
@@ -184,7 +184,7 @@ def note_left(connection: Connection[Any], connection_id: str) -> None:
 
 
 def _told(said: SourceAccess) -> tuple[Access, str | None]:
-    """Nobody's, with the reason, where it is not known, or cannot be kept."""
+    """Access list of the service; an empty list with the reason if it is unknown or cannot be stored."""
     if said.unknown:
         return NOBODY, said.unknown[:LONGEST]
     try:

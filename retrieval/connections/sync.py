@@ -27,7 +27,7 @@ SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """Where the next listing begins: None for everything. `moved`: another account was authorized since the last.
+    """Start of the next listing: None for everything. `moved`: another account was authorized since the last.
 
     `chosen`: the mark of what the last one chose. `shares`: items bring whom they are shared with.
     """
@@ -56,7 +56,7 @@ _DEPARTED: LiteralString = (
 
 
 def begin(db: Database, request: DiscoveryRequest) -> None:
-    """Forget departures of runs that chose something else and ended before their last page.
+    """Forget departures of runs that selected something else and ended before their last page.
 
     They left the cursor where it was, so this run is told again of whatever has left; what they noted may be chosen
     now.
@@ -112,7 +112,7 @@ def held(db: Database, request: DiscoveryRequest) -> list[str]:
 
 
 def would_leave(db: Database, request: DiscoveryRequest, departed: Sequence[str], *, moved: bool) -> tuple[int, int]:
-    """Of the connection's documents with these external ids: how many `finish` would remove, or hold for a person."""
+    """Count the connection's documents with these external ids that `finish` would remove, or hold for a person."""
     values = {**_values(request), "departed": list(departed)}
     rows = db.rows(
         "select d.id, exists (select from connection_documents o where o.document_id = d.id"
@@ -126,7 +126,7 @@ def would_leave(db: Database, request: DiscoveryRequest, departed: Sequence[str]
 
 
 def _compared(db: Database, request: DiscoveryRequest, statement: LiteralString) -> list[Row]:
-    """Of a question about all documents and all that a run listed: sets are compared, never pair by pair.
+    """Compare all documents with all listed ids as sets, never pair by pair.
 
     Pairs are what the planner chooses while its statistics do not know of the run, and 20,000 by 20,000 take minutes.
     """
@@ -217,7 +217,7 @@ def _leaving(connection: Connection[Row], request: DiscoveryRequest) -> list[str
 
 
 def _forget(connection: Connection[Row], request: DiscoveryRequest, left: Sequence[str]) -> None:
-    """What this run was to bring and the same run removed is no work any more, and no failure."""
+    """Drop items that the run was to fetch and then removed: they are neither pending nor failed."""
     connection.execute(
         "delete from run_documents where job_run_id = %(run)s and document_id = any(%(ids)s) and status = 'QUEUED'",
         {**_values(request), "ids": list(left)},
@@ -225,7 +225,7 @@ def _forget(connection: Connection[Row], request: DiscoveryRequest, left: Sequen
 
 
 def _is_held(connection: Connection[Row], request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
-    """`moved`: also where another account was authorized since the run began, since half of it asked that one."""
+    """Tell whether removals are held. `moved`: also if another account was authorized since the run began."""
     row = connection.execute(
         "select (select count(*) from" + _ITS + ") as documents, c.cursor ? 'accountChanged' as moved"
         " from connections c where c.id = %(connection)s",

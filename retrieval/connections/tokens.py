@@ -1,4 +1,4 @@
-"""What happens to a connection's authorization: granted, refused, refreshed. Its states change here and in `revoke`."""
+"""Authorization of a connection: granted, refused, refreshed. Its states change here and in `revoke`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ConnectionTokens:
         return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
     def renewed(self, refused: str) -> str:
-        """Another token after the service refused this one; whoever comes second gets what the first one fetched."""
+        """Fetch another token after the service refused this one; concurrent callers share one refresh."""
         return self._refreshed(lambda tokens: tokens.access_token == refused)
 
     def ended(self, reason: str, refused: str) -> StepError:

@@ -27,8 +27,8 @@ _SLACK: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is asked of a new generation: a measure of at least `minimum`, or lower than today by `not_worse_than` at
-    most. One of the two is None."""
+    """Requirement for a new generation: a measure of at least `minimum`, or lower than today by at most
+    `not_worse_than`. One of the two is None."""
 
     evaluation_id: str
     metric: str
@@ -38,7 +38,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether it passed, the figures in a sentence, and how many questions were asked."""
+    """Result of a gate: whether it passed, the figures in a sentence, and the number of questions."""
 
     passed: bool
     told: str
@@ -98,7 +98,7 @@ def decide(gate: Gate, later: float, now: float | None, questions: int) -> Verdi
 
 
 def not_judged(reason: str) -> Verdict:
-    """What could not be judged has not passed."""
+    """Result of a gate that could not be evaluated: not passed."""
     reason_text = f"The new generation could not be judged, and nothing has changed: {reason}"
     return Verdict(passed=False, told=reason_text, questions=0)
 
@@ -117,7 +117,7 @@ def every(look: Alive) -> Alive:
 
 
 def of(values: Mapping[str, Any]) -> Gate:
-    """As `dump` has written it."""
+    """Load a gate that `dump` wrote."""
     return Gate(values["evaluationId"], values["metric"], values.get("minimum"), values.get("notWorseThan"))
 
 

@@ -45,7 +45,7 @@ _REMOVE: LiteralString = "delete from evaluation_questions where evaluation_id =
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How relevant a document, by one of its ids, is to a query: 1 to 4; 0 takes its judgement back.
+    """Relevance of a document, by one of its ids, to a query: 1 to 4; 0 removes the judgement.
 
     `filter` is that of the search, for a question that is new.
     """
@@ -112,7 +112,7 @@ TOGETHER = 96
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What searches of a scope need."""
+    """Dependencies of the searches of a scope."""
 
     db: Database
     scope: Scope
@@ -180,7 +180,7 @@ def judge(
 def result(
     questions: Sequence[Row], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
-    """What a run answers: `settings` with their metrics, and `questions` with the ranks under each setting."""
+    """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting."""
     import numpy as np
 
     by_setting = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}

@@ -22,7 +22,7 @@ Question = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Questions whose first judged document stands higher, where it stood, or lower."""
+    """Numbers of questions whose first judged document ranks higher, the same, or lower."""
 
     better: int
     same: int
@@ -40,7 +40,7 @@ def change(question: Question, base: str, setting: str) -> float:
 
 
 def tally(questions: Sequence[Question], base: str, setting: str) -> Tally:
-    """How many questions a setting answers better and worse than the base."""
+    """Count the questions that a setting answers better, the same and worse than the base."""
     changes = [change(question, base, setting) for question in questions]
     better, worse = sum(question > 0 for question in changes), sum(question < 0 for question in changes)
     return Tally(better, len(changes) - better - worse, worse)

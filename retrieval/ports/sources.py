@@ -27,8 +27,8 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """Whom a service shows an item, by e-mail addresses or ids of its own. `unknown`: why that cannot be told, for the
-    user: then it is nobody's."""
+    """Access list of an item at its service, by e-mail addresses or ids of its own. `unknown`: the reason, for the
+    user, why it cannot be read; then nobody may see the item."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -38,8 +38,8 @@ class SourceAccess:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file or a folder as browsing shows it. `size`: bytes, None where the service says none; `modified_at`: as it
-    says it, ISO 8601; `has_children`: whether anything may lie in it; `path`, `above`: as a `SourceItem` has them."""
+    """File or folder as browsing shows it. `size`: bytes, None if unknown; `modified_at`: ISO 8601; `has_children`:
+    whether anything may be in it; `path`, `above`: as in `SourceItem`."""
 
     id: str
     name: str
@@ -54,14 +54,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A page of what lies in one folder. `cursor`: where the next one begins, None on the last."""
+    """Page of a folder's entries. `cursor`: start of the next page, None on the last."""
 
     entries: Sequence[Entry]
     cursor: str | None = None
 
 
 class TokenSource(Protocol):
-    """Gives a connection's access token; who asks never stores one."""
+    """Source of a connection's access token; callers never store one."""
 
     connection_id: str
 
@@ -72,7 +72,7 @@ class TokenSource(Protocol):
         ...
 
     def ended(self, reason: str, refused: str) -> StepError:
-        """What to raise where a renewed token is refused too: the connection is FAILED with the reason from now on.
+        """Error to raise if a renewed token is refused too; the connection is FAILED with the reason from then on.
 
         Retryable, and no failure, if it got other tokens than the refused one meanwhile.
         """
@@ -86,7 +86,7 @@ class Authorizer(Protocol):
     def pkce(self) -> bool: ...
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
-        """Where a person allows the access. `challenge`: PKCE, S256; None where `pkce` is False."""
+        """URL at which a person allows the access. `challenge`: PKCE, S256; None where `pkce` is False."""
         ...
 
     def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens: ...
@@ -107,7 +107,7 @@ class Connector(Protocol):
     def authorizer(self) -> Authorizer: ...
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """What is new, changed or deleted since `cursor`, page by page; everything there is for None.
+        """List items that are new, changed or deleted since `cursor`, page by page; all items for None.
 
         Each page's cursor goes on behind that page, also in another process; the cursor of the last page, which is
         `done`, is where the next listing begins. A cursor that the service has forgotten starts a listing of
@@ -116,14 +116,14 @@ class Connector(Protocol):
         ...
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        """The item's content, in the file `to`; None if it is still what `item.version` says.
+        """Fetch the item's content into the file `to`; None if it is unchanged since `item.version`.
 
         Skippable if this item alone cannot be had, such as one that vanished after it was listed.
         """
         ...
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """Whether the item is deleted, trashed or out of reach: asked of what a whole listing did not name."""
+        """Tell whether an item that a full listing did not name is deleted, trashed or out of reach."""
         ...
 
 
@@ -132,8 +132,8 @@ class Choosing(Protocol):
     """A connector that has to know what is chosen of an account: who runs it judges each item that it lists."""
 
     def choosing(self, choice: Choice) -> Connector:
-        """The same connector, whose items say where they lie: `path` among their properties, and `above` where the
-        choice names ids.
+        """Connector whose items carry their location: `path` among their properties, and `above` if the filter names
+        ids.
 
         A folder that is moved or renamed changes what is chosen: its files are listed then, or everything is. What it
         does not look into because nothing there is chosen counts as gone.
@@ -146,7 +146,7 @@ class Browsing(Protocol):
     """A connector that shows what there is, one folder at a time, for people who choose."""
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        """A page of what lies in a folder by its id, or at the top for None; nothing is noted or fetched.
+        """List a page of a folder by its id, or of the top level for None; nothing is stored or fetched.
 
         `cursor`: that of the page before. Skippable if there is no such folder, or it may not be read.
         """
@@ -155,12 +155,12 @@ class Browsing(Protocol):
 
 @runtime_checkable
 class Sharing(Protocol):
-    """A connector that says whom the service shows an item."""
+    """Connector that reads whom the service shows an item."""
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        """With what it inherits from the folders above. Skippable, with the reason, where it cannot be told."""
+        """Access list, folders above included. Skippable, with the reason, where it cannot be read."""
         ...
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
-        """The version that a listing would name now; another, or "", where that cannot be told."""
+        """Version that a listing would name now; another, or "", where it cannot be read."""
         ...

@@ -25,7 +25,8 @@ TextKind = Literal["document", "query"]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose data: every repository, store and search call needs it. `tenant` is "" for the scope without a tenant."""
+    """Owner of data, which every repository, store and search call needs. `tenant` is "" for the scope without a
+    tenant."""
 
     organization: str
     namespace: str
@@ -33,7 +34,7 @@ class Scope:
 
 
 class OcrStrategy(StrEnum):
-    """How a file's text is found: its own text layer only, or optical recognition where there is none."""
+    """How a file's text is extracted: from its text layer only, or by OCR where there is none."""
 
     BASIC_PARSER = "BASIC_PARSER"
     STANDARD_OCR = "STANDARD_OCR"
@@ -50,7 +51,7 @@ class ScrapeOptions:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
-        """Of a web ingestion's config, in the contract's words."""
+        """Read the options from a web ingestion's config, in the contract's words."""
         wanted = config.get("scrapeOptions") or {}
         return cls(tuple(wanted.get("includeSelectors") or ()), tuple(wanted.get("excludeSelectors") or ()))
 
@@ -90,7 +91,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class PageQuality:
-    """How far the text of a page can be trusted, from 0 (unreadable) to 1 (sound).
+    """Confidence in the text of a page, from 0 (unreadable) to 1 (sound).
 
     `page` counts from 1; None for a text without pages. `reasons`: why it is less than 1, in sentences for the user.
     `unread`: it is left out of the text. `recognised`: its text was read from its picture.
@@ -159,7 +160,7 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRequest:
-    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words."""
+    """Request of a client to a source. `config`: the checked `ingestConfig.config`, in the contract's words."""
 
     scope: Scope
     source: str
@@ -169,7 +170,7 @@ class DiscoveryRequest:
 
 
 class Source(Protocol):
-    """Where documents come from: web pages, drives, workspaces."""
+    """Origin of documents: web pages, drives, workspaces."""
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """The items of the source, lazily.
@@ -181,7 +182,7 @@ class Source(Protocol):
         ...
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """The item's content, in the file `to`; None if it is still what `item.version` says.
+        """Fetch the item's content into the file `to`; None if it is unchanged since `item.version`.
 
         Skippable if this item alone cannot be had.
         """
@@ -189,7 +190,7 @@ class Source(Protocol):
 
 
 class Scraper(Protocol):
-    """Fetches one web page: this service itself, or a service that somebody else runs."""
+    """Fetcher of one web page: this service itself, or a hosted service."""
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
         """What lies at `url`, in the file `to`: HTML as it came (the options are applied when it is parsed), Markdown
@@ -225,7 +226,7 @@ class Parser(Protocol):
     """Turns a file into Markdown. Raises Skippable for a file that cannot be read, naming the cause and what to do."""
 
     def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = ...) -> Parsed:
-        """`goes_on` is asked while the file waits for others; once it says no, Interrupted is raised."""
+        """Parse the file. `goes_on` is called while it waits; once it returns False, Interrupted is raised."""
         ...
 
 
@@ -243,7 +244,7 @@ class ExternalParser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageMark:
-    """What was read from a page, and the part of it, `text[start:end]`, to shade where it stands on the page."""
+    """Text read from a page, and the part of it, `text[start:end]`, to highlight."""
 
     text: str = ""
     start: int = 0
@@ -298,7 +299,7 @@ class Packing(Protocol):
     """An embedding model whose calls become requests to a vendor, by what one may hold."""
 
     def requests(self, texts: Sequence[str]) -> int:
-        """How many requests one call with these texts makes."""
+        """Number of requests that one call with these texts makes."""
         ...
 
 
@@ -322,7 +323,7 @@ class FileStore(Protocol):
         ...
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The same with the size of each file in bytes, as the listing tells it."""
+        """List the keys with the size of each file in bytes, as the listing reports it."""
         ...
 
     def check(self) -> None: ...

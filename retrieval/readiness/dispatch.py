@@ -1,4 +1,4 @@
-"""Whether accepted work moves: the last success of the dispatchers' loops, and what waits for them.
+"""Readiness of dispatch: the last success of the dispatchers' loops, and the work that waits for them.
 
 Each dispatcher writes the age of its loops' last success every few seconds; ages are differences of one clock each, so
 that clocks of machines may disagree. A loop is as young as in the dispatcher where it is youngest.
@@ -70,7 +70,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """How dispatch is doing. `waiting`: seconds since the oldest job run that may leave was due; None if none is.
+    """State of dispatch. `waiting`: seconds since the oldest job run that may start was due; None if none is.
 
     `reasons`: why it is stalled, in words; none if it is not. `breakers`: vendors and sites, each as one organization
     asks it, that are not asked for now because they do not answer.
@@ -85,7 +85,7 @@ class Dispatch:
 
     @property
     def is_held(self) -> bool:
-        """Whether a lever of Prefect lets nothing new begin."""
+        """Tell whether a pause or limit of Prefect keeps new work from starting."""
         return any(lever.holds_all for lever in self.levers)
 
     @property
@@ -94,7 +94,7 @@ class Dispatch:
 
     @property
     def late(self) -> tuple[Loop, ...]:
-        """All loops that are late, also those without which ingestion goes on."""
+        """All late loops, also those without which ingestion continues."""
         return tuple(loop for loop in self.loops if loop.late)
 
 
@@ -150,17 +150,17 @@ _RECORD: LiteralString = """
 
 
 def look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
-    """How dispatch is doing now, of all dispatchers or of one by its name (`host:pid`), from a thread."""
+    """Read the state of dispatch, of all dispatchers or of one by its name (`host:pid`), from a thread."""
     return _read(db.row(_LOOK, _asked(dispatcher)))
 
 
 async def async_look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
-    """The same on the event loop."""
+    """Async form of `look`."""
     return _read(await db.async_row(_LOOK, _asked(dispatcher)))
 
 
 def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
-    """Write what a dispatcher's loops have done, and forget dispatchers that are gone."""
+    """Record the loops of a dispatcher, and forget dispatchers that ended."""
     values = {
         "dispatcher": dispatcher,
         "loops": [beat.loop for beat in beats],
@@ -177,7 +177,7 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
 
 
 def leave(db: Database, dispatcher: str) -> None:
-    """A dispatcher ends in order: nobody waits for its loops."""
+    """Deregister a dispatcher that ends in order."""
     db.rows("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
 
 

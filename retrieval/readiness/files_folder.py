@@ -1,4 +1,4 @@
-"""The folder of LOCAL file storage: a marker proves that all machines of a service share it.
+"""Folder of LOCAL file storage: a marker proves that all machines of a service share it.
 
 The marker's id stands in the database as well. A role that starts with another folder, for example an own one on a
 second machine, would find no file that was stored elsewhere; so it does not start.
@@ -38,7 +38,7 @@ def claim(db: Database, settings: Settings) -> str | None:
 
 
 def problem(settings: Settings, known: str | None) -> str | None:
-    """What is wrong with this machine's folder, or None. `known`: the id in the database, None before the first."""
+    """Problem of this machine's folder, or None. `known`: the id in the database, None before the first."""
     if not settings.allow_local_files:
         return None
     try:
@@ -100,7 +100,7 @@ def _marker(folder: Path) -> str | None:
 
 
 def _mark(folder: Path, chosen: str) -> str:
-    """Whole or absent, and the first of several that try at once wins."""
+    """Write the marker atomically; the first of several concurrent writers wins."""
     aside = folder / f"{MARKER}.{secrets.token_hex(6)}"
     aside.write_text(chosen + "\n")
     try:

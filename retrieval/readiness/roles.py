@@ -43,7 +43,7 @@ def write_problem(db: Database) -> str | None:
 
 
 async def async_write_problem(db: Database) -> str | None:
-    """The same on the event loop."""
+    """Async form of `write_problem`."""
     try:
         async with db.async_transaction() as connection:
             await sync_async.async_run(connection, _write())

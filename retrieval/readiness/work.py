@@ -1,4 +1,4 @@
-"""What an organization's queue and its work are doing now, for people who ask whether something is stuck, and why."""
+"""Queue and work of an organization now, for people who ask whether something is stuck, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A vendor or site that is not asked for now. `job_runs`: those of the organization that wait for it."""
+    """Vendor or site whose circuit breaker is open. `job_runs`: those of the organization that wait for it."""
 
     name: str
     reason: str
@@ -49,7 +49,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Of one organization, but `workers` and `dispatch`, which are the installation's.
+    """Queue of one organization; `workers` and `dispatch` are the installation's.
 
     `queued`: job runs that wait for a worker, since `oldest`; `held`: those that wait for somebody who does not answer.
     `workers`: how many are connected.
@@ -120,7 +120,7 @@ _WORKING: LiteralString = """
 
 
 async def read(db: Database, organization: str) -> Queue:
-    """As it is now, counted afresh."""
+    """Count the queue now."""
     values: dict[str, Any] = {"organization": organization, "most": MOST, "worker": LISTENER}
     counted = await db.async_row(_READ, values)
     if counted is None:

@@ -118,7 +118,7 @@ def hash_api_key(api_key: str, *, pepper: bytes) -> bytes:
 
 
 def mask(secret: str) -> str:
-    """What an answer shows of a secret: four bullets, and its last four characters if it is long enough."""
+    """Mask a secret for answers: four bullets, and its last four characters if it is long enough."""
     return HIDDEN + (secret[-4:] if len(secret) >= 12 else "")
 
 

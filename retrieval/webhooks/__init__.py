@@ -1,1 +1,1 @@
-"""Webhooks: endpoints of clients, what they are told, and how it is sent."""
+"""Webhooks: endpoints of clients, their events, and how these are sent."""

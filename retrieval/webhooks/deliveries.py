@@ -1,4 +1,4 @@
-"""What an endpoint was, is being and will be sent."""
+"""Deliveries of an endpoint: sent, in progress and due."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: st
 
 
 async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
-    """An event that says nothing but that it arrives; sent to an endpoint that is switched off, too."""
+    """Create a test event; it is sent to a switched-off endpoint, too."""
     async with db.async_together():
         hook = await endpoints.get(db, reach, webhook_id)
         row = await db.async_row(

@@ -143,7 +143,8 @@ async def change(
     description: str | None = UNSET,
     status: str | None = None,
 ) -> Webhook:
-    """What is None stays. ACTIVE begins anew: what waits is tried at once, and has a day to be taken."""
+    """Change an endpoint; None leaves a field as it is. ACTIVE restarts it: waiting deliveries are tried at once, for a
+    day."""
     values: Params = {
         "url": url,
         "events": None if events is None else list(dict.fromkeys(events)),
@@ -204,7 +205,7 @@ def secrets_of(ring: KeyRing, row: Row) -> list[str]:
 
 
 def row_name(webhook_id: str) -> str:
-    """What the secrets of a webhook are sealed for."""
+    """Name of the row that the secrets of a webhook are sealed for."""
     return f"webhooks/{webhook_id}/secret"
 
 

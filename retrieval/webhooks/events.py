@@ -28,7 +28,7 @@ _INSERT: LiteralString = (
 
 
 def switch(db: Database, *, on: bool) -> None:
-    """Note events from now on, or no longer, as the setting says; what was not emitted for a day is dropped."""
+    """Start or stop recording events for Prefect, as the setting says; events not emitted for a day are dropped."""
     if on:
         db.rows("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
     else:
@@ -78,12 +78,12 @@ TEST = "WEBHOOK_TEST"
 
 
 def body(event: str, at: datetime, data: Mapping[str, Any]) -> str:
-    """What is sent, as JSON. Ids, statuses and errors alone, never content."""
+    """Body of a webhook request, as JSON: ids, statuses and errors alone, never content."""
     return json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
 
 
 def scope(organization: str, namespace: str | None, tenant: str | None) -> dict[str, str | None]:
-    """Where it happened, as the data of each event begins."""
+    """Scope of an event: the first fields of its data."""
     return {"organizationId": organization, "namespaceId": namespace, "tenantId": tenant or None}
 
 

@@ -88,7 +88,7 @@ def publish(db: Database) -> int:
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """As they were written, but that a job run begins before what its transaction says of its documents."""
+    """Order events as they were written, with the start of a job run before its documents' events."""
     firsts: dict[Any, int] = {}
     for row in rows:
         firsts.setdefault((row["xact"], row["lane"]), row["id"])
@@ -260,12 +260,12 @@ class Sender:
         return bool(self._assign()) or published >= PAGE
 
     def listening(self) -> bool:
-        """Whether any endpoint is switched on while a worker may change what nobody tells of by a notice."""
+        """Tell whether any endpoint is on while a worker may change something without a notification."""
         row = self._db.row(_LISTENING)
         return bool(row and row["yes"])
 
     def is_needed(self) -> bool:
-        """Whether there is any endpoint."""
+        """Tell whether there is any endpoint."""
         return bool(self._db.rows("select 1 from webhooks limit 1"))
 
     def idle(self) -> bool:
