@@ -14,7 +14,7 @@ from flows import prefect_client
 from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
-from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.standins.accounts import ACCOUNTS
 from ui.parts import services
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,6 @@ set up one start their own by `new_service`.
 """
 
 import copy
-import importlib
 import json
 import os
 import re
@@ -219,14 +218,10 @@ def _starting():
 @pytest.fixture(scope="session")
 def accounts():
     """An account on loopback at each content service, all in this process."""
-    from tests.connectors.sources.test_connectors import ACCOUNTS
+    from tests.standins.accounts import serving_account
 
     with ExitStack() as stack:
-        made = {}
-        for name in APPS:
-            module, _, function = ACCOUNTS[name].partition(":")
-            made[name] = stack.enter_context(getattr(importlib.import_module(module), function)())
-        yield made
+        yield {name: stack.enter_context(serving_account(name)) for name in APPS}
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,9 @@ from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import StepError
 from retrieval.sources import APPS
-from tests.connectors.sources.test_connectors import ACCOUNTS, listed
+from tests.connectors.sources.test_connectors import listed
 from tests.standins import embedding_server, s3_server
+from tests.standins.accounts import serving_account
 from tests.standins.place import APP, TestTokens
 from tests.standins.secure import in_front_of
 
@@ -66,9 +67,8 @@ def test_a_bucket(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", APPS)
 def test_connectors(name, tmp_path):
-    module, _, serving = ACCOUNTS[name].partition(":")
     with (
-        getattr(importlib.import_module(module), serving)() as account,
+        serving_account(name) as account,
         in_front_of(urlsplit(account.base).port, tmp_path) as (base, certificate),
     ):
         one = account.put("notes/owls.txt", "Owls hunt at night.")

@@ -14,18 +14,8 @@ from connectors.http import retries
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from tests.standins import faults
+from tests.standins.accounts import ACCOUNTS, serving_account
 from tests.standins.place import APP, TestTokens, words
-
-ACCOUNTS = {
-    "BOX": "tests.standins.box:serving",
-    "ONEDRIVE": "tests.standins.onedrive:serving",
-    "SHAREPOINT": "tests.standins.sharepoint:serving",
-    "DROPBOX": "tests.standins.dropbox:serving",
-    "NOTION": "tests.standins.notion:serving",
-    "GOOGLE_DRIVE": "tests.standins.google_drive:serving",
-}
-"""Connector to a context manager that gives its `Account`."""
-
 
 LIMITS = {
     "BOX": [("connectors.http.responses", "READ_SECONDS")],
@@ -41,8 +31,7 @@ LIMITS = {
 @pytest.fixture(params=ACCOUNTS)
 def account(request, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
+    with serving_account(request.param) as made:
         yield made
 
 

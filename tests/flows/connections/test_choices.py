@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 
 import pytest
 
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
+from tests.standins.accounts import ACCOUNTS
 from tests.standins.sharepoint import HOME
 
 TEXTS = {
@@ -29,22 +27,12 @@ def chosen(*names):
     return [name if name in SHORT else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.fixture(params=chosen(*ACCOUNTS))
-def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
-        yield made
+pytestmark = pytest.mark.parametrize("account", chosen(*ACCOUNTS), indirect=True)
 
 
 @pytest.fixture
 def files(account):
     return {path: account.put(path, text) for path, text in TEXTS.items()}
-
-
-@pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        yield made
 
 
 def at(account, path):

@@ -6,27 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from connectors import registry
 from retrieval.connections import connected_source, sync
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.jobs import control
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, SourceItem
-from tests.flows.connected import ConnectedSpace, connected_space
+from tests.flows.connected import ConnectedSpace
 from tests.standins import memory
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-    with memory.serving("BOX") as made:
-        yield made
-
-
-@pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        yield made
 
 
 @pytest.fixture

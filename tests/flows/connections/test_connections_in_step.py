@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from connectors import registry
 from retrieval.errors import Skippable
 from retrieval.ingestion import results
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
-from tests.standins import faults, memory
+from tests.standins import faults
+from tests.standins.accounts import ACCOUNTS
 from tests.standins.place import APP
 
 
@@ -33,27 +30,12 @@ AT_LENGTH = [pytest.param(name, marks=pytest.mark.slow) for name in ACCOUNTS if 
 """The steps are the same for all: a listing of changes in memory, and Notion, which has none, are the two kinds."""
 
 
-@pytest.fixture(params=["MEMORY", "NOTION", *AT_LENGTH])
-def account(request, monkeypatch):
-    if request.param == "MEMORY":  # in the place of another, since the service knows no more
-        monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-        serving = memory.serving("BOX")
-    else:
-        module, _, name = ACCOUNTS[request.param].partition(":")
-        serving = getattr(importlib.import_module(module), name)()
-    with serving as made:
-        yield made
+pytestmark = pytest.mark.parametrize("account", ["MEMORY", "NOTION", *AT_LENGTH], indirect=True)
 
 
 @pytest.fixture
 def files(account):
     return {path: account.put(path, text) for path, text in TEXTS.items()}
-
-
-@pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        yield made
 
 
 def rows(space):

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
 from tests.flows.connections.test_choices import fetched
 
-
-@pytest.fixture(params=["BOX", "GOOGLE_DRIVE"])
-def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
-        yield made
-
-
-@pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        yield made
+pytestmark = pytest.mark.parametrize("account", ["BOX", "GOOGLE_DRIVE"], indirect=True)
 
 
 def statuses(space):

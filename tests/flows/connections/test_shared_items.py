@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors import registry
 from retrieval.connections import connections, sync
 from retrieval.connections import tokens as authorizations
 from retrieval.documents import connection_documents
@@ -23,13 +22,6 @@ from tests.standins import memory
 
 HANDS = ("a", "b", "c")
 FILES = tuple(f"file-{number}" for number in range(7))
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-    with memory.serving("BOX") as made:
-        yield made
 
 
 @dataclass

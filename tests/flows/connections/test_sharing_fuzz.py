@@ -4,7 +4,6 @@ are for whom the service shows them, and none of it was fetched or embedded. Mor
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
 from dataclasses import dataclass, field
@@ -15,8 +14,6 @@ from connectors import registry
 from retrieval.ingestion import discover
 from retrieval.jobs import control
 from retrieval.principals import Access
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
 from tests.flows.connections.test_choices import fetched
 
 SEEDS = int(os.environ.get("RETRIEVAL_SHARING_SEEDS", "1"))
@@ -38,19 +35,14 @@ class Killed(BaseException):
     """The worker's process ends here."""
 
 
-@pytest.fixture(params=SPELLED)
-def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
-        made.page = 2
-        yield made
+pytestmark = pytest.mark.parametrize("account", SPELLED, indirect=True)
 
 
 @pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": made.connection})
-        yield made
+def space(space):
+    space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+    space.account.page = 2
+    return space
 
 
 @dataclass

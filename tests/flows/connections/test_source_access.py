@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from retrieval.access import viewers
 from retrieval.access.reading import reading
 from retrieval.connections import shares
 from retrieval.principals import Access
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
 from tests.flows.ingestion.test_unpack import leased, packed
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
 
-@pytest.fixture(params=ACCOUNTS)
-def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
-        yield made
+GRANTING = ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
 
 
 @pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": made.connection})
-        yield made
-
-
-GRANTING = ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
+def space(space):
+    space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+    return space
 
 
 def documents(space):

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from retrieval.principals import Access
-from tests.connectors.sources.test_connectors import ACCOUNTS
-from tests.flows.connected import connected_space
 from tests.flows.connections.test_source_access import BOB, EVE, OWNER, allowed, documents
 
 
 @pytest.fixture
-def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
-        yield made
-
-
-@pytest.fixture
-def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": made.connection})
-        yield made
+def space(space):
+    space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+    return space
 
 
 def role(told, **more):

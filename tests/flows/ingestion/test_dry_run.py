@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import importlib
 import io
 import json
 import logging
@@ -23,13 +22,13 @@ from retrieval.jobs import batches, dry_runs, url_lists
 from retrieval.jobs import runs as job_runs
 from retrieval.jobs.batches import Lease
 from retrieval.ports import RawContent, SourceItem
-from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
 from tests.flows.crawling import accept as crawl_request
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer
+from tests.standins.accounts import ACCOUNTS, serving_account
 
 allowed, site = lists.allowed, lists.site
 TABLES = ("documents", "run_documents", "chunks", "embeddings", "vectors", "postings", "inbox", "usage_days", "sweeps")
@@ -38,8 +37,6 @@ LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the ri
 
 @pytest.fixture
 def space(db, monkeypatch, allowed):
-    for table in ("job_runs", "batches"):
-        db.rows(f"update {table} set finished_at = now() where finished_at is null")
     registry._made.clear()
     made = Configured(db, webScraperConfig={"provider": "BUILTIN"})
     watch(made, monkeypatch)
@@ -242,8 +239,7 @@ def test_one_that_cannot_look_says_why(space, site):
 
 @pytest.fixture(params=sorted(ACCOUNTS))
 def account(request):
-    module, _, name = ACCOUNTS[request.param].partition(":")
-    with getattr(importlib.import_module(module), name)() as made:
+    with serving_account(request.param) as made:
         yield made
 
 
