@@ -142,6 +142,7 @@ def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
         settings.load()
 
 
+@pytest.mark.service
 @pytest.mark.parametrize(
     ("command", "name", "value"),
     [

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.standins.accounts import ACCOUNTS
+from tests.standins.accounts import ACCOUNTS, serving_account
 from tests.standins.sharepoint import HOME
 
 TEXTS = {
@@ -27,7 +27,10 @@ def chosen(*names):
     return [name if name in SHORT else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-pytestmark = pytest.mark.parametrize("account", chosen(*ACCOUNTS), indirect=True)
+@pytest.fixture(params=chosen(*ACCOUNTS))
+def account(request):
+    with serving_account(request.param) as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.flows.connections.test_choices import fetched
+from tests.standins.accounts import serving_account
 
-pytestmark = pytest.mark.parametrize("account", ["BOX", "GOOGLE_DRIVE"], indirect=True)
+
+@pytest.fixture(params=["BOX", "GOOGLE_DRIVE"])
+def account(request):
+    with serving_account(request.param) as made:
+        yield made
 
 
 def statuses(space):

@@ -11,7 +11,7 @@ from retrieval.jobs import runs
 from retrieval.metrics import exposition
 from retrieval.metrics.figures import Figures
 from tests.flows.configured import Configured
-from tests.flows.ingestion.test_vendor_namespace import allowed, openai, quiet  # noqa: F401 - fixtures
+from tests.flows.ingestion.test_vendor_namespace import allowed, openai  # noqa: F401 - fixtures
 from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: F401 - a fixture
 from tests.standins import faults
 
@@ -24,7 +24,6 @@ def figures(space):
 
 
 def test_after_a_thousand_documents_every_figure_is_the_databases(db):
-    quiet(db)
     space = Configured(db)
 
     async def accept(number):
@@ -61,7 +60,6 @@ def test_after_a_thousand_documents_every_figure_is_the_databases(db):
 
 def test_each_request_to_a_vendor_is_counted_by_what_came_of_it(db, openai, allowed):  # noqa: F811
     allowed(openai)
-    quiet(db)
     space = Configured(db, embeddingModelConfig=openai.config())
     before = len(openai.times)
     openai.faults = [faults.status(429, Retry_After="0"), faults.status(500)]

@@ -12,7 +12,7 @@ from retrieval import origin, tracing
 from retrieval.errors import Retryable
 from retrieval.origin import Origin
 from tests.flows.configured import Configured
-from tests.flows.ingestion.test_vendor_namespace import allowed, openai, quiet  # noqa: F401 - fixtures
+from tests.flows.ingestion.test_vendor_namespace import allowed, openai  # noqa: F401 - fixtures
 from tests.standins import faults, otlp_receiver
 
 STEPS = ("fetch", "parse", "chunk", "embed", "upsert")
@@ -49,7 +49,6 @@ def posted(space, text, request, traceparent):
 
 def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai, allowed, receiver):  # noqa: F811
     allowed(openai)
-    quiet(db)
     space = Configured(db, embeddingModelConfig=openai.config())
     runs = {
         number: posted(space, f"Text {number}.", f"req_{number}", f"00-{TRACE[:-1]}{number}-b7ad6b716920333{number}-01")
@@ -76,7 +75,6 @@ def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai
 
 
 def test_the_requests_id_is_on_each_line_of_its_flow_run(db, caplog, monkeypatch):
-    quiet(db)
     space = Configured(db)
     posted(space, "A seal.", "req_mine", None)
     lease = space.lease()
@@ -115,7 +113,6 @@ def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     tracing.end()
-    quiet(db)
     space = Configured(db)
     run = posted(space, "A seal.", "req_1", f"00-{TRACE}-b7ad6b7169203331-01")
     work(space)
