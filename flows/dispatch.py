@@ -26,10 +26,10 @@ from retrieval.connections import schedules as connections_by_schedule
 from retrieval.database import listening
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
-from retrieval.jobs import batches, breakers, notifications, patience, shares
+from retrieval.jobs import batches, notifications, patience, shares
 from retrieval.jobs import levers as recorded_levers
 from retrieval.jobs.runs import CHANNEL
-from retrieval.maintenance import clock, garbage
+from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
 from retrieval.network import fetch_guard
@@ -137,7 +137,6 @@ class Dispatcher:
             db.sibling(size=4, role="dispatcher"), context.keys, fetch_guard.guard(config), self._wake_sender
         )
         self.sweeper, self.upkeep = garbage.Sweeper(swept, stores), Upkeep(swept, stores)
-        self.clock = clock.Watch()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -187,7 +186,6 @@ class Dispatcher:
                     at_work = await lane.run(shares.at_work)
                     closed = await prefect_client.closed(client, self.config.work_pool, at_work)
                     await lane.run(shares.close, closed)
-                await lane.run(breakers.set_right)
                 if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.pulse.succeeded("reconcile")
@@ -252,7 +250,6 @@ class Dispatcher:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def maintain(self, lane: Lane) -> None:
-        await lane.run(self.clock.look)
         for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
             await asyncio.sleep(LANGUAGES_SECONDS)
             self.upkeep.index_again(settings.load().keyword_language)

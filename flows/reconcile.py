@@ -61,7 +61,7 @@ def _is_cancelled(batch: Open, state: Seen) -> bool:
 
 async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
-    opened = await lane.run(batches.open_batches, seconds=lease.total_seconds())
+    opened = await lane.run(batches.open_batches)
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
     now = await prefect_client.time_of_server(client) if opened else server_clock.START
     acted = 0

@@ -140,7 +140,7 @@ _USES: LiteralString = """
 """Whoever has limits, and the organization (null); one statement, however many tenants are asked for."""
 _DUE: LiteralString = """
     select o.id from organizations o where o.counted and (
-        o.counted_at is null or abs(extract(epoch from now() - o.counted_at)) > 60 * %(minutes)s
+        o.counted_at is null or extract(epoch from now() - o.counted_at) > 60 * %(minutes)s
         or (select count(*) from (select from quota_changes c where c.organization_id = o.id limit 1000) parts) = 1000)
     order by o.counted_at nulls first limit 20
 """

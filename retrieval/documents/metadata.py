@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 import msgspec
@@ -66,29 +66,19 @@ def merge_changes(
 ) -> Mapping[str, Any] | None:
     """What the metadata `wanted` by a request comes to for the document `row`; None: it keeps what it has.
 
-    What clients changed after the request was accepted is changed in it too; a later request's metadata stays. `now` of
-    the row: PostgreSQL's, when it was read.
+    What clients changed after the request was accepted is changed in it too; a later request's metadata stays.
     """
-    now, metadata_at = row["now"], row["metadata_at"]
-    if wanted is None or (metadata_at is not None and _age(metadata_at, now) >= _age(accepted, now)):
+    metadata_at = row["metadata_at"]
+    if wanted is None or (metadata_at is not None and metadata_at >= accepted):
         return None
-    for change in later_changes(row["changes"], accepted, now):
+    for change in later_changes(row["changes"], accepted):
         wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
     return wanted
 
 
-def later_changes(changes: Sequence[Mapping[str, Any]], accepted: datetime, now: datetime) -> list[Mapping[str, Any]]:
-    """Those that were made after that moment."""
-    return [change for change in changes if _age(datetime.fromisoformat(change["at"]), now) > _age(accepted, now)]
-
-
-_AHEAD = timedelta(minutes=1)
-"""What was written while `now` was read is no later than this."""
-
-
-def _age(moment: datetime, now: datetime) -> tuple[bool, datetime]:
-    """What tells before from after: a moment that is still to come was before PostgreSQL's clock went back."""
-    return moment < now + _AHEAD, moment
+def later_changes(changes: Sequence[Mapping[str, Any]], accepted: datetime) -> list[Mapping[str, Any]]:
+    """Return the changes that were made after that moment."""
+    return [change for change in changes if datetime.fromisoformat(change["at"]) > accepted]
 
 
 def _joined(present: Any, added: list[Any]) -> list[Any]:

@@ -130,7 +130,7 @@ def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
     """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
     rows = connection.execute(
         """
-        select id, active_generation, raw_key, parsed_key, metadata_at, changes, clock_timestamp() as now from documents
+        select id, active_generation, raw_key, parsed_key, metadata_at, changes from documents
         where id = any(%(documents)s) and deleted_at is null order by id for update
         """,
         {"documents": [item.key.document_id for item in work]},
@@ -286,4 +286,4 @@ def _settled(item: Item, row: Row | None) -> tuple[Mapping[str, Any], Sequence[M
     metadata = row and merge_changes(item.metadata, item.accepted, row)
     if row is None or metadata is None:
         return None
-    return metadata, later_changes(row["changes"], item.accepted, row["now"])
+    return metadata, later_changes(row["changes"], item.accepted)

@@ -124,7 +124,7 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -
 def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
     """By document: its type and source, and the metadata that it will have once it is visible, as known now."""
     rows = db.rows(
-        "select id, document_type as type, source, metadata, changes, metadata_at, clock_timestamp() as now"
+        "select id, document_type as type, source, metadata, changes, metadata_at"
         " from documents"
         " where id = any(%(ids)s)",
         {"ids": [item.key.document_id for item in work]},

@@ -66,13 +66,9 @@ class Open:
     claimed: bool
     lease_lost: bool
     dispatched: float
-    """How many seconds ago; negative where the database's clock has gone back since."""
+    """How many seconds ago."""
     released: bool = False
     """Handed back in good order."""
-
-
-LATEST = 3
-"""Times a lease, and a minute, after which none ends: workers on other machines may have longer ones."""
 
 
 class Superseded(Fatal):
@@ -256,21 +252,15 @@ def hand_back(
     return remaining
 
 
-def open_batches(db: Database, *, seconds: float = 30) -> list[Open]:
-    """Everything that was dispatched and is not finished. `seconds`: of a lease.
-
-    A lease that ends later than any can was written before the database's clock went back. It counts as lost: for as
-    long as the clock went, nobody could tell whether its holder lives.
-    """
+def open_batches(db: Database) -> list[Open]:
+    """List everything that was dispatched and is not finished."""
     rows = db.rows(
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed,
                extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
-               coalesce(lease_until < now() or lease_until > now() + make_interval(secs => %(latest)s), false)
-                   as lease_lost
+               coalesce(lease_until < now(), false) as lease_lost
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
-        """,
-        {"latest": LATEST * seconds + 60},
+        """
     )
     return [Open(**row) for row in rows]
 

@@ -121,14 +121,6 @@ def succeeded(db: Database, key: str) -> None:
     db.rows("delete from breakers where key = %(key)s", {"key": key})
 
 
-def set_right(db: Database) -> None:
-    """One that is open for longer than any can be was opened before PostgreSQL's clock went back: its time is over."""
-    db.rows(
-        "update breakers set open_until = now() where open_until > now() + make_interval(secs => %(latest)s)",
-        {"latest": 2 * LONGEST_SECONDS},
-    )
-
-
 def probed(db: Database, batch_id: str, partition: int) -> None:
     """A batch has ended. What it was to probe and did not need, another may probe, and its partition needs no more."""
     db.rows(_LET_GO, {"batch": batch_id, "partition": partition})

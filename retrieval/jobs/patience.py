@@ -42,11 +42,9 @@ _IMPATIENT: LiteralString = """
     from breakers k join job_runs r on r.waits_for = k.key
         or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')
     where k.opened_at < now() - make_interval(secs => k.patience) and r.batch_id is null and r.finished_at is null
-      and (r.created_at < now() - make_interval(secs => k.patience) or r.created_at > now())
+      and r.created_at < now() - make_interval(secs => k.patience)
     order by r.number limit %(page)s for update of r skip locked
 """
-"""A job run that is still to be made was accepted before PostgreSQL's clock went back: its patience counts from the
-breaker's opening, which `maintenance.clock` has set right."""
 
 
 def _give_up(connection: Connection[Row], row: Row) -> None:

@@ -234,7 +234,7 @@ _WAITING: LiteralString = (
     join organizations o on o.id = n.organization_id
     cross join lateral (
         select count(*) as runs, extract(epoch from min(updated_at))::float8 as first,
-               abs(extract(epoch from clock_timestamp() - min(updated_at)))::float8 as waited, array_agg(id) as members
+               extract(epoch from clock_timestamp() - min(updated_at))::float8 as waited, array_agg(id) as members
         from (
             select r.id, r.updated_at from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
     """

@@ -31,8 +31,8 @@ WAITING_MOST = 60.0
 """Seconds for which a job run may wait while no flow run is under way."""
 FORGET_MINUTES = 10
 """A dispatcher that has not written for so long does not run any more."""
-AHEAD_MINUTES = 1
-"""What a dispatcher wrote for a moment that is still so far away was written before PostgreSQL's clock went back."""
+BACK_SECONDS = 60.0
+"""How far PostgreSQL's clock may go back without a word: NTP sets clocks right by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ _LOOK: LiteralString = (
             select distinct on (loop) loop, reason, extract(epoch from now() - started_at)::float8 as running,
                    extract(epoch from now() - coalesce(succeeded_at, started_at))::float8 as age
             from dispatcher_loops where (%(dispatcher)s::text is null or dispatcher = %(dispatcher)s)
-              and recorded_at < now() + make_interval(mins => %(ahead)s)
             order by loop, coalesce(succeeded_at, started_at) desc
          ) youngest) as loops,
+        (select extract(epoch from max(recorded_at) - now())::float8 from dispatcher_loops) as back,
         ("""
     + breakers.OPEN
     + """) as breakers, """
@@ -145,8 +145,9 @@ _RECORD: LiteralString = """
          as b (loop, running, age, reason)
     on conflict (dispatcher, loop) do update
     set started_at = excluded.started_at, succeeded_at = excluded.succeeded_at, reason = excluded.reason,
-        recorded_at = excluded.recorded_at
+        recorded_at = greatest(dispatcher_loops.recorded_at, excluded.recorded_at)
 """
+"""`recorded_at` stays where it was after PostgreSQL's clock went back, so that everybody sees by how much."""
 
 
 def look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
@@ -170,9 +171,8 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
     }
     db.rows(_RECORD, values)
     db.rows(
-        "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)"
-        " or recorded_at > now() + make_interval(mins => %(ahead)s)",
-        {"minutes": FORGET_MINUTES, "ahead": AHEAD_MINUTES},
+        "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)",
+        {"minutes": FORGET_MINUTES},
     )
 
 
@@ -182,7 +182,7 @@ def leave(db: Database, dispatcher: str) -> None:
 
 
 def _asked(dispatcher: str | None) -> dict[str, object]:
-    return {"dispatcher": dispatcher, "connected": list(APPS), "ahead": AHEAD_MINUTES, "most": WAITING_MOST}
+    return {"dispatcher": dispatcher, "connected": list(APPS), "most": WAITING_MOST}
 
 
 def _read(row: Row | None) -> Dispatch:
@@ -190,6 +190,11 @@ def _read(row: Row | None) -> Dispatch:
         raise RuntimeError("a select without from gave no row")
     loops = tuple(Loop(*fields) for fields in row["loops"])
     reasons = _reasons(row["waiting"], row["unclaimed"], loops, under_way=row["under_way"])
+    if row["back"] is not None and row["back"] > BACK_SECONDS:
+        reasons.append(
+            f"The database's clock went back by {row['back']:.0f} s, and what waits for a moment waits longer by that:"
+            " keep it right by NTP, then restart the dispatchers."
+        )
     return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"], levers.load(row["levers"]))
 
 

@@ -54,12 +54,9 @@ _ENDS: LiteralString = (
     + "where r.id = any(%(ids)s)"
 )
 _HOOKS: LiteralString = """
-    select id, organization_id, namespace_id, tenant, events, sequence, created_at,
-           created_at > now() + interval '1 minute' as is_older
-    from webhooks
+    select id, organization_id, namespace_id, tenant, events, sequence, created_at from webhooks
     where status = 'ACTIVE' and organization_id = any(%(organizations)s) order by id for no key update
 """
-"""`is_older`: than PostgreSQL's clock, which went back since; `maintenance.clock` sets it right."""
 _INSERT: LiteralString = """
     insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, namespace_id, lane, body, next_attempt_at,
                                     give_up_at)
@@ -141,7 +138,7 @@ def _hears(hook: Row, row: Row) -> bool:
         hook["organization_id"] == row["organization_id"]
         and hook["namespace_id"] in {None, row["namespace_id"]}
         and hook["tenant"] in {None, row["tenant"]}
-        and (hook["created_at"] <= row["at"] or hook["is_older"])
+        and hook["created_at"] <= row["at"]
         and (events.EVERY in hook["events"] or row["type"] in hook["events"])
     )
 

@@ -16,8 +16,6 @@ from local import postgres
 from tests.faults.place import LEASE, Place
 
 KILLED = ("api", "worker", "child", "dispatcher", "prefect")
-CLOCKS = ("api", "worker", "dispatcher", "prefect", "postgres")
-HOUR = 3600.0
 STOPPED = ("api", "worker", "child", "dispatcher", "prefect")
 
 
@@ -140,20 +138,6 @@ def _disk_full(place: Place, seconds: float) -> None:
     filler.unlink()
 
 
-def _jumped(role: str) -> Callable[[Place, float], None]:
-    """The clock of a role is an hour ahead or behind for a while, and then right again: it jumps both ways.
-
-    Odd tenths of a second lead ahead: so the plan's seed decides that, too.
-    """
-
-    def act(place: Place, seconds: float) -> None:
-        place.set_clock(role, HOUR if round(seconds * 10) % 2 else -HOUR)
-        time.sleep(seconds)
-        place.set_clock(role, 0)
-
-    return act
-
-
 def _database_full(place: Place, seconds: float) -> None:
     """No room below PostgreSQL, its log of writes included; then its operator makes room, and starts it if it died."""
     filler = place.folder / "db" / "filler"
@@ -197,7 +181,6 @@ ACTIONS: dict[str, Callable[[Place, float], None]] = {
         for what, act in (("slow", _slow), ("cut", _cut), ("reset", _reset))
     },
     "account refuses": _refused,
-    **{f"clock of {role} jumps": _jumped(role) for role in CLOCKS},
     "disk for the database full": _database_full,
 }
 LASTS = {
@@ -216,7 +199,6 @@ LASTS = {
         for what, longest in (("slow", 6.0), ("cut", 6.0), ("reset", 4.0))
     },
     "account refuses": (1.0, 5.0),
-    **{f"clock of {role} jumps": (3.0, 12.0) for role in CLOCKS},
     "disk for the database full": (2.0, 6.0),
 }
 """Seconds, at least and at most."""
@@ -228,8 +210,6 @@ def able(place: Place) -> list[str]:
         "disk for files full": not place.has_disk,
         "account refuses": place.sources is None,
         "disk for the database full": not place.has_database_disk,
-        **{f"clock of {role} jumps": role not in place.clocks for role in CLOCKS},
-        "clock of prefect jumps": "prefect" not in place.clocks or place.prefect is None,
         **{f"{what} network to prefect": place.prefect is None for what in ("slow", "cut", "reset")},
         **{f"{what} network to bucket": place.sources is None for what in ("slow", "cut", "reset")},
     }

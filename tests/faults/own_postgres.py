@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -12,18 +11,16 @@ from pathlib import Path
 import psycopg
 
 from local import postgres, processes
-from tests.faults.clock_site.clock_of import environment
 
 SECONDS = 60.0
 """In which it answers after a start, recovery included."""
 
 
 class OwnPostgres:
-    """Data and programs are those of the embedded one. `clock`: the file that says how far its clock is off."""
+    """Data and programs are those of the embedded one."""
 
-    def __init__(self, home: Path, clock: Path | None = None) -> None:
+    def __init__(self, home: Path) -> None:
         self._home = home
-        self._clock = clock
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -48,7 +45,6 @@ class OwnPostgres:
         with (self._home / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*postgres.command(cluster), "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"],
-                env=os.environ | environment(self._clock) if self._clock else None,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

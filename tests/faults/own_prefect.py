@@ -16,7 +16,6 @@ import httpx
 from local import postgres
 from local.processes import Process
 from tests.e2e.conftest import COMMAND
-from tests.faults.clock_site.clock_of import environment
 
 SECONDS = 120.0
 """In which it answers after a start."""
@@ -36,9 +35,8 @@ class _Group(Process):
 class OwnPrefect:
     """`retrieval prefect` in a home of its own, as on another machine; its database is in a PostgreSQL there."""
 
-    def __init__(self, home: Path, clock: Path | None = None) -> None:
+    def __init__(self, home: Path) -> None:
         self._home = home
-        self._clock = clock
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -51,7 +49,6 @@ class OwnPrefect:
         own |= {"RETRIEVAL_HOME": str(self._home), "RETRIEVAL_PREFECT_PORT": str(self.port)}
         own["RETRIEVAL_PREFECT_DATABASE_URL"] = postgres.prefect_url(self._home)
         own |= {"RETRIEVAL_PREFECT_LOGIN": LOGIN, "DO_NOT_TRACK": "1"}
-        own |= environment(self._clock) if self._clock else {}
         with self._home.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
                 [COMMAND, "prefect"], env=own, stdout=log, stderr=log, start_new_session=True

@@ -19,7 +19,6 @@ from pathlib import Path
 from local import instance
 from local.processes import Process
 from tests.e2e.conftest import Service
-from tests.faults.clock_site.clock_of import LIBRARIES
 from tests.faults.network import Network
 from tests.faults.own_postgres import OwnPostgres
 from tests.faults.own_prefect import LOGIN, OwnPrefect
@@ -28,7 +27,6 @@ from tests.faults.sources import Sources
 LEASE = 6
 """Seconds of a worker's lease, so that a round has time for several."""
 DISK, DATABASE_DISK = "256m", "768m"
-CLOCKS_OF_ROLES = ("api", "dispatcher", "worker")
 UP_SECONDS = 90.0
 
 
@@ -51,11 +49,10 @@ class Place:
         with ExitStack() as stack:
             self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
-            self.clocks = self._made_clocks()
             self.files = self.folder / "files"
             self.has_disk = self._mounted(stack, self.files, DISK)
             self.has_database_disk = self._mounted(stack, self.folder / "db", DATABASE_DISK)
-            self.postgres = OwnPostgres(self.folder / "db", self.clocks.get("postgres"))
+            self.postgres = OwnPostgres(self.folder / "db")
             stack.callback(self.postgres.remove)
             self.postgres.start()
             self.network = stack.enter_context(Network(self.postgres.port))
@@ -70,8 +67,6 @@ class Place:
                 **settings,
             )
             self.service.home.mkdir(exist_ok=True)
-            if self.clocks:
-                self.service.environment["PYTHONPATH"] = str(Path(__file__).parent / "clock_site")
             self.service.expects_kills()
             stack.callback(self.service.run, "down")
             stack.callback(self.service.client.close)
@@ -79,23 +74,6 @@ class Place:
             if sources:
                 sources.connect(self.service)
             self._stack = stack.pop_all()
-
-    def _made_clocks(self) -> dict[str, Path]:
-        """By role, the file that says how far its clock is off; none where libfaketime is not installed."""
-        if not LIBRARIES:
-            return {}
-        self.folder.chmod(0o711)  # PostgreSQL, which is not root's, reads its own
-        (self.folder / "home").mkdir()
-        clocks = {role: self.folder / "home" / f"clock.{role}" for role in CLOCKS_OF_ROLES}
-        clocks |= {role: self.folder / f"clock.{role}" for role in ("postgres", "prefect")}
-        for clock in clocks.values():
-            clock.write_text("+0\n")
-            clock.chmod(0o644)
-        return clocks
-
-    def set_clock(self, role: str, seconds: float) -> None:
-        """From about a second later on the role's clock is off by so many seconds."""
-        self.clocks[role].write_text(f"{seconds:+.0f}s\n")
 
     def _mounted(self, stack: ExitStack, folder: Path, size: str) -> bool:
         """Whether the folder is a small disk of its own now."""
@@ -108,7 +86,7 @@ class Place:
 
     def _prefect(self, stack: ExitStack) -> dict[str, str]:
         """The operator's own, and the settings that lead there."""
-        self.prefect = OwnPrefect(self.folder / "prefect", self.clocks.get("prefect"))
+        self.prefect = OwnPrefect(self.folder / "prefect")
         stack.callback(self.prefect.forget)
         stack.callback(self.prefect.kill)
         self.prefect.start()
@@ -125,11 +103,9 @@ class Place:
         return {"postgres": self.network, **{name: one for name, one in others.items() if one}}
 
     def heal(self) -> None:
-        """Everything passes at once again, wherever, and all clocks are right."""
+        """Everything passes at once again, wherever."""
         for network in self.networks.values():
             network.heal()
-        for role in self.clocks:
-            self.set_clock(role, 0)
 
     def keep_logs(self, folder: Path) -> None:
         """A copy of those of all roles, PostgreSQL's and Prefect's."""

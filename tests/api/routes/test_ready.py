@@ -87,6 +87,16 @@ def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role,
     assert "run `retrieval migrate`" in reason
 
 
+def test_a_database_clock_that_went_back_is_reported(at, own_db):
+    _, ask = at
+    readiness.record(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    own_db.rows("update dispatcher_loops set recorded_at = recorded_at + interval '1 hour'")
+    readiness.record(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    time.sleep(1.1)
+    assert "clock went back by 3" in reason(ask())
+    assert ask(**{"for": "requests"}).status_code == 200
+
+
 def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     configured, ask = at
     assert files_folder.claim(own_db, configured) is None

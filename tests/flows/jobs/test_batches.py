@@ -129,17 +129,6 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
     assert all(window == sorted(window, key=order.__getitem__) for window in windows)
 
 
-def test_a_lease_that_ends_later_than_any_can_is_lost(db, new_scope):
-    """PostgreSQL's clock went back an hour: for that hour nobody could tell a dead worker from a living one."""
-    post(db, new_scope(), "a")
-    lease = claimed(db)
-    assert [one.lease_lost for one in batches.open_batches(db, seconds=30)] == [False]
-    db.rows("update batches set lease_until = now() + interval '1 hour' where id = %(id)s", {"id": lease.batch_id})
-    assert [one.lease_lost for one in batches.open_batches(db, seconds=30)] == [True]
-    assert batches.renew(db, lease, seconds=30)
-    assert [one.lease_lost for one in batches.open_batches(db, seconds=30)] == [False]
-
-
 def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):
     asyncio.run(_post_nameless(db, new_scope()))
     batches.form(db, size=64, batches=8)

@@ -361,18 +361,3 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     work = steps.Work(db, space.ring, lease, [], circuits=mine)
     assert work.waits(Key(run, "doc_1"))
     assert not work.waits(Key("ijr_other", "doc_1"))
-
-
-def test_a_breaker_that_was_opened_before_the_clock_went_back_may_be_probed(db, new_scope):
-    """PostgreSQL's clock was an hour ahead: for that hour nobody would have asked the vendor."""
-    asked = Asked(new_scope().organization, "a vendor", {"key": "of a clock"}, patience=600)
-    for _ in range(breakers.FAILURES):
-        breakers.failed(db, asked, "bat_1", seconds=1, reason="It did not answer.")
-    breakers.set_right(db)
-    closed_in = breakers.state(db, asked.key, "bat_2").closed_in
-    assert closed_in is not None
-    assert closed_in > breakers.FIRST_SECONDS - 5
-    db.rows("update breakers set open_until = now() + interval '1 hour' where key = %(key)s", {"key": asked.key})
-    breakers.set_right(db)
-    assert breakers.state(db, asked.key, "bat_2").probe == "bat_2"
-    breakers.succeeded(db, asked.key)

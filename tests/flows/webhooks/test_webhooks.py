@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.database.database import Database
 from retrieval.jobs import control
-from retrieval.maintenance import clock, garbage
+from retrieval.maintenance import garbage
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
@@ -430,18 +430,3 @@ def test_connections_are_told_of(space, receiver, sender, monkeypatch):
         assert (told[names[1]]["connectionId"], told[names[1]]["statusReason"]) == (made, reason)
         for data in told.values():
             assert (data["connector"], data["namespaceId"], data["tenantId"]) == ("BOX", place.scope.namespace, None)
-
-
-def test_a_webhook_that_was_made_before_the_clock_went_back_hears_of_what_happens(space, receiver, sender):
-    made = hook(space, receiver, "INGEST_JOB_RUN_COMPLETED")
-    space.db.rows("update webhooks set created_at = created_at + interval '5 hours'")
-    space.text("The harbour seal dives.", "seals")
-    space.work()
-    send(sender)
-    assert receiver.types() == ["INGEST_JOB_RUN_COMPLETED"]
-    clock.set_right(space.db)
-    space.text("The grey seal eats.", "grey seals")
-    space.work()
-    send(sender)
-    assert receiver.types() == 2 * ["INGEST_JOB_RUN_COMPLETED"]
-    assert made.created_at < space.db.row("select now() as now")["now"]
