@@ -19,7 +19,7 @@ INVALID = ErrorCode.INVALID_INGEST_CONFIG
 
 
 def ingestion_operation(
-    path: str, *, raises: tuple[ErrorCode, ...] = (), **said: Any
+    path: str, *, raises: tuple[ErrorCode, ...] = (), **stated: Any
 ) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]], HTTPRouteHandler]:
     """An operation that accepts an ingestion; `raises` beyond what all of them may."""
     return operation(
@@ -29,10 +29,9 @@ def ingestion_operation(
         tenant=TenantUse.MADE,
         invalid=INVALID,
         failed=ErrorCode.INGESTION_FAILED,
-        answer=IngestAnswer,
         raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG, *raises),
         creates=True,
-        **said,
+        **stated,
     )
 
 

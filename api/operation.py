@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar, cast
+from types import NoneType
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from litestar import Request, Response
@@ -36,6 +37,7 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 
+A = TypeVar("A", bound=Answer)
 B = TypeVar("B")
 Q = TypeVar("Q")
 _TURN_SECONDS = 10.0
@@ -53,12 +55,10 @@ class TenantUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is said about an operation once: for the checks, for the router and for the documentation."""
+    """Properties of an operation that its checks and its documentation need."""
 
     method: Method
     path: str
-    tag: str
-    summary: str
     answer: type[Answer] | None
     """None where the answer is no JSON but bytes of `media_type`."""
     invalid: ErrorCode
@@ -137,16 +137,12 @@ class Call(Generic[B, Q]):
         """The answer given before under the same Idempotency-Key, if there is one."""
         return None if asked is None else await idempotency.recall(self.services.db, self.services.ring, asked)
 
-    async def once(
-        self, act: Callable[[], Awaitable[Answer]], asked: IdempotentRequest | None = None
-    ) -> Answer | bytes:
+    async def once(self, act: Callable[[], Awaitable[A]], asked: IdempotentRequest | None = None) -> A | bytes:
         """Do what creates something: once for each Idempotency-Key, straight away without one."""
         once = partial(self._for_the_key, asked or self.asked, act)
         return await (self._within_quotas(once) if self.caller.counted else once())
 
-    async def _for_the_key(
-        self, asked: IdempotentRequest | None, act: Callable[[], Awaitable[Answer]]
-    ) -> Answer | bytes:
+    async def _for_the_key(self, asked: IdempotentRequest | None, act: Callable[[], Awaitable[A]]) -> A | bytes:
         if asked is None:
             return await act()
 
@@ -155,7 +151,7 @@ class Call(Generic[B, Q]):
 
         return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
 
-    async def _within_quotas(self, act: Callable[[], Awaitable[Answer | bytes]]) -> Answer | bytes:
+    async def _within_quotas(self, act: Callable[[], Awaitable[A | bytes]]) -> A | bytes:
         """Do it, and undo it with QUOTA_EXCEEDED if it went beyond a quota; one of an organization at a time.
 
         Whoever waits for its turn holds no connection: an organization's own burst keeps nobody else's requests.
@@ -208,15 +204,21 @@ class Call(Generic[B, Q]):
 
 
 def operation(
-    method: Method, path: str, **said: Any
+    method: Method, path: str, *, tag: str, body: type[Any] | None = None, **stated: Any
 ) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]], HTTPRouteHandler]:
-    """Register a handler under `method` and `path` with what `Operation` says about it."""
-    about = Operation(method=method, path=path, permission=permissions.of(method, path), **said)
-    read_query = decode.query_reader(about.query, about.invalid)
-    read_body = decode.body_reader(about.body, about.invalid)
-    retried = about.creates and about.form is None
+    """Register a handler under `method` and `path`; `stated`: further fields of `Operation`.
+
+    Body, query and answer are those of the handler's annotations, unless a `body` is given. The first sentence of its
+    docstring is the summary, the rest the description.
+    """
 
     def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
+        types, permission = _types(handler), permissions.of(method, path)
+        about = Operation(method, path, permission=permission, **types | ({"body": body} if body else {}) | stated)
+        read_query = decode.query_reader(about.query, about.invalid)
+        read_body = decode.body_reader(about.body, about.invalid)
+        retried = about.creates and about.form is None
+
         async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
             services = cast("Services", request.app.state.services)
             context = request_context.of(request.scope)
@@ -243,13 +245,31 @@ def operation(
             )
             return answer(await call.recall(call.asked) or await handler(call), about.media_type)
 
-        handle.__name__ = handler.__name__
-        handle.__doc__ = handler.__doc__
-        return route(path, http_method=[method], status_code=200, opt={"operation": about, "name": handler.__name__})(
-            handle
-        )
+        summary, _, description = " ".join((handler.__doc__ or "").split()).partition(". ")
+        first, *rest = handler.__name__.split("_")
+        return route(
+            path,
+            http_method=[method],
+            status_code=200,
+            opt={"operation": about},
+            name=handler.__name__,
+            operation_id=first + "".join(word.capitalize() for word in rest),
+            tags=[tag],
+            summary=summary.removesuffix("."),
+            description=" ".join(filter(None, (description, *permission.in_words()))),
+        )(handle)
 
     return register
+
+
+def _types(handler: Callable[..., Any]) -> dict[str, Any]:
+    """The types of body, query and answer that the handler's annotations name; None where there is none."""
+    hints = get_type_hints(handler)
+    returned = hints.pop("return")
+    (call,) = hints.values()
+    body, query = (None if kind in {Any, NoneType} else kind for kind in get_args(call))
+    answers = [kind for kind in (returned, *get_args(returned)) if isinstance(kind, type) and issubclass(kind, Answer)]
+    return {"body": body, "query": query, "answer": answers[0] if answers else None}
 
 
 def answer(content: Answer | bytes, media_type: str = "application/json") -> Response[bytes]:

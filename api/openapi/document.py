@@ -104,14 +104,13 @@ def _schemas(said: Sequence[Operation], more: Sequence[type[Any]]) -> dict[str, 
 
 
 def _operation(handler: HTTPRouteHandler, about: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
-    first, *rest = handler.opt["name"].split("_")
     entry: dict[str, Any] = {
-        "operationId": first + "".join(word.capitalize() for word in rest),
-        "tags": [about.tag],
-        "summary": about.summary,
-        "description": _described(handler, about),
+        "operationId": handler.operation_id,
+        "tags": handler.tags,
+        "summary": handler.summary,
+        "description": handler.description,
         "parameters": _parameters(about, schemas),
-        "responses": {"200": _success(about), **_errors(about)},
+        "responses": {"200": _success(handler, about), **_errors(about)},
     }
     if about.body is not None:
         content: dict[str, Any] = {"schema": _ref(about.body)}
@@ -121,11 +120,6 @@ def _operation(handler: HTTPRouteHandler, about: Operation, schemas: dict[str, A
     if about.form is not None:
         entry["requestBody"] = {"required": True, "content": {"multipart/form-data": _form(about.form, schemas)}}
     return entry
-
-
-def _described(handler: HTTPRouteHandler, about: Operation) -> str:
-    doc = " ".join((handler.fn.__doc__ or "").split())
-    return " ".join(filter(None, (doc, *about.permission.in_words())))
 
 
 def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any]]:
@@ -177,14 +171,14 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
     return found
 
 
-def _success(about: Operation) -> dict[str, Any]:
+def _success(handler: HTTPRouteHandler, about: Operation) -> dict[str, Any]:
     if about.media_type.startswith("text/"):
         content = {about.media_type.partition(";")[0]: {"schema": {"type": "string"}}}
-        return {"description": about.summary, "headers": _header_refs(), "content": content}
+        return {"description": handler.summary, "headers": _header_refs(), "content": content}
     if about.answer is None:
         kinds = dict.fromkeys((about.media_type, "application/octet-stream"))  # generators of clients know the second
         content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
-        return {"description": about.summary, "headers": _header_refs(), "content": content}
+        return {"description": handler.summary, "headers": _header_refs(), "content": content}
     return {
         "description": " ".join((about.answer.__doc__ or "").split()),
         "headers": _header_refs(),

@@ -13,14 +13,15 @@ from retrieval.namespaces import namespaces
     "GET",
     "/v1/activity",
     tag="Administration",
-    summary="What goes on in a namespace",
-    query=ActivityQuery,
-    answer=ActivityAnswer,
     invalid=ErrorCode.INVALID_REQUEST,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
 async def read_activity(call: Call[None, ActivityQuery]) -> ActivityAnswer:
-    """Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at most."""
+    """What goes on in a namespace.
+
+    Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at
+    most.
+    """
     found = await activity.read(call.services.db, call.scope(call.query.namespace_id))
     if found is None:
         raise namespaces.not_found()

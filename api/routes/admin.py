@@ -10,12 +10,12 @@ from api.auth import Caller, SignedIn
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.admin import Quotas, UsageQuery, group
-from api.wire.common import Answer, PartQuery, Timestamp
-from retrieval import principals
+from api.wire.common import PartQuery, Timestamp
+from retrieval import principal_names
 from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
-from retrieval.security import secrets
+from retrieval.security import server_secrets
 
 LONGEST = timedelta(days=400)
 """The longest time that usage is answered for."""
@@ -24,20 +24,21 @@ _INVALID = ErrorCode.INVALID_REQUEST
 _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID)
 
 
-@_operation("GET", "/v1/keys", summary="List API keys", query=PartQuery, answer=wire.KeysAnswer)
+@_operation("GET", "/v1/keys")
 async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
-    """Newest first, revoked ones too. The keys themselves are not kept."""
+    """List API keys. Newest first, revoked ones too. The keys themselves are not kept."""
     part = await call.part(call.query.part())
     page = await api_keys.list_part(call.services.db, call.caller.organization, part)
     data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(part, await call.cursor(page.cursor))
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
-@_operation("GET", "/v1/keys/current", summary="The key that asks", answer=wire.KeyAnswer)
+@_operation("GET", "/v1/keys/current")
 async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
-    """What the key of this very request may do, and what it is bound to. Any valid key may ask.
+    """The key that asks.
 
-    A person with a token of the identity provider gets the same of themselves, with `role` and `expiresAt`.
+    What the key of this very request may do, and what it is bound to. Any valid key may ask. A person with a
+    token of the identity provider gets the same of themselves, with `role` and `expiresAt`.
     """
     if call.caller.signed_in is not None:
         person = wire.KeyData(_of_person(call.caller, call.caller.signed_in))
@@ -51,15 +52,12 @@ async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
 @_operation(
     "POST",
     "/v1/keys",
-    summary="Create an API key",
-    body=wire.CreateKey,
-    answer=wire.KeyMadeAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={"name": "Website", "scopes": ["search"]},
     creates=True,
 )
-async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
-    """The answer is the only place that shows the key."""
+async def create_key(call: Call[wire.CreateKey, None]) -> wire.KeyMadeAnswer | bytes:
+    """Create an API key. The answer is the only place that shows the key."""
     services, body, organization = call.services, call.body, call.caller.organization
     usual = permissions.default_scopes(namespace=body.namespace_id is not None, tenant=body.tenant_id is not None)
     chosen = usual if body.scopes is None else body.scopes
@@ -70,10 +68,10 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
-    principal = None if body.principal is None else principals.user_name(body.principal, _INVALID, "principal")
-    pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
+    principal = None if body.principal is None else principal_names.user_name(body.principal, _INVALID, "principal")
+    pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
 
-    async def create() -> Answer:
+    async def create() -> wire.KeyMadeAnswer:
         made, key = await api_keys.add(
             services.db,
             pepper,
@@ -92,24 +90,18 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     return await call.once(create)
 
 
-@_operation(
-    "DELETE",
-    "/v1/keys/{key_id:str}",
-    summary="Revoke an API key",
-    answer=wire.KeyAnswer,
-    raises=(ErrorCode.NOT_FOUND,),
-)
+@_operation("DELETE", "/v1/keys/{key_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
-    """It is refused from now on, for good. Revoking it again changes nothing."""
+    """Revoke an API key. It is refused from now on, for good. Revoking it again changes nothing."""
     key = await api_keys.end(call.services.db, call.caller.organization, call.path["key_id"])
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
 
 
-@_operation("GET", "/v1/tenants", summary="List tenants", query=PartQuery, answer=wire.TenantsAnswer)
+@_operation("GET", "/v1/tenants")
 async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
-    """Oldest first: those that may be sent in X-Tenant-ID."""
+    """List tenants. Oldest first: those that may be sent in X-Tenant-ID."""
     part = await call.part(call.query.part())
     page = await tenants.list_part(call.services.db, call.caller.organization, part)
     data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
@@ -118,47 +110,34 @@ async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 
 
-@_operation(
-    "POST",
-    "/v1/tenants",
-    summary="Make a tenant known",
-    body=wire.CreateTenant,
-    answer=wire.TenantAnswer,
-    example={"id": "alice"},
-    creates=True,
-)
-async def create_tenant(call: Call[wire.CreateTenant, None]) -> Answer | bytes:
-    """Nothing changes if it is known already."""
+@_operation("POST", "/v1/tenants", example={"id": "alice"}, creates=True)
+async def create_tenant(call: Call[wire.CreateTenant, None]) -> wire.TenantAnswer | bytes:
+    """Make a tenant known. Nothing changes if it is known already."""
     db, organization, name = call.services.db, call.caller.organization, call.body.id
     _require_name(name, "id")
 
-    async def create() -> Answer:
+    async def create() -> wire.TenantAnswer:
         made = await tenants.add(db, organization, name)
         return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(made)))
 
     return await call.once(create)
 
 
-@_operation(
-    "DELETE",
-    "/v1/tenants/{tenant_id:str}",
-    summary="Forget a tenant",
-    answer=wire.TenantDeletedAnswer,
-    raises=(ErrorCode.NOT_FOUND,),
-)
+@_operation("DELETE", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
-    """Requests with it are refused until it is known again; its data stays."""
+    """Forget a tenant. Requests with it are refused until it is known again; its data stays."""
     name = call.path["tenant_id"]
     if not await tenants.forget(call.services.db, call.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
 
 
-@_operation("GET", "/v1/usage", summary="Read the usage", query=UsageQuery, answer=wire.UsageAnswer)
+@_operation("GET", "/v1/usage")
 async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
-    """Of the whole organization, over all tenants; the requests are those of this calendar minute.
+    """Read the usage.
 
-    With `from`, `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
+    Of the whole organization, over all tenants; the requests are those of this calendar minute. With `from`,
+    `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
     """
     services = call.services
     found = await usage.read(services.db, call.caller.organization)

@@ -9,20 +9,13 @@ from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode
 
 
-@operation(
-    "GET",
-    "/v1/audit",
-    tag="Administration",
-    tenant=TenantUse.IGNORED,
-    invalid=ErrorCode.INVALID_REQUEST,
-    summary="Read the audit log",
-    query=AuditQuery,
-    answer=AuditAnswer,
-)
+@operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
-    """One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise.
+    """Read the audit log.
 
-    What is named besides narrows it: all of it must hold."""
+    One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. What
+    is named besides narrows it: all of it must hold.
+    """
     place = await call.place(call.query.cursor)
     part = Part(call.query.page_size or PAGE, place)
     page = await audit.list_part(call.services.db, call.caller.organization, part, call.query.wanted())

@@ -12,14 +12,14 @@ from retrieval.errors import ErrorCode
     "GET",
     "/v1/documents/{document_id:str}/chunks",
     tag="Documents",
-    summary="List the chunks of a document",
-    query=ChunksQuery,
-    answer=ChunksAnswer,
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
 async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
-    """In their order, 50 a page unless `pageSize` says otherwise. Those that search shows."""
+    """List the chunks of a document.
+
+    In their order, 50 a page unless `pageSize` says otherwise. Those that search shows.
+    """
     query, scope = call.query, call.scope(call.query.namespace_id)
     page = await chunks.list_page(
         call.services.db,

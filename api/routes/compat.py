@@ -32,9 +32,6 @@ _operation = partial(
 
 @_operation(
     "/v1/compat/dify/retrieval",
-    summary="Search as Dify's external knowledge API",
-    body=DifyRetrieval,
-    answer=DifyAnswer,
     example={
         "knowledge_id": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
         "query": "How do I open the cover?",
@@ -42,21 +39,23 @@ _operation = partial(
     },
 )
 async def dify_retrieval(call: Call[DifyRetrieval, None]) -> DifyAnswer:
-    """A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`."""
+    """Search as Dify's external knowledge API.
+
+    A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`.
+    """
     found = await searches.answer(call, call.body.to_search())
     return DifyAnswer(message=_DONE, records=[DifyRecord.of(one) for one in found.results])
 
 
 @_operation(
-    "/v1/vector_stores/{namespace_id:str}/search",
-    summary="Search as a vector store of OpenAI",
-    body=VectorStoreSearch,
-    answer=VectorStoreSearchAnswer,
-    example={"query": "How do I open the cover?", "max_num_results": 5},
+    "/v1/vector_stores/{namespace_id:str}/search", example={"query": "How do I open the cover?", "max_num_results": 5}
 )
 async def vector_store_search(call: Call[VectorStoreSearch, None]) -> VectorStoreSearchAnswer:
-    """A hybrid search with equal weights unless `ranking_options` has others; a document each, with its best chunks.
-    Several queries count as so many requests. Errors add `type` and `param`, as OpenAI's have them."""
+    """Search as a vector store of OpenAI.
+
+    A hybrid search with equal weights unless `ranking_options` has others; a document each, with its best
+    chunks. Several queries count as so many requests. Errors add `type` and `param`, as OpenAI's have them.
+    """
     asked = call.body.to_searches(call.path["namespace_id"])
     if len(asked) > 1:
         context = request_context.of(call.request.scope)

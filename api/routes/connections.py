@@ -11,7 +11,7 @@ import structlog
 
 from api.operation import Call, TenantUse, operation
 from api.services import Services
-from api.wire.common import Answer, Identified
+from api.wire.common import Identified
 from api.wire.connections import (
     BrowseConnection,
     BrowsedAnswer,
@@ -71,10 +71,7 @@ _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 @_operation(
     "POST",
     "/v1/connections",
-    summary="Create a connection",
     tenant=TenantUse.MADE,
-    body=CreateConnection,
-    answer=ConnectionCreatedAnswer,
     failed=ErrorCode.CREATE_CONNECTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     creates=True,
@@ -85,14 +82,14 @@ _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
         "clientRedirectUrl": "https://app.example.com/connected",
     },
 )
-async def create_connection(call: Call[CreateConnection, None]) -> Answer | bytes:
-    """PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
+async def create_connection(call: Call[CreateConnection, None]) -> ConnectionCreatedAnswer | bytes:
+    """Create a connection. PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
     body, services = call.body, call.services
     scope, redirect = call.scope(body.namespace_id), body.client_redirect_url or None
     _check_redirect(services, redirect)
     start = await _start(services, scope, body.connector, body.permissions)
 
-    async def create() -> Answer:
+    async def create() -> ConnectionCreatedAnswer:
         connection_id = await connections.create(
             services.db,
             scope,
@@ -113,16 +110,10 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
 
 
 @_operation(
-    "GET",
-    "/v1/connections",
-    summary="List connections",
-    query=ConnectionsQuery,
-    answer=ConnectionsAnswer,
-    failed=ErrorCode.FETCH_CONNECTIONS_FAILED,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    "GET", "/v1/connections", failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.NAMESPACE_NOT_FOUND,)
 )
 async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAnswer:
-    """All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    """List connections. All of the namespace and tenant, newest first; in parts with `pageSize`."""
     services, scope = call.services, call.scope(call.query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     part = await call.part(call.query.part(), scope.namespace)
@@ -133,17 +124,9 @@ async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAns
     return ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 
-@_operation(
-    "GET",
-    _ONE,
-    summary="Get a connection",
-    query=ConnectionQuery,
-    answer=ConnectionAnswer,
-    failed=ErrorCode.FETCH_CONNECTIONS_FAILED,
-    raises=(ErrorCode.CONNECTION_NOT_FOUND,),
-)
+@_operation("GET", _ONE, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,))
 async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
-    """Tokens are masked; `credentials` is null before the authorization and after the revocation."""
+    """Get a connection. Tokens are masked; `credentials` is null before the authorization and after the revocation."""
     services, bound, named = call.services, call.caller.namespace, call.query.namespace_id
     if bound is not None and named not in {None, bound}:
         raise connections.connection_not_found()
@@ -162,17 +145,12 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
-@_operation(
-    "PATCH",
-    _ONE,
-    summary="Change or re-authorize a connection",
-    body=UpdateConnection,
-    answer=ConnectionUpdatedAnswer,
-    raises=_MISSING,
-    example={**_NAMESPACE, "name": "Team drive, finance"},
-)
+@_operation("PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "name": "Team drive, finance"})
 async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpdatedAnswer:
-    """The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so."""
+    """Change or re-authorize a connection.
+
+    The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so.
+    """
     services, change = call.services, call.body.to_values()
     scope, connection_id = await _place(call)
     _check_redirect(services, change.client_redirect_url)
@@ -187,17 +165,12 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
     )
 
 
-@_operation(
-    "POST",
-    _ONE + "/revoke",
-    summary="Revoke a connection",
-    body=RevokeConnection,
-    answer=ConnectionRevokedAnswer,
-    raises=_MISSING,
-    example={**_NAMESPACE, "documents": "KEEP"},
-)
+@_operation("POST", _ONE + "/revoke", raises=_MISSING, example={**_NAMESPACE, "documents": "KEEP"})
 async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRevokedAnswer:
-    """Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing."""
+    """Revoke a connection.
+
+    Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing.
+    """
     services, keep = call.services, call.body.documents is Fate.KEEP
     scope, connection_id = await _place(call)
     revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
@@ -214,17 +187,12 @@ async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRev
     )
 
 
-@_operation(
-    "POST",
-    _ONE + "/browse",
-    summary="Browse what a connection gives access to",
-    body=BrowseConnection,
-    answer=BrowsedAnswer,
-    raises=(*_MISSING, ErrorCode.NOT_FOUND),
-    example=_NAMESPACE,
-)
+@_operation("POST", _ONE + "/browse", raises=(*_MISSING, ErrorCode.NOT_FOUND), example=_NAMESPACE)
 async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer:
-    """One folder of the account, as the service shows it now; nothing is ingested."""
+    """Browse what a connection gives access to.
+
+    One folder of the account, as the service shows it now; nothing is ingested.
+    """
     services, parent = call.services, call.body.parent_id
     scope, connection_id = await _place(call)
     stored = await connections.find(services.db, services.ring, scope, connection_id)

@@ -9,7 +9,6 @@ from litestar.handlers import HTTPRouteHandler
 
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
-from api.wire.common import Answer
 from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import IngestAnswer, ingestion
 from connectors import registry
@@ -24,7 +23,7 @@ from retrieval.sources import slug
 AT = "ingestConfig.config"
 
 
-async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | bytes:
+async def _ingest(call: Call[IngestFromConnector, None], name: str) -> IngestAnswer | bytes:
     """What there is to ingest is found out by the job run. The connection must be ACTIVE."""
     services, asked = call.services, call.body.ingest_config
     config = asked.config
@@ -42,7 +41,7 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
     await namespaces.require(services.db, scope.organization, scope.namespace)
     await connections.require_active(services.db, scope, config.connection_id, asked.source)
 
-    async def act() -> Answer:
+    async def act() -> IngestAnswer:
         if call.body.dry_run:
             connection = config.connection_id
             return await dry_run(
@@ -76,13 +75,12 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     """The operation of one content service; `name` is how people call it."""
 
-    async def ingest(call: Call[Any, None]) -> Answer | bytes:
+    async def ingest(call: Call[Any, None]) -> IngestAnswer | bytes:
         return await _ingest(call, name)
 
-    ingest.__name__, ingest.__doc__ = f"ingest_{source.lower()}", _ingest.__doc__
+    ingest.__name__, ingest.__doc__ = f"ingest_{source.lower()}", f"Ingest from {name}. {_ingest.__doc__}"
     return ingestion_operation(
         f"/v1/ingest/{slug(source)}",
-        summary=f"Ingest from {name}",
         raises=(ErrorCode.CONNECTION_NOT_FOUND,),
         body=body,
         example={

@@ -24,16 +24,17 @@ _ocr = decode.json_reader(OcrConfig, _INVALID, at="ocrConfig")
     "POST",
     "/v1/convert/file",
     tag="Ingestion",
-    summary="Convert a file to Markdown",
     form=ConvertForm,
-    answer=ConvertAnswer,
     invalid=_INVALID,
     failed=ErrorCode.INGESTION_FAILED,
     stores=False,
 )
 async def convert_file(call: Call[None, None]) -> ConvertAnswer:
-    """Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read, 503
-    with Retry-After while too many are being converted."""
+    """Convert a file to Markdown.
+
+    Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read,
+    503 with Retry-After while too many are being converted.
+    """
     services = call.services
     async with uploads.read_form(call.request, services) as form:
         form.require_file()

@@ -37,13 +37,14 @@ _EXAMPLE = {
     "GET",
     "/v1/deletions/{deletion_id:str}",
     tag="Documents",
-    summary="Get the receipt of a deletion",
-    answer=DeletionAnswer,
     invalid=ErrorCode.INVALID_REQUEST,
     raises=(ErrorCode.NOT_FOUND,),
 )
 async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
-    """What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were."""
+    """Get the receipt of a deletion.
+
+    What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were.
+    """
     caller = call.caller
     found = await receipts.find(
         call.services.db,
@@ -57,18 +58,12 @@ async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
     return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(shown))
 
 
-@operation(
-    "POST",
-    "/v1/deletions/verify",
-    tag="Documents",
-    summary="Check the receipt of a deletion",
-    body=VerifyDeletion,
-    answer=DeletionVerifiedAnswer,
-    invalid=ErrorCode.INVALID_REQUEST,
-    example=_EXAMPLE,
-)
+@operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_EXAMPLE)
 async def verify_deletion(call: Call[VerifyDeletion, None]) -> DeletionVerifiedAnswer:
-    """Whether this service signed the receipt for your organization and nothing in it was changed."""
+    """Check the receipt of a deletion.
+
+    Whether this service signed the receipt for your organization and nothing in it was changed.
+    """
     said = call.body.deletion
     if said is UNSET:
         said = msgspec.json.decode(call.content, type=dict)

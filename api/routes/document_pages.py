@@ -27,18 +27,17 @@ _PDF = "application/pdf"
     "GET",
     "/v1/documents/{document_id:str}/pages/{page:str}",
     tag="Documents",
-    summary="Draw a page of a document",
-    answer=None,
     media_type="image/png",
-    query=PageQuery,
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND),
 )
 async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
-    """The page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded where it stands.
+    """Draw a page of a document.
 
-    404 for what has no such page or cannot be drawn, as `reason` says; 503 with Retry-After while too many are drawn.
-    A document that was ingested before pages were placed exactly is drawn without the shade; resync it.
+    The page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded where it
+    stands. 404 for what has no such page or cannot be drawn, as `reason` says; 503 with Retry-After while too
+    many are drawn. A document that was ingested before pages were placed exactly is drawn without the shade;
+    resync it.
     """
     scope = call.scope(call.query.namespace_id)
     services = call.services

@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from api import costs, request_context
 from api.operation import Call, operation
-from api.wire.common import Answer
 from api.wire.documents import (
     DeleteDocuments,
     DocumentChange,
@@ -42,14 +41,11 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 
 @_operation(
     method="POST",
-    summary="List documents",
-    body=FetchDocuments,
-    answer=DocumentsAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
 )
 async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
-    """Newest first. A filter that restricts nothing lists the whole scope."""
+    """List documents. Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
     where, viewer = call.body.filter_config.to_values(), await call.viewer(scope)
     counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
@@ -86,15 +82,12 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 
 @_operation(
     method="PATCH",
-    summary="Change metadata or access of documents",
-    body=UpdateDocuments,
-    answer=DocumentsUpdatedAnswer,
     failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
 )
 async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
-    """All that match are changed, or none. Nothing is embedded again."""
+    """Change metadata or access of documents. All that match are changed, or none. Nothing is embedded again."""
     scope = call.scope(call.body.namespace_id)
     where, change = call.body.filter_config.to_values(), call.body.data
     around = await _surroundings(call, scope)
@@ -111,15 +104,12 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
 
 @_operation(
     method="DELETE",
-    summary="Delete documents",
-    body=DeleteDocuments,
-    answer=DocumentsDeletedAnswer,
     failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
 )
 async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
-    """Gone from documents and search at once; files and vectors are removed in the background."""
+    """Delete documents. Gone from documents and search at once; files and vectors are removed in the background."""
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
@@ -133,23 +123,23 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     method="POST",
     path="/v1/documents/resync",
     tag="Documents",
-    summary="Ingest documents again",
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
-    body=ResyncDocuments,
-    answer=ResyncAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     creates=True,
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
-async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
-    """Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not embedded
-    again."""
+async def resync_documents(call: Call[ResyncDocuments, None]) -> ResyncAnswer | bytes:
+    """Ingest documents again.
+
+    Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
+    embedded again.
+    """
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
 
-    async def act() -> Answer:
+    async def act() -> ResyncAnswer:
         made = await resync.start(call.services.db, scope, where, confirm_deletions=bool(call.body.confirm_deletions))
         number = made.queued
         message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"

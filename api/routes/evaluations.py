@@ -7,7 +7,6 @@ from functools import partial
 import msgspec
 
 from api.operation import Call, operation
-from api.wire.common import Answer
 from api.wire.evaluations import (
     CreateEvaluation,
     Evaluation,
@@ -47,35 +46,25 @@ _QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "m
 @_operation(
     "POST",
     "/v1/evaluations",
-    summary="Create an evaluation",
-    body=CreateEvaluation,
-    answer=EvaluationAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     creates=True,
     example={**_NAMESPACE, "name": "Support questions", "questions": [_QUESTION]},
 )
-async def create_evaluation(call: Call[CreateEvaluation, None]) -> Answer | bytes:
-    """Questions with the documents, or the spans in them, that answer."""
+async def create_evaluation(call: Call[CreateEvaluation, None]) -> EvaluationAnswer | bytes:
+    """Create an evaluation. Questions with the documents, or the spans in them, that answer."""
     body, scope = call.body, call.scope(call.body.namespace_id)
     questions = [one.to_values(f"questions[{number}]") for number, one in enumerate(body.questions)]
 
-    async def create() -> Answer:
+    async def create() -> EvaluationAnswer:
         made = await evaluations.create(call.services.db, scope, body.name, questions)
         return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(made)))
 
     return await call.once(create)
 
 
-@_operation(
-    "GET",
-    "/v1/evaluations",
-    summary="List evaluations",
-    query=EvaluationsQuery,
-    answer=EvaluationsAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-)
+@_operation("GET", "/v1/evaluations", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAnswer:
-    """All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    """List evaluations. All of the namespace and tenant, newest first; in parts with `pageSize`."""
     db, scope = call.services.db, call.scope(call.query.namespace_id)
     await namespaces.require(db, scope.organization, scope.namespace)
     part = await call.part(call.query.part(), scope.namespace)
@@ -86,25 +75,22 @@ async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAns
     return EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
 
 
-@_operation("GET", _ONE, summary="Get an evaluation", query=EvaluationQuery, answer=EvaluationAnswer, raises=_MISSING)
+@_operation("GET", _ONE, raises=_MISSING)
 async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
-    """How many questions it has, and which judged external ids the namespace does not have."""
+    """Get an evaluation. How many questions it has, and which judged external ids the namespace does not have."""
     scope = call.scope(call.query.namespace_id)
     found = await evaluations.get(call.services.db, scope, call.path["evaluation_id"])
     return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(found)))
 
 
 @_operation(
-    "PATCH",
-    _ONE,
-    summary="Change an evaluation",
-    body=UpdateEvaluation,
-    answer=EvaluationAnswer,
-    raises=_MISSING,
-    example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]},
+    "PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]}
 )
 async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAnswer:
-    """Questions are removed by their query, then added; `judge` comes last. Runs that have ended stay as they are."""
+    """Change an evaluation.
+
+    Questions are removed by their query, then added; `judge` comes last. Runs that have ended stay as they are.
+    """
     body, scope = call.body, call.scope(call.body.namespace_id)
     changed = await evaluations.change(
         call.services.db,
@@ -118,16 +104,12 @@ async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAns
     return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
 
 
-@_operation(
-    "GET",
-    f"{_ONE}/questions",
-    summary="List the questions of an evaluation",
-    query=QuestionsQuery,
-    answer=QuestionsAnswer,
-    raises=_MISSING,
-)
+@_operation("GET", f"{_ONE}/questions", raises=_MISSING)
 async def list_questions(call: Call[None, QuestionsQuery]) -> QuestionsAnswer:
-    """In their order, 50 a page unless `pageSize` says otherwise; with `query` those that ask just that."""
+    """List the questions of an evaluation.
+
+    In their order, 50 a page unless `pageSize` says otherwise; with `query` those that ask just that.
+    """
     scope = call.scope(call.query.namespace_id)
     part = await call.part(call.query.part() or Part(), scope.namespace) or Part()
     evaluation = call.path["evaluation_id"]
@@ -138,16 +120,9 @@ async def list_questions(call: Call[None, QuestionsQuery]) -> QuestionsAnswer:
     return QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
-@_operation(
-    "DELETE",
-    _ONE,
-    summary="Delete an evaluation",
-    query=EvaluationQuery,
-    answer=EvaluationDeletedAnswer,
-    raises=_MISSING,
-)
+@_operation("DELETE", _ONE, raises=_MISSING)
 async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDeletedAnswer:
-    """With its questions and runs."""
+    """Delete an evaluation. With its questions and runs."""
     await evaluations.delete(call.services.db, call.scope(call.query.namespace_id), call.path["evaluation_id"])
     return EvaluationDeletedAnswer(message="Evaluation deleted successfully")
 
@@ -155,9 +130,6 @@ async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDele
 @_operation(
     "POST",
     f"{_ONE}/runs",
-    summary="Compare settings",
-    body=StartRun,
-    answer=RunAnswer,
     raises=_MISSING,
     creates=True,
     example={
@@ -168,11 +140,11 @@ async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDele
         ],
     },
 )
-async def start_run(call: Call[StartRun, None]) -> Answer | bytes:
-    """Starts a flow that asks every question under every setting."""
+async def start_run(call: Call[StartRun, None]) -> RunAnswer | bytes:
+    """Compare settings. Starts a flow that asks every question under every setting."""
     scope, settings = call.scope(call.body.namespace_id), call.body.to_values()
 
-    async def start() -> Answer:
+    async def start() -> RunAnswer:
         run = await runs.create(call.services.db, scope, call.path["evaluation_id"], settings)
         call.services.notices.send()
         return RunAnswer(message="Run of the evaluation started", data=RunData(EvaluationRun.of(run)))
@@ -180,9 +152,9 @@ async def start_run(call: Call[StartRun, None]) -> Answer | bytes:
     return await call.once(start)
 
 
-@_operation("GET", f"{_ONE}/runs", summary="List runs", query=EvaluationsQuery, answer=RunsAnswer, raises=_MISSING)
+@_operation("GET", f"{_ONE}/runs", raises=_MISSING)
 async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
-    """Newest first, without their questions."""
+    """List runs. Newest first, without their questions."""
     scope = call.scope(call.query.namespace_id)
     part = await call.part(call.query.part(), scope.namespace)
     page = await runs.list_part(call.services.db, scope, call.path["evaluation_id"], part)
@@ -192,17 +164,14 @@ async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
     return RunsAnswer(message="Runs fetched successfully", data=data)
 
 
-@_operation(
-    "GET",
-    f"{_ONE}/runs/{{run_id:str}}",
-    summary="Get a run",
-    query=EvaluationRunQuery,
-    answer=RunAnswer,
-    raises=_MISSING,
-)
+@_operation("GET", f"{_ONE}/runs/{{run_id:str}}", raises=_MISSING)
 async def get_run(call: Call[None, EvaluationRunQuery]) -> RunAnswer:
-    """Its status, and from its end on the metrics of each setting and the ranks of each question; with `questionLimit`
-    its progress, how many questions each setting answers better and worse than the first, and so many questions."""
+    """Get a run.
+
+    Its status, and from its end on the metrics of each setting and the ranks of each question; with
+    `questionLimit` its progress, how many questions each setting answers better and worse than the first, and
+    so many questions.
+    """
     scope = call.scope(call.query.namespace_id)
     run = await runs.get(call.services.db, scope, call.path["evaluation_id"], call.path["run_id"])
     return RunAnswer(message="Run fetched successfully", data=RunData(compared(run, call.query)))

@@ -31,9 +31,6 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 
 @_operation(
     method="PUT",
-    summary="Make a group, or replace what it holds",
-    body=PutGroup,
-    answer=GroupAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
         "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
@@ -41,7 +38,7 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
     },
 )
 async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
-    """Counts for the next request. No document is touched."""
+    """Make a group, or replace what it holds. Counts for the next request. No document is touched."""
     sent = call.body.members
     users = _names(sent.users, "members.users", principals.user_name)
     held = _names(sent.groups, "members.groups", principals.group_name)
@@ -52,15 +49,9 @@ async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
     return GroupAnswer(message="Group saved successfully", data=GroupData(Group.of(group)))
 
 
-@_operation(
-    method="GET",
-    summary="Get a group",
-    query=GroupQuery,
-    answer=GroupAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
-)
+@_operation(method="GET", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
 async def get_group(call: Call[None, GroupQuery]) -> GroupAnswer:
-    """Its direct members."""
+    """Get a group. Its direct members."""
     scope = call.scope(call.query.namespace_id)
     found = await groups.get(call.services.db, scope, _group_id(call))
     if found is None:
@@ -68,17 +59,12 @@ async def get_group(call: Call[None, GroupQuery]) -> GroupAnswer:
     return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(found)))
 
 
-@_operation(
-    method="DELETE",
-    summary="Delete a group",
-    query=DeletedGroupQuery,
-    answer=GroupDeletedAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
-)
+@_operation(method="DELETE", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
 async def delete_group(call: Call[None, DeletedGroupQuery]) -> GroupDeletedAnswer:
-    """Documents and groups that name it go on naming it; it holds nobody until it is made again.
+    """Delete a group.
 
-    `namespaceId` stands in the query, or in a JSON body.
+    Documents and groups that name it go on naming it; it holds nobody until it is made again. `namespaceId`
+    stands in the query, or in a JSON body.
     """
     named = call.query.namespace_id
     scope, name = call.scope(await _in_the_body(call) if named is None else named), _group_id(call)

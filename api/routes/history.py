@@ -12,14 +12,14 @@ from retrieval.errors import ErrorCode
     "GET",
     "/v1/documents/{document_id:str}/history",
     tag="Documents",
-    summary="List the job runs that held a document",
-    query=HistoryQuery,
-    answer=HistoryAnswer,
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
-    """Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows."""
+    """List the job runs that held a document.
+
+    Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows.
+    """
     query, scope = call.query, call.scope(call.query.namespace_id)
     page = await receipts.list_history(
         call.services.db,

@@ -11,7 +11,6 @@ from api.operation import Call
 from api.services import Services
 from api.uploads import Form
 from api.wire.access import Access
-from api.wire.common import Answer
 from api.wire.ingest import (
     ChunkConfig,
     FileForm,
@@ -41,8 +40,6 @@ JSON_FIELDS = {
 
 @ingestion_operation(
     "/v1/ingest/text",
-    summary="Ingest a text",
-    body=IngestText,
     example={
         "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
         "ingestConfig": {
@@ -52,8 +49,8 @@ JSON_FIELDS = {
         },
     },
 )
-async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
-    """Searchable within about a second. The same identity again replaces the document."""
+async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer | bytes:
+    """Ingest a text. Searchable within about a second. The same identity again replaces the document."""
     scope = call.scope(call.body.namespace_id)
     asked = call.body.ingest_config
     config = asked.config
@@ -63,7 +60,7 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     access = "ingestConfig.config.access", config.access
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
 
-    async def accept() -> Answer:
+    async def accept() -> IngestAnswer:
         if call.body.dry_run:
             return await dry_run(call, scope, "text", source="TEXT", how=how, request=_text(config), text=config.text)
         accepted = await runs.accept_text(
@@ -82,13 +79,9 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     return answer
 
 
-@ingestion_operation(
-    "/v1/ingest/file",
-    summary="Ingest a file",
-    form=FileForm,
-)
-async def ingest_file(call: Call[None, None]) -> Answer | bytes:
-    """A multipart form; the order of its fields does not matter. Up to 50 MiB."""
+@ingestion_operation("/v1/ingest/file", form=FileForm)
+async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
+    """Ingest a file. A multipart form; the order of its fields does not matter. Up to 50 MiB."""
     services = call.services
     async with uploads.read_form(call.request, services) as form:
         fields = _fields(form)
@@ -108,7 +101,7 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             return given
         upload = await _store(services, scope, form)
 
-    async def accept() -> Answer:
+    async def accept() -> IngestAnswer:
         external_id = fields.external_id or form.identity()
         name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:

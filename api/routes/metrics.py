@@ -11,15 +11,16 @@ from retrieval.metrics import counts, exposition
     "GET",
     "/metrics",
     tag="Administration",
-    summary="Figures for Prometheus",
-    answer=None,
-    media_type=exposition.MEDIA_TYPE.partition("; charset")[0],  # Litestar adds it to text
+    media_type=exposition.MEDIA_TYPE.partition("; charset")[0],
     tenant=TenantUse.IGNORED,
     invalid=ErrorCode.INVALID_REQUEST,
 )
 async def read_metrics(call: Call[None, None]) -> bytes:
-    """Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of
-    `RETRIEVAL_METRICS_PORT`."""
+    """Figures for Prometheus.
+
+    Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of
+    `RETRIEVAL_METRICS_PORT`.
+    """
     services = call.services
     await counts.async_write(services.db)
     reading = await services.count(call.caller.organization)

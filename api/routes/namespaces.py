@@ -15,7 +15,7 @@ from api import probes
 from api.operation import Call, TenantUse, operation
 from api.permissions import Reach
 from api.services import Services
-from api.wire.common import Answer, PartQuery
+from api.wire.common import PartQuery
 from api.wire.namespaces import (
     CreateNamespace,
     DeletedNamespace,
@@ -54,9 +54,6 @@ _PROBE_CODES = (
 @_operation(
     "POST",
     "/v1/namespaces",
-    summary="Create a namespace",
-    body=CreateNamespace,
-    answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
     creates=True,
     example={
@@ -66,8 +63,8 @@ _PROBE_CODES = (
         "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     },
 )
-async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
-    """Storage, index and model are tried out first, each within 5 seconds."""
+async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer | bytes:
+    """Create a namespace. Storage, index and model are tried out first, each within 5 seconds."""
     services = call.services
     name, sent = _parts(call.body)
     configs = {key: validation.unmask(value, {}, key) for key, value in sent.items() if value is not None}
@@ -86,7 +83,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     )
     await probes.check(services, draft, configs)
 
-    async def create() -> Answer:
+    async def create() -> NamespaceAnswer:
         made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
         message = "Namespace created successfully" + _left_out(call)
         return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(made)))
@@ -94,16 +91,9 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     return await call.once(create)
 
 
-@_operation(
-    "GET",
-    "/v1/namespaces",
-    summary="List namespaces",
-    query=PartQuery,
-    invalid=ErrorCode.INVALID_REQUEST,
-    answer=NamespacesAnswer,
-)
+@_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
 async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
-    """Newest first; in parts with `pageSize`."""
+    """List namespaces. Newest first; in parts with `pageSize`."""
     services, caller, part = call.services, call.caller, await call.part(call.query.part())
     page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
     data = NamespacesData(namespaces=[_shown(call, namespace) for namespace in page.items]).lead_on(
@@ -112,15 +102,9 @@ async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
     return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
-@_operation(
-    "GET",
-    "/v1/namespaces/{namespace_id:str}",
-    summary="Get a namespace",
-    answer=NamespaceAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-)
+@_operation("GET", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
-    """Secrets are absent or masked."""
+    """Get a namespace. Secrets are absent or masked."""
     found = await _find(call)
     return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(call, found)))
 
@@ -128,14 +112,11 @@ async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
 @_operation(
     "PATCH",
     "/v1/namespaces/{namespace_id:str}",
-    summary="Change a namespace",
-    body=UpdateNamespace,
-    answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, *_PROBE_CODES),
     example={"name": "Product manuals, all languages"},
 )
 async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer:
-    """Each config that is sent replaces the stored one; what is not sent stays."""
+    """Change a namespace. Each config that is sent replaces the stored one; what is not sent stays."""
     services = call.services
     stored = await _find(call)
     name, sent = _parts(call.body)
@@ -168,15 +149,9 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(saved)))
 
 
-@_operation(
-    "DELETE",
-    "/v1/namespaces/{namespace_id:str}",
-    summary="Delete a namespace",
-    answer=NamespaceDeletedAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-)
+@_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
-    """Gone from every answer at once; its files and vectors are removed in the background."""
+    """Delete a namespace. Gone from every answer at once; its files and vectors are removed in the background."""
     namespace_id = call.path["namespace_id"]
     call.require_namespace(namespace_id)
     deletion = await namespaces.delete(call.services.db, call.caller.organization, namespace_id)

@@ -9,17 +9,12 @@ from retrieval.errors import ErrorCode
 from retrieval.readiness import work
 
 
-@operation(
-    "GET",
-    "/v1/queue",
-    tag="Administration",
-    tenant=TenantUse.IGNORED,
-    invalid=ErrorCode.INVALID_REQUEST,
-    summary="Read the queue",
-    answer=QueueAnswer,
-)
+@operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 async def read_queue(call: Call[None, None]) -> QueueAnswer:
-    """What of the organization waits, what it waits for, and what workers have in hand; all tenants together."""
+    """Read the queue.
+
+    What of the organization waits, what it waits for, and what workers have in hand; all tenants together.
+    """
     found = await work.read(call.services.db, call.caller.organization)
     data = QueueData.of(found, registry.parser_warnings(), await call.services.storage.reasons())
     return QueueAnswer(message="Queue fetched successfully", data=data)

@@ -16,22 +16,18 @@ from retrieval.errors import ErrorCode, ServiceError
 _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 
 
-@_operation("GET", "/v1/organization", summary="Get the organization", answer=OrganizationAnswer)
+@_operation("GET", "/v1/organization")
 async def get_organization(call: Call[None, None]) -> OrganizationAnswer:
-    """That of the key, with its quotas; null is no limit."""
+    """Get the organization. That of the key, with its quotas; null is no limit."""
     return await _organization(call, "Organization fetched successfully")
 
 
-@_operation(
-    "PATCH",
-    "/v1/organization",
-    summary="Set the organization's quotas",
-    body=admin.UpdateOrganization,
-    answer=OrganizationAnswer,
-    example={"quotas": {"documents": 100000, "tokensPerMonth": None}},
-)
+@_operation("PATCH", "/v1/organization", example={"quotas": {"documents": 100000, "tokensPerMonth": None}})
 async def update_organization(call: Call[admin.UpdateOrganization, None]) -> OrganizationAnswer:
-    """What is absent stays, null removes a limit. What is there already stays, however low the limit."""
+    """Set the organization's quotas.
+
+    What is absent stays, null removes a limit. What is there already stays, however low the limit.
+    """
     given = call.body.quotas
     if given is not UNSET:
         await call.services.in_thread(
@@ -41,16 +37,10 @@ async def update_organization(call: Call[admin.UpdateOrganization, None]) -> Org
 
 
 @_operation(
-    "PATCH",
-    "/v1/tenants/{tenant_id:str}",
-    summary="Set a tenant's quotas",
-    body=admin.UpdateTenant,
-    answer=admin.TenantAnswer,
-    raises=(ErrorCode.NOT_FOUND,),
-    example={"quotas": {"documents": 1000}},
+    "PATCH", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,), example={"quotas": {"documents": 1000}}
 )
 async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAnswer:
-    """They hold beside the organization's. What is absent stays, null removes a limit."""
+    """Set a tenant's quotas. They hold beside the organization's. What is absent stays, null removes a limit."""
     db, organization, tenant = call.services.db, call.caller.organization, call.path["tenant_id"]
     given = call.body.quotas
     if given is not UNSET:

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from api import auth
 from api.operation import Call, operation
-from api.wire.common import Answer
 from api.wire.runs import (
     JobRunAnswer,
     JobRunData,
@@ -35,16 +34,9 @@ _operation = partial(operation, tag="Ingestion", invalid=ErrorCode.INVALID_REQUE
 _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 
-@_operation(
-    "GET",
-    "/v1/ingest-job-runs",
-    summary="List ingestion job runs",
-    query=ListQuery,
-    answer=JobRunsAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-)
+@_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
-    """Newest first, 50 a page unless `pageSize` says otherwise."""
+    """List ingestion job runs. Newest first, 50 a page unless `pageSize` says otherwise."""
     services, query = call.services, call.query
     scope = call.scope(query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
@@ -76,19 +68,13 @@ def _named(sent: str | None) -> list[str] | None:
     return named
 
 
-@_operation(
-    "GET",
-    _RUN,
-    summary="Get an ingestion job run",
-    query=RunQuery,
-    answer=JobRunAnswer,
-    raises=_NOT_FOUND,
-)
+@_operation("GET", _RUN, raises=_NOT_FOUND)
 async def get_job_run(call: Call[None, RunQuery]) -> JobRunAnswer:
-    """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards.
+    """Get an ingestion job run.
 
-    With `waitSeconds` the answer comes when the status is another than now, or than `since`, or at the end of that
-    time; of a COMPLETED run at once.
+    QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards. With `waitSeconds` the answer comes
+    when the status is another than now, or than `since`, or at the end of that time; of a COMPLETED run at
+    once.
     """
     query, said = call.query, "Ingestion job run fetched successfully"
     scope = call.scope(query.namespace_id)
@@ -99,20 +85,12 @@ async def get_job_run(call: Call[None, RunQuery]) -> JobRunAnswer:
     return await _read(call, scope, said, most=query.document_limit)
 
 
-@_operation(
-    "POST",
-    _RUN + "/cancel",
-    summary="Cancel an ingestion job run",
-    body=RunRequest,
-    answer=JobRunAnswer,
-    failed=ErrorCode.INGESTION_FAILED,
-    raises=_NOT_FOUND,
-    example=_EXAMPLE,
-)
+@_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)
 async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
-    """At once if it waits, else between two steps. What is done stays; a finished run stays as it is.
+    """Cancel an ingestion job run.
 
-    One of source REEMBED is a change of the namespace: a bound key may not cancel it.
+    At once if it waits, else between two steps. What is done stays; a finished run stays as it is. One of
+    source REEMBED is a change of the namespace: a bound key may not cancel it.
     """
     services, scope = call.services, call.scope(call.body.namespace_id)
     try:
@@ -130,23 +108,21 @@ async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
 @_operation(
     "POST",
     _RUN + "/retry",
-    summary="Run the failed documents of a job run again",
-    body=RetryRequest,
-    answer=JobRunAnswer,
     failed=ErrorCode.INGESTION_FAILED,
     raises=(*_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
     example=_EXAMPLE,
     creates=True,
 )
-async def retry_job_run(call: Call[RetryRequest, None]) -> Answer | bytes:
-    """Answers a new run of the same job. Content comes from what was kept, or from its source.
+async def retry_job_run(call: Call[RetryRequest, None]) -> JobRunAnswer | bytes:
+    """Run the failed documents of a job run again.
 
-    With `ocrConfig` or `chunkConfig` what failed is read or cut in another way, for texts, files and URL lists.
+    Answers a new run of the same job. Content comes from what was kept, or from its source. With `ocrConfig` or
+    `chunkConfig` what failed is read or cut in another way, for texts, files and URL lists.
     """
     db, scope = call.services.db, call.scope(call.body.namespace_id)
     changes = call.body.changes()
 
-    async def queue_again() -> Answer:
+    async def queue_again() -> JobRunAnswer:
         try:
             new = await control.retry(db, scope, call.path["ingest_job_run_id"], changes)
         except ServiceError:

@@ -38,39 +38,26 @@ _semantic = decode.json_reader(SearchRequest, _INVALID)
 _hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
 
 
-@_operation(
-    "/v1/search",
-    summary="Semantic search",
-    body=SearchRequest,
-    answer=SearchAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-    example=_EXAMPLE,
-)
+@_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_EXAMPLE)
 async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
-    """The score of a result is the cosine similarity of query and content."""
+    """Semantic search. The score of a result is the cosine similarity of query and content."""
     return SearchAnswer(message=_DONE, data=await searches.answer(call, call.body))
 
 
 @_operation(
     "/v1/search/hybrid",
-    summary="Hybrid search",
-    body=HybridSearchRequest,
-    answer=SearchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
     example={**_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
 )
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
-    """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
+    """Hybrid search. The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
     data = await searches.answer(call, call.body)
     return SearchAnswer(message=data.note or _DONE, data=data)
 
 
 @_operation(
     "/v1/search/batch",
-    summary="Search several times at once",
-    body=SearchBatchRequest,
     whole=False,
-    answer=SearchBatchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
         "namespaceId": _EXAMPLE["namespaceId"],
@@ -81,8 +68,11 @@ async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     },
 )
 async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswer:
-    """Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
-    fails them all, one that a query names besides that query. Each counts as a request of the key's rate."""
+    """Search several times at once.
+
+    Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
+    fails them all, one that a query names besides that query. Each counts as a request of the key's rate.
+    """
     if more := len(call.body.queries) - 1:
         context = request_context.of(call.request.scope)
         context.rate = await count_more(call.services.db, call.caller, more)
@@ -105,9 +95,6 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
 
 @_operation(
     "/v1/search/why",
-    summary="Ask why a document is found, or is not",
-    body=WhyRequest,
-    answer=WhyAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
     example={
         **_EXAMPLE,
@@ -116,7 +103,10 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
     },
 )
 async def why_search(call: Call[WhyRequest, None]) -> WhyAnswer:
-    """What hides the document, and where its best chunk stands in each list, before any reranking."""
+    """Ask why a document is found, or is not.
+
+    What hides the document, and where its best chunk stands in each list, before any reranking.
+    """
     return WhyAnswer(message="The search was explained", data=await searches.why(call, call.body))
 
 

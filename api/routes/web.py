@@ -8,7 +8,6 @@ from typing import Any
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
-from api.wire.common import Answer
 from api.wire.ingest import (
     IngestAnswer,
     IngestSitemap,
@@ -39,8 +38,6 @@ _RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTION
 @ingestion_operation(
     "/v1/ingest/urls",
     raises=_RAISES,
-    summary="Ingest a list of URLs",
-    body=IngestUrls,
     example={
         "namespaceId": _NAMESPACE,
         "ingestConfig": {
@@ -52,8 +49,8 @@ _RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTION
         },
     },
 )
-async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
-    """One document a URL, known at once; the same URL again replaces its document."""
+async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
+    """Ingest a list of URLs. One document a URL, known at once; the same URL again replaces its document."""
     config = call.body.ingest_config.config
     _limit(len(config.urls), call.services.settings.max_urls, f"{AT}.urls", "URLs")
     urls = [_address(url, f"{AT}.urls[{place}]") for place, url in enumerate(config.urls)]
@@ -73,8 +70,6 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
 @ingestion_operation(
     "/v1/ingest/sitemap",
     raises=_RAISES,
-    summary="Ingest the pages of a sitemap",
-    body=IngestSitemap,
     example={
         "namespaceId": _NAMESPACE,
         "ingestConfig": {
@@ -83,16 +78,14 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
         },
     },
 )
-async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
-    """What there is to ingest is found out by the job run."""
+async def ingest_sitemap(call: Call[IngestSitemap, None]) -> IngestAnswer | bytes:
+    """Ingest the pages of a sitemap. What there is to ingest is found out by the job run."""
     return await _ingest(call, _discovery(call, "SITEMAP", "sitemap"))
 
 
 @ingestion_operation(
     "/v1/ingest/website",
     raises=_RAISES,
-    summary="Ingest the pages of a website",
-    body=IngestWebsite,
     example={
         "namespaceId": _NAMESPACE,
         "ingestConfig": {
@@ -101,8 +94,11 @@ async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
         },
     },
 )
-async def ingest_website(call: Call[IngestWebsite, None]) -> Answer | bytes:
-    """What there is to ingest is found out by the job run, which follows the site's links."""
+async def ingest_website(call: Call[IngestWebsite, None]) -> IngestAnswer | bytes:
+    """Ingest the pages of a website.
+
+    What there is to ingest is found out by the job run, which follows the site's links.
+    """
     return await _ingest(call, _discovery(call, "WEBSITE", "website"))
 
 
@@ -136,7 +132,7 @@ def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], sour
 
 async def _ingest(
     call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], accept: Accept
-) -> Answer | bytes:
+) -> IngestAnswer | bytes:
     services = call.services
     how = _how(call.body.ingest_config, services)
     scope = call.scope(call.body.namespace_id)
@@ -148,7 +144,7 @@ async def _ingest(
             field="webScraperConfig",
         )
 
-    async def act() -> Answer:
+    async def act() -> IngestAnswer:
         answered = await accept(scope, how)
         await call.make_tenant_known()
         return answered

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from api.operation import Call, operation
 from api.wire import webhooks as wire
-from api.wire.common import Answer, PartQuery
+from api.wire.common import PartQuery
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.network import fetch_guard
 from retrieval.webhooks import deliveries, endpoints
@@ -25,9 +25,6 @@ _ONE = "/v1/webhooks/{webhook_id:str}"
 @_operation(
     "POST",
     "/v1/webhooks",
-    summary="Create a webhook",
-    body=wire.CreateWebhook,
-    answer=wire.SecretAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
         "url": "https://example.com/hooks/retrieval",
@@ -36,8 +33,11 @@ _ONE = "/v1/webhooks/{webhook_id:str}"
     },
     creates=True,
 )
-async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Answer | bytes:
-    """The answer is the only place that shows the secret. An address that may not be dialled is refused at once."""
+async def create_webhook(call: Call[wire.CreateWebhook, None]) -> wire.SecretAnswer | bytes:
+    """Create a webhook.
+
+    The answer is the only place that shows the secret. An address that may not be dialled is refused at once.
+    """
     services, body = call.services, call.body
     _require_known(body.events)
     namespace = body.namespace_id or call.caller.namespace
@@ -45,7 +45,7 @@ async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Answer | bytes
         call.require_namespace(body.namespace_id)
     await _require_url(call, body.url)
 
-    async def create() -> Answer:
+    async def create() -> wire.SecretAnswer:
         reach = Reach(call.caller.organization, namespace, call.tenant or None)
         made, secret = await endpoints.create(
             services.db, services.ring, reach, url=body.url, events=body.events, description=body.description
@@ -58,9 +58,9 @@ async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Answer | bytes
     return await call.once(create)
 
 
-@_operation("GET", "/v1/webhooks", summary="List webhooks", query=PartQuery, answer=wire.WebhooksAnswer)
+@_operation("GET", "/v1/webhooks")
 async def list_webhooks(call: Call[None, PartQuery]) -> wire.WebhooksAnswer:
-    """Newest first. With an X-Tenant-ID those of the tenant, else all."""
+    """List webhooks. Newest first. With an X-Tenant-ID those of the tenant, else all."""
     part = await call.part(call.query.part())
     page = await endpoints.list_part(call.services.db, _reach(call), part)
     data = wire.WebhooksData(webhooks=[wire.Webhook.of(one) for one in page.items]).lead_on(
@@ -69,24 +69,16 @@ async def list_webhooks(call: Call[None, PartQuery]) -> wire.WebhooksAnswer:
     return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
 
 
-@_operation("GET", _ONE, summary="Get a webhook", answer=wire.WebhookAnswer, raises=_MISSING)
+@_operation("GET", _ONE, raises=_MISSING)
 async def get_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
-    """Without its secret."""
+    """Get a webhook. Without its secret."""
     found = await endpoints.get(call.services.db, _reach(call), call.path["webhook_id"])
     return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(found)))
 
 
-@_operation(
-    "PATCH",
-    _ONE,
-    summary="Change a webhook",
-    body=wire.UpdateWebhook,
-    answer=wire.WebhookAnswer,
-    raises=_MISSING,
-    example={"status": "ACTIVE"},
-)
+@_operation("PATCH", _ONE, raises=_MISSING, example={"status": "ACTIVE"})
 async def update_webhook(call: Call[wire.UpdateWebhook, None]) -> wire.WebhookAnswer:
-    """What is not sent stays. `status: "ACTIVE"` switches an endpoint on again."""
+    """Change a webhook. What is not sent stays. `status: "ACTIVE"` switches an endpoint on again."""
     body, services = call.body, call.services
     await endpoints.get(services.db, _reach(call), call.path["webhook_id"])
     if body.events is not UNSET:
@@ -106,29 +98,19 @@ async def update_webhook(call: Call[wire.UpdateWebhook, None]) -> wire.WebhookAn
     return wire.WebhookAnswer(message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.of(changed)))
 
 
-@_operation("DELETE", _ONE, summary="Delete a webhook", answer=wire.WebhookAnswer, raises=_MISSING)
+@_operation("DELETE", _ONE, raises=_MISSING)
 async def delete_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
-    """With all that waits for it: nothing is sent any more."""
+    """Delete a webhook. With all that waits for it: nothing is sent any more."""
     gone = await endpoints.delete(call.services.db, _reach(call), call.path["webhook_id"])
     return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(gone)))
 
 
-@_operation(
-    "POST",
-    f"{_ONE}/rotate",
-    summary="Rotate the secret",
-    body=wire.RotateWebhook,
-    answer=wire.SecretAnswer,
-    raises=_MISSING,
-    example={"overlapHours": 24},
-    bare=True,
-    creates=True,
-)
-async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> Answer | bytes:
-    """A new secret, shown here alone. Requests carry signatures of both for `overlapHours`."""
+@_operation("POST", f"{_ONE}/rotate", raises=_MISSING, example={"overlapHours": 24}, bare=True, creates=True)
+async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> wire.SecretAnswer | bytes:
+    """Rotate the secret. A new secret, shown here alone. Requests carry signatures of both for `overlapHours`."""
     services = call.services
 
-    async def rotate() -> Answer:
+    async def rotate() -> wire.SecretAnswer:
         made, secret = await endpoints.rotate(
             services.db, services.ring, _reach(call), call.path["webhook_id"], call.body.overlap_hours
         )
@@ -139,24 +121,17 @@ async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> Answer | bytes
     return await call.once(rotate)
 
 
-@_operation("POST", f"{_ONE}/test", summary="Send a test", answer=wire.DeliveryAnswer, raises=_MISSING)
+@_operation("POST", f"{_ONE}/test", raises=_MISSING)
 async def test_webhook(call: Call[None, None]) -> wire.DeliveryAnswer:
-    """Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too."""
+    """Send a test. Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too."""
     made = await deliveries.test(call.services.db, _reach(call), call.path["webhook_id"])
     call.services.notices.send()
     return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(made)))
 
 
-@_operation(
-    "GET",
-    f"{_ONE}/deliveries",
-    summary="List deliveries",
-    query=wire.DeliveriesQuery,
-    answer=wire.DeliveriesAnswer,
-    raises=_MISSING,
-)
+@_operation("GET", f"{_ONE}/deliveries", raises=_MISSING)
 async def list_deliveries(call: Call[None, wire.DeliveriesQuery]) -> wire.DeliveriesAnswer:
-    """Newest first, 50 at a time."""
+    """List deliveries. Newest first, 50 at a time."""
     part = call.query.bounded()
     asked = await call.part(part) or part
     page = await deliveries.list_part(
@@ -168,15 +143,9 @@ async def list_deliveries(call: Call[None, wire.DeliveriesQuery]) -> wire.Delive
     return wire.DeliveriesAnswer(message="Deliveries fetched successfully", data=data)
 
 
-@_operation(
-    "POST",
-    f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver",
-    summary="Deliver again",
-    answer=wire.DeliveryAnswer,
-    raises=(*_MISSING, ErrorCode.NOT_FOUND),
-)
+@_operation("POST", f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver", raises=(*_MISSING, ErrorCode.NOT_FOUND))
 async def redeliver(call: Call[None, None]) -> wire.DeliveryAnswer:
-    """The same event, with the same `webhook-id` and a new signature."""
+    """Deliver again. The same event, with the same `webhook-id` and a new signature."""
     found = await deliveries.redeliver(
         call.services.db, _reach(call), call.path["webhook_id"], call.path["delivery_id"]
     )
