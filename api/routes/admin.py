@@ -5,14 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from msgspec import UNSET
+
 from api import permissions, request_context
 from api.auth import Caller, SignedIn
 from api.operation import Call, TenantUse, operation
+from api.wire import admin
 from api.wire import admin as wire
-from api.wire.admin import Quotas, UsageQuery, group
+from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, group
+from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
 from api.wire.common import PartQuery, Timestamp
 from retrieval import principal_names
-from retrieval.accounts import api_keys, quotas, tenants, usage
+from retrieval.accounts import api_keys, audit, organizations, quotas, tenants, usage
+from retrieval.accounts import quotas as limits
+from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.security import server_secrets
@@ -155,9 +161,6 @@ async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
-HANDLERS = (list_keys, current_key, create_key, revoke_key, list_tenants, create_tenant, delete_tenant, read_usage)
-
-
 async def _report(call: Call[None, UsageQuery], data: wire.UsageData) -> None:
     """Add what was asked for by day, namespace or tenant."""
     asked, services, organization = call.query, call.services, call.caller.organization
@@ -200,3 +203,79 @@ def _of_person(caller: Caller, who: SignedIn) -> wire.Key:
         role=who.role,
         expires_at=Timestamp.of(expires),
     )
+
+
+_quota_operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
+
+
+@_quota_operation("GET", "/v1/organization")
+async def get_organization(call: Call[None, None]) -> OrganizationAnswer:
+    """Get the organization. That of the key, with its quotas; null is no limit."""
+    return await _organization(call, "Organization fetched successfully")
+
+
+@_quota_operation("PATCH", "/v1/organization", example={"quotas": {"documents": 100000, "tokensPerMonth": None}})
+async def update_organization(call: Call[admin.UpdateOrganization, None]) -> OrganizationAnswer:
+    """Set the organization's quotas.
+
+    What is absent stays, null removes a limit. What is there already stays, however low the limit.
+    """
+    given = call.body.quotas
+    if given is not UNSET:
+        await call.services.in_thread(
+            limits.set_organization, call.services.db, call.caller.organization, given.values()
+        )
+    return await _organization(call, "Organization updated successfully")
+
+
+@_quota_operation(
+    "PATCH", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,), example={"quotas": {"documents": 1000}}
+)
+async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAnswer:
+    """Set a tenant's quotas. They hold beside the organization's. What is absent stays, null removes a limit."""
+    db, organization, tenant = call.services.db, call.caller.organization, call.path["tenant_id"]
+    given = call.body.quotas
+    if given is not UNSET:
+        await call.services.in_thread(limits.set_tenant, db, organization, tenant, given.values())
+    found = await tenants.one(db, organization, tenant)
+    if found is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
+    return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(found)))
+
+
+async def _organization(call: Call[admin.UpdateOrganization, None] | Call[None, None], said: str) -> OrganizationAnswer:
+    found = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
+    if found is None:
+        raise RuntimeError("the organization of a key is gone")
+    return OrganizationAnswer(message=said, data=OrganizationData(OrganizationDetails.of(found)))
+
+
+@operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
+async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
+    """Read the audit log.
+
+    One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. What
+    is named besides narrows it: all of it must hold.
+    """
+    place = await call.place(call.query.cursor)
+    part = Part(call.query.page_size or PAGE, place)
+    page = await audit.list_part(call.services.db, call.caller.organization, part, call.query.wanted())
+    shown = [AuditEntry.of(entry) for entry in page.items]
+    data = AuditData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor))
+    return AuditAnswer(message="Audit entries fetched successfully", data=data)
+
+
+HANDLERS = (
+    list_keys,
+    current_key,
+    create_key,
+    revoke_key,
+    list_tenants,
+    create_tenant,
+    delete_tenant,
+    read_usage,
+    get_organization,
+    update_organization,
+    update_tenant,
+    list_audit_entries,
+)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from api import decode, request_limits, uploads
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
-from api.operation import Call
+from api.operation import Call, operation
 from api.services import Services
-from api.uploads import Form
+from api.uploads import ABSENT, Form
 from api.wire.access import Access
 from api.wire.ingest import (
     ChunkConfig,
+    ConvertAnswer,
+    ConvertData,
+    ConvertedDocument,
+    ConvertForm,
     FileForm,
     IngestAnswer,
     IngestText,
@@ -23,11 +29,13 @@ from api.wire.ingest import (
 )
 from connectors import registry
 from retrieval.documents import metadata
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
+from retrieval.ingestion import convert
+from retrieval.ingestion.convert import Converted
 from retrieval.jobs import runs
 from retrieval.jobs.runs import Upload
 from retrieval.namespaces import namespaces
-from retrieval.ports import Scope
+from retrieval.ports import OcrStrategy, RawContent, Scope
 
 JSON_FIELDS = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
@@ -127,9 +135,6 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
     return answer
 
 
-HANDLERS = (ingest_text, ingest_file)
-
-
 def _check_text(asked: TextIngestion, services: Services) -> None:
     config, field = asked.config, "ingestConfig.config"
     if not config.text.strip():
@@ -181,3 +186,60 @@ async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     upload = await runs.begin_upload(services.db, scope)
     await services.in_thread(lambda: registry.file_store(config).put(upload.key, form.pieces()))
     return upload
+
+
+_INVALID = ErrorCode.INVALID_INGEST_CONFIG
+_ocr = decode.json_reader(OcrConfig, _INVALID, at="ocrConfig")
+
+
+@operation(
+    "POST",
+    "/v1/convert/file",
+    tag="Ingestion",
+    form=ConvertForm,
+    invalid=_INVALID,
+    failed=ErrorCode.INGESTION_FAILED,
+    stores=False,
+)
+async def convert_file(call: Call[None, None]) -> ConvertAnswer:
+    """Convert a file to Markdown.
+
+    Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read,
+    503 with Retry-After while too many are being converted.
+    """
+    services = call.services
+    async with uploads.read_form(call.request, services) as form:
+        form.require_file()
+        sent = form.fields.get("ocrConfig", b"").strip()
+        strategy = OcrConfig().strategy
+        if sent not in ABSENT:
+            request_limits.check_json(sent, _INVALID, "ocrConfig")
+            strategy = _ocr(sent).strategy
+        found = await services.conversions.run(call.caller.organization, lambda: _converted(services, form, strategy))
+    documents = [ConvertedDocument.of(one) for one in found]
+    return ConvertAnswer(message="File converted successfully", data=ConvertData(documents))
+
+
+def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Converted]:
+    """In a thread. INVALID_INGEST_CONFIG for what cannot be read, SERVICE_UNAVAILABLE for what cannot be read now."""
+    settings, name = services.settings, form.name or uploads.FILE
+    try:
+        with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+            place = Path(folder) / "raw"
+            with place.open("wb") as file:
+                file.writelines(form.pieces())
+            raw = RawContent(place, name, form.media_type, form.size)
+            most, members = settings.max_file_bytes, settings.archive_members
+            return convert.run(registry.parser(), raw, strategy, most=most, members=members)
+    except Skippable as error:
+        raise ServiceError(_INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
+    except (Retryable, OSError) as error:
+        message = "The file cannot be converted now. Try again later."
+        raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
+
+
+HANDLERS = (
+    ingest_text,
+    ingest_file,
+    convert_file,
+)

@@ -7,7 +7,7 @@ import pytest
 
 from api.app import HANDLERS as APP_HANDLERS
 from api.openapi.document import document
-from api.routes.connector_ingestion import HANDLERS
+from api.routes.ingest_sources import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
 from flows import prefect_client

@@ -1,13 +1,17 @@
-"""Ingestion of web pages: checked, recorded, answered; fetching them is the flow's work."""
+"""Ingestion from the web and from content services."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+from litestar.handlers import HTTPRouteHandler
+
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
+from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import (
     IngestAnswer,
     IngestSitemap,
@@ -21,6 +25,9 @@ from api.wire.ingest import (
     WebsiteIngestion,
     ingestion,
 )
+from connectors import registry
+from retrieval import choices
+from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
@@ -28,6 +35,7 @@ from retrieval.jobs import runs, url_lists
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
+from retrieval.sources import slug
 
 AT = "ingestConfig.config"
 _NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
@@ -101,8 +109,6 @@ async def ingest_website(call: Call[IngestWebsite, None]) -> IngestAnswer | byte
     """
     return await _ingest(call, _discovery(call, "WEBSITE", "website"))
 
-
-HANDLERS = (ingest_urls, ingest_sitemap, ingest_website)
 
 Accept = Callable[[Scope, Ingestion], Awaitable[IngestAnswer]]
 
@@ -208,3 +214,84 @@ def _address(url: str, field: str) -> str:
         return web_addresses.tidy(url)
     except ValueError as error:
         raise ServiceError(INVALID, f"{field} {error}.", field=field, reason="invalid_url") from error
+
+
+async def _ingest_from_connector(call: Call[IngestFromConnector, None], name: str) -> IngestAnswer | bytes:
+    """What there is to ingest is found out by the job run. The connection must be ACTIVE."""
+    services, asked = call.services, call.body.ingest_config
+    config = asked.config
+    if config.metadata is not None:
+        metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+    inner = asked.chunk_config is None and config.chunk_config is not None
+    how = ingestion(
+        config.metadata,
+        asked.chunk_config or config.chunk_config,
+        chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
+        access=(f"{AT}.access", config.access),
+    )
+    request = _request(config, asked.source)
+    scope = call.scope(call.body.namespace_id)
+    await namespaces.require(services.db, scope.organization, scope.namespace)
+    await connections.require_active(services.db, scope, config.connection_id, asked.source)
+
+    async def act() -> IngestAnswer:
+        if call.body.dry_run:
+            connection = config.connection_id
+            return await dry_run(
+                call, scope, name, source=asked.source, how=how, request=request, connection_id=connection
+            )
+        receipt = await runs.accept_discovery(
+            services.db, scope, source=asked.source, config=request, ingestion=how, connection_id=config.connection_id
+        )
+        await call.make_tenant_known()
+        return IngestAnswer.of_several(receipt, name)
+
+    answer = await call.once(act)
+    services.notices.send()
+    return answer
+
+
+def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
+    """What the source is told. ServiceError for an entry that names two things or none, or makes no sense."""
+    said: dict[str, Any] = {}
+    for name in ("include", "exclude"):
+        entries = [msgspec.to_builtins(one) for one in getattr(config, name) or ()]
+        for number, entry in enumerate(entries):
+            if wrong := choices.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
+                at = f"{AT}.{name}[{number}]"
+                reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
+                raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)
+        said |= {name: entries} if entries else {}
+    return said | ({"pick": True} if config.pick else {})
+
+
+def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
+    """The operation of one content service; `name` is how people call it."""
+
+    async def ingest(call: Call[Any, None]) -> IngestAnswer | bytes:
+        return await _ingest_from_connector(call, name)
+
+    ingest.__name__, ingest.__doc__ = (
+        f"ingest_{source.lower()}",
+        f"Ingest from {name}. {_ingest_from_connector.__doc__}",
+    )
+    return ingestion_operation(
+        f"/v1/ingest/{slug(source)}",
+        raises=(ErrorCode.CONNECTION_NOT_FOUND,),
+        body=body,
+        example={
+            "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+            "ingestConfig": {
+                "source": source,
+                "config": {"connectionId": "conn_06gzppa1c3e5g7j9m2p4r6t8w1", "metadata": {"team": "finance"}},
+            },
+        },
+    )(ingest)
+
+
+HANDLERS = (
+    ingest_urls,
+    ingest_sitemap,
+    ingest_website,
+    *(_handler(BODIES[name], name, info.title) for name, info in registry.infos().items()),
+)

@@ -1,0 +1,249 @@
+"""Parts of a document: its chunks, history and pages, and signed links to its files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import quote
+
+from litestar import Request, get
+from litestar.response import Stream
+
+from api.links import PREFIX, Kind, groups_of
+from api.operation import Call, operation
+from api.services import Services
+from api.wire.document_parts import (
+    Chunk,
+    ChunksAnswer,
+    ChunksData,
+    ChunksQuery,
+    HistoryAnswer,
+    HistoryData,
+    HistoryEntry,
+    HistoryQuery,
+    PageQuery,
+)
+from connectors import registry
+from retrieval.access import viewers
+from retrieval.documents import chunks, history, page_images, stored_files
+from retrieval.documents.page_images import PagedDocument
+from retrieval.documents.stored_files import StoredFiles
+from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import PageMark
+
+
+@operation(
+    "GET",
+    "/v1/documents/{document_id:str}/chunks",
+    tag="Documents",
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+)
+async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
+    """List the chunks of a document.
+
+    In their order, 50 a page unless `pageSize` says otherwise. Those that search shows.
+    """
+    query, scope = call.query, call.scope(call.query.namespace_id)
+    page = await chunks.list_page(
+        call.services.db,
+        scope,
+        call.path["document_id"],
+        cursor=await call.place(query.cursor, query.namespace_id),
+        first=query.first_index or 0,
+        size=query.page_size or chunks.PAGE,
+        viewer=await call.viewer(scope),
+    )
+    shown = [Chunk.of(row) for row in page.items]
+    data = ChunksData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    return ChunksAnswer(message="Chunks fetched successfully", data=data)
+
+
+@operation(
+    "GET",
+    "/v1/documents/{document_id:str}/history",
+    tag="Documents",
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+)
+async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
+    """List the job runs that held a document.
+
+    Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows.
+    """
+    query, scope = call.query, call.scope(call.query.namespace_id)
+    page = await history.list_page(
+        call.services.db,
+        scope,
+        call.path["document_id"],
+        cursor=await call.place(query.cursor, query.namespace_id),
+        size=query.page_size or history.PAGE,
+    )
+    shown = [HistoryEntry.of(entry) for entry in page.items]
+    data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    return HistoryAnswer(message="History fetched successfully", data=data)
+
+
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_MOST_TEXT = 200_000
+"""Characters of one page beside which a mark is looked for."""
+_PDF = "application/pdf"
+
+
+@operation(
+    "GET",
+    "/v1/documents/{document_id:str}/pages/{page:str}",
+    tag="Documents",
+    media_type="image/png",
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND),
+)
+async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
+    """Draw a page of a document.
+
+    The page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded where it
+    stands. 404 for what has no such page or cannot be drawn, as `reason` says; 503 with Retry-After while too
+    many are drawn. A document that was ingested before pages were placed exactly is drawn without the shade;
+    resync it.
+    """
+    scope = call.scope(call.query.namespace_id)
+    services = call.services
+    viewer = await call.viewer(scope)
+    found = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk, viewer)
+    page = int(call.path["page"]) if _NUMBER.fullmatch(call.path["page"]) else 0
+    if page < 1:
+        raise _refused("The pages of a document count from 1.", "no_such_page")
+    if found.media_type != _PDF or found.raw_key is None:
+        raise _refused("Only pages of PDFs can be drawn.", "not_drawable")
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    return await services.drawings.run(scope.organization, lambda: _drawn(config, found, page))
+
+
+def _drawn(config: NamespaceConfig, found: PagedDocument, page: int) -> bytes:
+    """NOT_FOUND for what cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
+    files = registry.file_store(config)
+    try:
+        with tempfile.TemporaryDirectory(prefix="page-") as folder:
+            place = Path(folder) / "raw"
+            with files.open(found.raw_key or "") as stream, place.open("wb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+            mark = PageMark()
+            if found.start is not None and found.parsed_key is not None and 1 <= page <= len(found.pages):
+                with files.open(found.parsed_key) as stream:
+                    mark = _mark(stream.read().decode(), found, page)
+            return registry.page_drawer().draw(place, page, mark)
+    except Skippable as error:
+        raise _refused(str(error), "not_drawable") from error
+    except (Retryable, Fatal, OSError) as error:
+        message = "The page cannot be drawn now. Try again later."
+        raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
+
+
+def _mark(text: str, found: PagedDocument, page: int) -> PageMark:
+    """The text of the page, and what of it is the chunk's."""
+    first, last = [*found.pages, len(text)][page - 1 : page + 1]
+    start, end = max(first, found.start or 0), min(last, found.end or 0)
+    return PageMark(text[first:last], start - first, end - first) if last - first <= _MOST_TEXT else PageMark()
+
+
+def _refused(message: str, reason: str) -> ServiceError:
+    return ServiceError(ErrorCode.NOT_FOUND, message, reason=reason)
+
+
+PIECE = 256 * 1024
+TEXT = "text/plain"
+"""The framework adds charset=utf-8."""
+HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp"})
+"""Served as what they are; text as plain text, everything else as bytes."""
+
+
+@get(PREFIX + "{document_id:str}/{kind:str}", opt={"file": "Read a file by its signed link"})
+async def read_file(request: Request[Any, Any, Any]) -> Stream:
+    """The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
+
+    It expires, and ends when its key is revoked.
+    """
+    services = cast("Services", request.app.state.services)
+    document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
+    signer = await services.links.signer()
+    asked = request.query_params
+    if not signer.opens(document_id, kind, asked):
+        raise _not_found()
+    principal, groups = asked.get("principal"), asked.get("groups")
+    viewer = (
+        None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
+    )
+    found = await stored_files.find(services.db, document_id, viewer, key=asked.get("key"))
+    if found is None:
+        raise _not_found()
+    key = found.raw_key if kind == Kind.RAW else found.parsed_key
+    if key is None:
+        raise _not_found()
+    opened, file = await _open(services, found, key)
+    media_type, name = _presented(found, Kind(kind))
+    headers = {
+        "Content-Disposition": _disposition(name, inline=kind == Kind.PARSED),
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+        "Referrer-Policy": "no-referrer",
+    }
+    return Stream(_pieces(services, opened, file), media_type=media_type, headers=headers)
+
+
+async def _open(services: Services, found: StoredFiles, key: str) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
+    config = await namespaces.get(services.db, services.ring, found.organization_id, found.namespace_id)
+    try:
+        opened = await services.in_thread(lambda: registry.file_store(config).open(key))
+        return opened, await services.in_thread(opened.__enter__)
+    except Skippable as error:
+        raise _not_found() from error
+    except (Retryable, Fatal) as error:
+        message = "The namespace's file storage cannot be read now. Try again later."
+        raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
+
+
+async def _pieces(services: Services, opened: AbstractContextManager[BinaryIO], file: BinaryIO) -> AsyncIterator[bytes]:
+    try:
+        while piece := await services.in_thread(file.read, PIECE):
+            yield piece
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def _presented(found: StoredFiles, kind: Kind) -> tuple[str, str]:
+    """The media type to serve, and the name to save it under."""
+    if kind is Kind.PARSED:
+        return TEXT, found.name + ".md"
+    bare = found.media_type.partition(";")[0].strip().lower()
+    if bare.startswith("text/"):
+        return TEXT, found.name
+    return bare if bare in HARMLESS else "application/octet-stream", found.name
+
+
+def _disposition(name: str, *, inline: bool) -> str:
+    """Safe whatever the name holds: an ASCII fallback without quotes, and the name itself percent-encoded."""
+    base = name.replace("\\", "/").rpartition("/")[2] or "file"
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._- ") else "_" for c in base)[:150]
+    whole = quote(base[:150], safe="", errors="replace")
+    return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{whole}"
+
+
+def _not_found() -> ServiceError:
+    message = "There is no such file, or the link has expired; list the document again for a fresh link."
+    return ServiceError(ErrorCode.NOT_FOUND, message, reason="no_such_file")
+
+
+HANDLERS = (
+    list_chunks,
+    list_history,
+    draw_document_page,
+    read_file,
+)

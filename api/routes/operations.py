@@ -1,0 +1,131 @@
+"""The state of the service: activity, the queue, metrics, and the probes `/health` and `/ready`, which need no key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, cast
+
+import msgspec
+from litestar import Request, Response, get
+from msgspec import UNSET
+
+from api.operation import Call, TenantUse, operation
+from api.services import Services
+from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery, Health, QueueAnswer, QueueData, Readiness
+from connectors import registry
+from retrieval.database.database import AWAY
+from retrieval.errors import ErrorCode
+from retrieval.jobs import activity
+from retrieval.metrics import counts, exposition
+from retrieval.namespaces import namespaces
+from retrieval.readiness import roles, work
+
+
+@operation(
+    "GET",
+    "/v1/activity",
+    tag="Administration",
+    invalid=ErrorCode.INVALID_REQUEST,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def read_activity(call: Call[None, ActivityQuery]) -> ActivityAnswer:
+    """What goes on in a namespace.
+
+    Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at
+    most.
+    """
+    found = await activity.read(call.services.db, call.scope(call.query.namespace_id))
+    if found is None:
+        raise namespaces.not_found()
+    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(found))
+
+
+@operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
+async def read_queue(call: Call[None, None]) -> QueueAnswer:
+    """Read the queue.
+
+    What of the organization waits, what it waits for, and what workers have in hand; all tenants together.
+    """
+    found = await work.read(call.services.db, call.caller.organization)
+    data = QueueData.of(found, registry.parser_warnings(), await call.services.storage.reasons())
+    return QueueAnswer(message="Queue fetched successfully", data=data)
+
+
+@operation(
+    "GET",
+    "/metrics",
+    tag="Administration",
+    media_type=exposition.MEDIA_TYPE.partition("; charset")[0],
+    tenant=TenantUse.IGNORED,
+    invalid=ErrorCode.INVALID_REQUEST,
+)
+async def read_metrics(call: Call[None, None]) -> bytes:
+    """Figures for Prometheus.
+
+    Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of
+    `RETRIEVAL_METRICS_PORT`.
+    """
+    services = call.services
+    await counts.async_write(services.db)
+    reading = await services.count(call.caller.organization)
+    return exposition.text(reading, of_organization=True)
+
+
+_SECONDS = 2.0
+_KEPT_SECONDS = 1.0
+"""That it is ready is asked of the database once in that time, however many ask."""
+
+
+@get("/health", opt={"public": (Health, "The process answers")})
+async def health() -> Response[bytes]:
+    return _json(200, Health("ok"))
+
+
+@get("/ready", opt={"public": (Readiness, "Requests are served and accepted work is on its way")})
+async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
+    services = cast("Services", request.app.state.services)
+    if services.ending.is_set():
+        return _unavailable(("This process is about to end: send requests to another one.",))
+    requests_only = request.query_params.get("for") == "requests"
+    kept = services.ready_at
+    reasons: tuple[str, ...] = ()
+    if time.monotonic() - kept.get(requests_only, float("-inf")) > _KEPT_SECONDS:
+        reasons = await _look(services, requests_only=requests_only)
+        if not reasons:
+            kept[requests_only] = time.monotonic()
+    if reasons:
+        return _unavailable(reasons)
+    return _json(200, Readiness("ready", warnings=registry.parser_warnings() or UNSET))
+
+
+async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
+    """Why it is not ready. A question that gets no answer in time is left to end by itself."""
+    asking = asyncio.create_task(roles.api(services.db, services.settings, requests_only=requests_only))
+    answered, _ = await asyncio.wait({asking}, timeout=_SECONDS)
+    if not answered:
+        asking.cancel()
+        return ("The database does not answer.",)
+    try:
+        return asking.result()
+    except AWAY:
+        return ("The database does not answer.",)
+
+
+def _unavailable(reasons: tuple[str, ...]) -> Response[bytes]:
+    return _json(503, Readiness("unavailable", " ".join(reasons)), {"Retry-After": "2"})
+
+
+def _json(status: int, content: Health | Readiness, headers: dict[str, str] | None = None) -> Response[bytes]:
+    return Response(
+        msgspec.json.encode(content), status_code=status, media_type="application/json", headers=headers or {}
+    )
+
+
+HANDLERS = (
+    read_activity,
+    read_queue,
+    read_metrics,
+    health,
+    ready,
+)
