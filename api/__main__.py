@@ -34,7 +34,7 @@ def main() -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from api.server.protocol import BoundedProtocol
+    from api.server import BoundedProtocol
     from retrieval import settings
 
     loaded = settings.load()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import msgspec
 import structlog
 
-from retrieval import logs
+from retrieval import redaction
+from retrieval.errors import ErrorCode
 from retrieval.logs import Lossy
+from retrieval.metrics import catalog, counts
 
 log = structlog.get_logger()
 
@@ -42,7 +46,7 @@ class AccessLog:
         fields = {
             "request_id": request_id,
             "method": method,
-            "path": logs.without_query(path),
+            "path": redaction.without_query(path),
             "status": status,
             "code": None,
             "organization": organization,
@@ -78,3 +82,30 @@ class AccessLog:
 def _shown(value: object) -> str:
     """As structlog's console shows it: what is no plain word in quotes, so that no value makes a line of its own."""
     return value if isinstance(value, str) and _PLAIN.fullmatch(value) else repr(value)
+
+
+_REFUSALS: Final[Mapping[str, str]] = {
+    ErrorCode.RATE_LIMIT_EXCEEDED: "rate_limit",
+    "QUOTA_EXCEEDED": "quota",
+    ErrorCode.SERVICE_UNAVAILABLE: "unavailable",
+}
+_CLASSES: Final = {4: "4xx", 5: "5xx"}
+
+
+class RequestCounts:
+    """Of one process, from its event loop alone."""
+
+    def __init__(self) -> None:
+        self._answered: Counter[tuple[str, int, str | None]] = Counter()
+
+    def answered(self, route: str | None, path: str, status: int, code: str | None) -> None:
+        """`route`: the pattern that was matched, None where none was; `code`: of the error that was answered."""
+        self._answered[route or f"/v1/{catalog.route(path)}", status // 100, code] += 1
+
+    def pass_on(self) -> None:
+        """To what is written to the database. A redirect counts as answered: nothing was wrong."""
+        answered, self._answered = self._answered, Counter()
+        for (route, first, code), times in answered.items():
+            counts.add(catalog.HTTP, catalog.route(route), _CLASSES.get(first, "2xx"), by=times)
+            if reason := _REFUSALS.get(code or ""):
+                counts.add(catalog.REFUSED, reason, by=times)

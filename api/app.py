@@ -12,22 +12,18 @@ import psycopg
 from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 
-from api import html_pages, request_context
-from api.access_log import AccessLog
+from api import request_context
+from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog
 from api.auth import Authenticator
 from api.errors import understand
-from api.guards import GUARDS
-from api.links import Links
+from api.links import Links, ServerSecret
 from api.mcp_hosts import Hosts
 from api.middleware import RequestMiddleware, rendered
 from api.oidc.issuer_keys import IssuerKeys
 from api.oidc.roles import Roles
 from api.oidc.tokens import TokenRules, Verifier
 from api.operation import Operation
-from api.probe_threads import ProbeThreads
-from api.rendering_limit import RenderingLimit
-from api.request_counts import RequestCounts
 from api.routes import (
     admin,
     connections,
@@ -46,9 +42,8 @@ from api.routes import (
     search,
     webhooks,
 )
-from api.server.draining import announce_on_sigterm
-from api.server_secret import ServerSecret
-from api.services import PROBES, THREADS, Services
+from api.server import announce_on_sigterm
+from api.services import PROBES, THREADS, ProbeThreads, RenderingLimit, Services
 from retrieval import tracing
 from retrieval.accounts.audit import Writer
 from retrieval.database import cursors
@@ -141,7 +136,6 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     router = Litestar(
         route_handlers=HANDLERS,
         exception_handlers={Exception: _on_error},
-        guards=GUARDS,
         lifespan=[lifespan],
         state=State({"services": services, "handlers": HANDLERS}),
         openapi_config=None,
@@ -204,7 +198,7 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     about: Operation | None = handler.opt.get("operation") if handler else None
     understood = understand(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
     request_context.of(request.scope).code = understood.code
-    if handler and "page" in handler.opt and html_pages.wanted(request):
-        return html_pages.error(understood)
+    if handler and "page" in handler.opt and oauth.accepts_html(request):
+        return oauth.error_page(understood)
     shown = rendered(request.scope, understood)
     return Response(shown.body, status_code=shown.status, media_type="application/json", headers=dict(shown.headers))

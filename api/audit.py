@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from litestar.types import HTTPScope
 
-from api import paths
+from api import request_context
 from api.operation import Operation
 from api.request_context import RequestContext
 from retrieval.accounts import audit
@@ -86,7 +86,7 @@ def _object_id(
 ) -> str | None:
     """The id in the path, else of what the answer says was made; of documents by a filter, of the only one changed."""
     if parameter is not None:
-        return paths.parameters(scope)[parameter]
+        return request_context.parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
         return context.caller.organization
     if segment == "documents" and context.details.count:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from api import rates
-from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
 from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
-from api.rates import RateLeases
+from api.rates import LIMIT, AddressCounts, RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.database.disk_full import UNWRITABLE

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec.structs import fields
 
-from api import whole_numbers
 from retrieval.errors import ErrorCode, ServiceError
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
 
     def read(body: bytes) -> T:
         try:
-            return whole_numbers.decode(decoder, body)
+            return _decode(decoder, body)
         except msgspec.ValidationError as error:
             raise complaint(str(error), invalid, at, kind=kind) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
@@ -185,3 +184,53 @@ def _plain(kinds: list[Any]) -> Iterator[Any]:
             yield from _plain([kind.type])
         else:
             yield kind
+
+
+_INT_NOT_FLOAT = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`(?: - at `\$(?P<place>[^`]*)`)?$")
+_PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\.\.\.|\d+)\]")
+_LARGEST_EXACT = 2**53
+"""Up to here every whole number has a double of its own."""
+
+
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """What the decoder makes of `body`; whole numbers with a fraction of zero stand for integers where it wants them.
+
+    Only places that the decoder complains about are changed: what may be any number stays as it was sent.
+    """
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        complaint = error
+    plain: Any = None
+    while (wanted := _INT_NOT_FLOAT.match(str(complaint))) is not None:
+        plain = msgspec.json.decode(body) if plain is None else plain
+        steps = [name or index for name, index in _PATH_STEP.findall(wanted["place"] or "")]
+        if not steps or not _make_whole(plain, steps):
+            break
+        try:
+            return decoder.decode(msgspec.json.encode(plain))
+        except msgspec.ValidationError as error:
+            complaint = error
+    raise complaint
+
+
+def _make_whole(value: Any, steps: Sequence[str]) -> bool:
+    """Change whole floats at the place into integers, in all elements of an array alike; whether there was one."""
+    first, *rest = steps
+    if isinstance(value, list):
+        keys: Sequence[Any] = range(len(value))
+    elif isinstance(value, dict):
+        keys = list(value) if first == "..." else [first] if first in value else []
+    else:
+        return False
+    if rest:
+        changed = [_make_whole(value[key], rest) for key in keys]
+        return any(changed)
+    whole = [
+        key
+        for key in keys
+        if isinstance(value[key], float) and value[key].is_integer() and abs(value[key]) <= _LARGEST_EXACT
+    ]
+    for key in whole:
+        value[key] = int(value[key])
+    return bool(whole)

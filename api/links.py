@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote
 
-from api.server_secret import ServerSecret
 from retrieval.database.database import Database
+from retrieval.security import server_secrets
 from retrieval.security.secrets import KeyRing
 
 PREFIX = "/v1/files/"
@@ -102,3 +103,18 @@ class Links:
 
     async def signer(self) -> Signer:
         return Signer(self._base, self._seconds, await self._secret.read())
+
+
+class ServerSecret:
+    """The secret `name` of the vault, made if there is none yet."""
+
+    def __init__(self, db: Database, ring: KeyRing, name: str) -> None:
+        self._db = db
+        self._ring = ring
+        self._name = name
+        self._secret: bytes | None = None
+
+    async def read(self) -> bytes:
+        if self._secret is None:
+            self._secret = await asyncio.to_thread(server_secrets.server_secret, self._db, self._ring, self._name)
+        return self._secret

@@ -24,16 +24,15 @@ from litestar.types import (
     Send,
 )
 
-from api import paths, request_context, viewer
-from api.access_log import AccessLog
+from api import request_context, viewer
+from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
-from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
 from api.links import PREFIX
 from api.mcp_hosts import PATH, Hosts
+from api.rates import Networks, client_of
 from api.request_context import RequestContext
-from api.request_counts import RequestCounts
 from retrieval import origin, tracing, write_details
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.origin import Origin
@@ -102,7 +101,7 @@ class RequestMiddleware:
             await self._router(scope, receive, send)
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        scope["path"] = paths.of(scope)
+        scope["path"] = request_context.normalize(scope)
         own_id = "req_" + secrets.token_hex(12)
         details = write_details.begin()
         context = RequestContext(_sent_request_id(scope["headers"]) or own_id, own_id, details)

@@ -1,13 +1,15 @@
 """One operation of the API: a thin handler with everything said about it in one place.
 
-The order of checks is the contract's: key and rate (the middleware), tenant and scope (`api/guards.py`), body, and then
+The order of checks is the contract's: key and rate (the middleware), tenant and scope (guards), body, and then
 the handler's look-ups.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,17 +20,19 @@ from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hint
 
 import msgspec
 from litestar import Request, Response
-from litestar.handlers import HTTPRouteHandler, route
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler, route
+from litestar.types import HTTPScope
 
-from api import decode, paths, permissions, request_context, request_limits
-from api import idempotency as idempotent
+from api import auth, decode, on_behalf, permissions, request_context, request_limits
 from api.auth import Caller
 from api.permissions import Permission, Reach
+from api.request_context import RequestContext
 from api.services import Services
 from api.wire.common import Answer
 from retrieval.access import viewers
 from retrieval.accounts import idempotency, quotas, tenants
-from retrieval.accounts.idempotency import IdempotentRequest
+from retrieval.accounts.idempotency import HEADER, IdempotentRequest
 from retrieval.database import sync_async
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
@@ -131,7 +135,7 @@ class Call(Generic[B, Q]):
 
     def asked_with(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
         """The same for a body that the handler has read itself, by all that it says."""
-        return idempotent.asked(self.request.scope, self.caller, self.tenant, content, invalid, self.principal)
+        return idempotent_request(self.request.scope, self.caller, self.tenant, content, invalid, self.principal)
 
     async def recall(self, asked: IdempotentRequest | None) -> bytes | None:
         """The answer given before under the same Idempotency-Key, if there is one."""
@@ -237,7 +241,7 @@ def operation(
                 path=_path(request),
                 request=request,
                 reach=context.reach,
-                asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid, context.principal)
+                asked=idempotent_request(request.scope, caller, tenant, content, about.invalid, context.principal)
                 if retried
                 else None,
                 principal=context.principal,
@@ -252,6 +256,7 @@ def operation(
             http_method=[method],
             status_code=200,
             opt={"operation": about},
+            guards=_GUARDS,
             name=handler.__name__,
             operation_id=first + "".join(word.capitalize() for word in rest),
             tags=[tag],
@@ -298,4 +303,76 @@ _OF_A_BODY = frozenset({b"content-type", b"transfer-encoding"})
 
 def _path(request: Request[Any, Any, Any]) -> Mapping[str, str]:
     """Path parameters; a NUL, which no id holds and the database refuses, becomes something that is never found."""
-    return {name: value.replace("\x00", "\ufffd") for name, value in paths.parameters(request.scope).items()}
+    return {name: value.replace("\x00", "\ufffd") for name, value in request_context.parameters(request.scope).items()}
+
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def has_a_caller(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a request without a key by the route that was matched, whatever its path looked like."""
+    if _context(connection).caller is None:
+        raise auth.unauthorized()
+
+
+async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Put the tenant to act for into the request's context."""
+    tenant = cast("Operation", handler.opt["operation"]).tenant
+    if tenant is not TenantUse.IGNORED:
+        context = _context(connection)
+        context.tenant = auth.tenant_of(_caller(connection), may_be_new=tenant is TenantUse.MADE)
+
+
+async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Keep the user to act for in the request's context; 403 for all but reading on behalf of one."""
+    about = cast("Operation", handler.opt["operation"])
+    context, caller = _context(connection), _caller(connection)
+    acting = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
+    context.principal, context.groups = acting.user, acting.groups
+    if acting.user is not None and not about.permission.on_behalf:
+        raise on_behalf.refused(caller)
+
+
+async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Put what the key gets of the operation into the request's context; 403 without the scope or out of its bounds."""
+    permission = cast("Operation", handler.opt["operation"]).permission
+    _context(connection).reach = auth.allow(_caller(connection), permission)
+
+
+_GUARDS = (has_a_caller, acts_for_a_tenant, acts_for_a_principal, holds_the_scope)
+
+
+def _context(connection: Connection) -> RequestContext:
+    return request_context.of(connection.scope)
+
+
+def _caller(connection: Connection) -> auth.Caller:
+    return cast("auth.Caller", _context(connection).caller)
+
+
+IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
+_KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
+_NAME = HEADER.lower().encode()
+
+
+def idempotent_request(
+    scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode, principal: str | None
+) -> IdempotentRequest | None:
+    """The request as it is remembered under its Idempotency-Key; None without the header.
+
+    Two tenants, two API keys and two users never see each other's answers.
+    """
+    sent = [value for name, value in scope["headers"] if name == _NAME]
+    if not sent:
+        return None
+    if len(sent) > 1 or not _KEY.match(sent[0]):
+        raise ServiceError(
+            invalid,
+            f"{HEADER} has 1 to 255 printable ASCII characters, and is sent once.",
+            field=HEADER,
+            reason="invalid_idempotency_key",
+        )
+    what = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in what)).digest()
+    who = f"{caller.key_id}/{tenant}" if principal is None else f"{caller.key_id}/{tenant}/{principal}"
+    return IdempotentRequest(who, sent[0].decode("ascii"), digest)

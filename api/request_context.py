@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
+from urllib.parse import unquote
 
+from litestar.types import HTTPScope
 from litestar.types import Scope as AsgiScope
+from litestar.utils.path import normalize_path
 
 from api.auth import Caller, Rate, allow
 from api.links import Bearer
@@ -63,3 +66,38 @@ def bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bear
     if caller.signed_in is not None:
         return Bearer(may_read, None, caller.signed_in.person.expires, principal, groups)
     return Bearer(may_read, caller.key_id, None, principal, groups)
+
+
+_NAMED = ("v1", "groups")
+"""Where names are free, and an empty one is none: `//staff` is what a proxy that decodes makes of `/%2Fstaff`."""
+_NOBODYS = "%"
+"""A segment that no name is spelled as."""
+
+
+def normalize(scope: HTTPScope) -> str:
+    """One spelling of the path, for all that decides by it: decoded, but for `/` and `%` in names below `/v1/<area>/`.
+
+    Slashes at the end, and several of them, are one; below `/v1/groups/` they lead nowhere.
+    """
+    decoded, raw = normalize_path(scope["path"]), scope["raw_path"]
+    if not decoded.startswith("/v1/") or (b"%" not in raw and b"//" not in raw):
+        return decoded
+    sent = raw.decode("latin-1").strip("/")
+    version, _, rest = sent.partition("/")
+    area, _, names = rest.lstrip("/").partition("/")
+    place: tuple[str, ...] = (unquote(version), unquote(area))
+    if names and "/".join(place) == "/".join(decoded.split("/")[1:3]):
+        found = [unquote(one) for one in names.split("/")]
+    else:
+        place, found = tuple(decoded.split("/")[1:3]), decoded.split("/")[3:]  # the slash before them came encoded
+    empty = _NOBODYS if place == _NAMED else ""
+    return normalize_path("/".join((*place, *(_spelled(one) or empty for one in found))))
+
+
+def parameters(scope: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of the path that was matched, as they were meant."""
+    return {name: unquote(str(value)) for name, value in scope["path_params"].items()}
+
+
+def _spelled(name: str) -> str:
+    return name.replace("%", "%25").replace("/", "%2F")

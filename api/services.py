@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from api.links import Links
-from api.probe_threads import ProbeThreads
-from api.rendering_limit import RenderingLimit
-from api.run_waits import RunWaits
-from api.server_secret import ServerSecret
-from api.storage_probe import StorageProbe
+import structlog
+
+from api.links import Links, ServerSecret
 from retrieval.accounts.audit import Writer
-from retrieval.database.database import Database
+from retrieval.database.database import AWAY, Database
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
 from retrieval.metrics.figures import Figures, Reading
+from retrieval.readiness import roles
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
+from retrieval.statuses import RunStatus
 
 THREADS = 8
 """Calls of sync ports at once: embedding a query, asking a vector store, writing a file."""
@@ -107,3 +110,171 @@ class Services:
         """Call something that blocks; waits while all threads are busy."""
         loop, context = asyncio.get_running_loop(), copy_context()
         return await loop.run_in_executor(self.threads, lambda: context.run(function, *args, **kwargs))
+
+
+_KEPT_SECONDS: Final = 5.0
+_SECONDS: Final = 2.0
+"""Longest wait of one answer for the probe; a later one may have its result."""
+
+
+class StorageProbe:
+    """A probe of the database's writes and the folder of files, shared by all requests of an event loop for seconds."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._settings = settings
+        self._probe: asyncio.Task[tuple[str, ...]] | None = None
+        self._begun = float("-inf")
+
+    async def reasons(self) -> tuple[str, ...]:
+        """Return a sentence for each reason; none if the database does not answer, which other parts report."""
+        if self._probe is None or (self._probe.done() and time.monotonic() - self._begun > _KEPT_SECONDS):
+            self._begun = time.monotonic()
+            self._probe = asyncio.create_task(roles.storage(self._db, self._settings))
+        answered, _ = await asyncio.wait({self._probe}, timeout=_SECONDS)
+        try:
+            return self._probe.result() if answered else ()
+        except AWAY:
+            return ()
+
+
+class ProbeThreads:
+    """At most `limit` calls at once; who comes later waits for one to end. Used from one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = asyncio.Semaphore(limit)
+
+    async def run(self, call: Callable[[], None]) -> None:
+        """What `call` raises is raised here. Cancelled, it leaves the call to itself, still counted until it ends."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: Exception | None) -> None:
+            self._free.release()
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(error)
+
+        def work() -> None:
+            outcome: Exception | None = None
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001  (carried over to the task that waits)
+                outcome = error
+            with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
+                loop.call_soon_threadsafe(settle, outcome)
+
+        threading.Thread(target=work, name="probe", daemon=True).start()
+        await ended
+
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.25
+LONGEST_SECONDS = 30
+_GONE = "GONE"
+_ORDER = (*RunStatus, _GONE)
+"""How a run moves on."""
+
+
+class RunWaits:
+    """One per event loop. Whoever waits holds no connection, and those that wait for one run are one entry."""
+
+    def __init__(self, db: Database, ending: threading.Event) -> None:
+        self._db = db
+        self._ending = ending
+        self._wanted: Counter[str] = Counter()
+        self._seen: dict[str, str] = {}
+        self._looked = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def past(self, job_run_id: str, status: RunStatus, *, seconds: float) -> None:
+        """Until the run's status is another, the run is gone, the time is up or the process is about to end."""
+        if seconds <= 0:
+            return
+        self._wanted[job_run_id] += 1
+        self._seen.setdefault(job_run_id, status)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look())
+        try:
+            async with asyncio.timeout(seconds), self._looked:
+                await self._looked.wait_for(lambda: self._ending.is_set() or self._is_past(job_run_id, status))
+        except TimeoutError:
+            return
+        finally:
+            self._wanted[job_run_id] -= 1
+            if not self._wanted[job_run_id]:
+                del self._wanted[job_run_id], self._seen[job_run_id]
+
+    def _is_past(self, job_run_id: str, status: RunStatus) -> bool:
+        """What was seen last may be older than what the waiting request knows: a status never goes backwards."""
+        seen = self._seen.get(job_run_id)
+        return seen is None or _ORDER.index(seen) > _ORDER.index(status)
+
+    async def _look(self) -> None:
+        while self._wanted:
+            await asyncio.sleep(LOOK_SECONDS)
+            asked = sorted(self._wanted)
+            try:
+                rows = await self._db.async_rows(
+                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": asked}, plan_once=True
+                )
+            except AWAY as error:
+                log.warning("run_waits.waiting", reason=type(error).__name__)
+            else:
+                found = {row["id"]: row["status"] for row in rows}
+                for job_run_id in self._seen.keys() & asked:  # others have come since, and are looked for next time
+                    self._seen[job_run_id] = found.get(job_run_id, _GONE)
+            async with self._looked:
+                self._looked.notify_all()
+
+
+AT_ONCE = 2
+"""Done at once by one process, each for another organization."""
+WAITING = 8
+"""Under way and waiting, in one process."""
+OF_ONE = 4
+"""Of one organization, among these."""
+
+
+class RenderingLimit:
+    """Threads of their own, for a drawing reads a whole file and waits for a child. Used from one event loop.
+
+    what: what is done here, for the refusal and the threads.
+    """
+
+    def __init__(self, what: str = "pages are being drawn") -> None:
+        self._what = what
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=what.rpartition(" ")[2])
+        self._held: Counter[str] = Counter()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def run(self, organization: str, draw: Callable[[], T]) -> T:
+        """What `draw` answers or raises. SERVICE_UNAVAILABLE with Retry-After where too many are waiting."""
+        if self._held.total() >= WAITING or self._held[organization] >= OF_ONE:
+            raise ServiceError(
+                ErrorCode.SERVICE_UNAVAILABLE,
+                f"Too many {self._what} just now. Try again in a moment.",
+                headers={"Retry-After": "2"},
+            )
+        self._held[organization] += 1
+        drawing = asyncio.ensure_future(self._in_turn(organization, draw))
+        drawing.add_done_callback(lambda _: self._release(organization))
+        return await asyncio.shield(drawing)  # who hangs up leaves a drawing that is counted until it ends
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_turn(self, organization: str, draw: Callable[[], T]) -> T:
+        async with self._turns[organization]:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, draw)
+
+    def _release(self, organization: str) -> None:
+        self._held[organization] -= 1
+        if not self._held[organization]:
+            del self._held[organization]
+            del self._turns[organization]

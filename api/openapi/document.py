@@ -14,10 +14,10 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
-from api import idempotency, on_behalf
+from api import on_behalf
 from api.errors import TENANT_CODES, raises, render
 from api.openapi import file_operation, generators
-from api.operation import Operation, TenantUse
+from api.operation import IDEMPOTENCY_KEY, Operation, TenantUse
 from api.wire import parameters
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.accounts.idempotency import HEADER
@@ -165,7 +165,7 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
                 "in": "header",
                 "required": False,
                 "description": "For 24 hours the same key and request act once and get the same answer.",
-                "schema": {"type": "string", "pattern": idempotency.PATTERN, "maxLength": 255},
+                "schema": {"type": "string", "pattern": IDEMPOTENCY_KEY, "maxLength": 255},
             }
         )
     return found

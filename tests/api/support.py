@@ -12,7 +12,7 @@ import httpx
 import uvicorn
 
 from api.app import create_app
-from api.server.protocol import BoundedProtocol
+from api.server import BoundedProtocol
 from retrieval.accounts import api_keys
 from retrieval.database.database import Database
 

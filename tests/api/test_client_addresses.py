@@ -4,8 +4,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.client_addresses import client_of
-from api.server.connections import Connections
+from api.rates import client_of
+from api.server import Connections
 
 PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
 

@@ -29,7 +29,7 @@ class Slowly:
 SECONDS = 2.5
 sys.meta_path.insert(0, Slowly())
 from api import probes
-from api.probe_threads import ProbeThreads
+from api.services import ProbeThreads
 from retrieval import settings
 from retrieval.errors import ServiceError
 from retrieval.namespaces import namespaces

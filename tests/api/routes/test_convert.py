@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from api.rendering_limit import OF_ONE
+from api.services import OF_ONE
 from retrieval.errors import Skippable
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent

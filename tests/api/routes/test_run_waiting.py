@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.run_waits import RunWaits
+from api.services import RunWaits
 from retrieval.statuses import RunStatus
 from tests.api.support import assert_error
 

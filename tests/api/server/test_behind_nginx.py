@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from api.client_addresses import LIMIT
+from api.rates import LIMIT
 from retrieval.accounts import api_keys, organizations
 from tests.api.process import PROJECT, free_port, running
 from tests.api.support import Organization, client_of, wait_for_fresh_minute

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.client_addresses import BLOCK, LIMIT
+from api.rates import BLOCK, LIMIT
 from retrieval.database.database import Database
 from tests.api import raw
 from tests.api.support import assert_error, client_of, serve, wait_for_fresh_minute
