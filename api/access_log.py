@@ -12,7 +12,7 @@ from typing import Final, Literal, TextIO
 import msgspec
 import structlog
 
-from retrieval import redaction
+from retrieval import logs
 from retrieval.errors import ErrorCode
 from retrieval.logs import Lossy
 from retrieval.metrics import catalog, counts
@@ -46,7 +46,7 @@ class AccessLog:
         fields = {
             "request_id": request_id,
             "method": method,
-            "path": redaction.without_query(path),
+            "path": logs.without_query(path),
             "status": status,
             "code": None,
             "organization": organization,

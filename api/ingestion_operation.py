@@ -7,7 +7,8 @@ from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
 
-from api.operation import Call, TenantUse, operation
+from api.openapi import TenantUse
+from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.ingest import IngestAnswer
 from retrieval.errors import ErrorCode

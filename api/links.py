@@ -13,7 +13,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 from retrieval.database.database import Database
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
 PREFIX = "/v1/files/"
@@ -116,5 +116,5 @@ class ServerSecret:
 
     async def read(self) -> bytes:
         if self._secret is None:
-            self._secret = await asyncio.to_thread(server_secrets.server_secret, self._db, self._ring, self._name)
+            self._secret = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, self._name)
         return self._secret

@@ -24,7 +24,7 @@ from litestar.types import (
     Send,
 )
 
-from api import request_context, viewer
+from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
@@ -49,13 +49,17 @@ _OPEN = ("/v1/oauth/", PREFIX)
 CLOSED = frozenset({"/metrics", PATH})
 """Outside /v1, where Prometheus and language models look, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
-_UNCOUNTED = _PROBES | viewer.FILES | {"/", "/openapi.json"}
+_UNCOUNTED = _PROBES | {"/", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""
 
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
+
+
+def _is_uncounted(path: str) -> bool:
+    return path in _UNCOUNTED or path.startswith("/docs")
 
 
 def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:
@@ -130,7 +134,7 @@ class RequestMiddleware:
     def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
         """The span of a request, where requests are traced; what comes of it knows where it came from."""
         span = None
-        if self._tracer is not None and scope["path"] not in _UNCOUNTED:
+        if self._tracer is not None and not _is_uncounted(scope["path"]):
             sent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
             span = tracing.begin_request(self._tracer, scope["method"], sent.decode("latin-1") or None)
         context.origin = Origin(context.request_id, None if span is None else tracing.traceparent(span))
@@ -171,7 +175,7 @@ class RequestMiddleware:
 
     async def _authenticate(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
         path = scope["path"]
-        if path in _UNCOUNTED:
+        if _is_uncounted(path):
             return None
         is_open = path.startswith(_OPEN) or not (path.startswith("/v1/") or path in CLOSED)
         address = client_of(scope, self._trusted_proxies)

@@ -13,10 +13,9 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from types import NoneType
-from typing import Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from litestar import Request, Response
@@ -26,7 +25,8 @@ from litestar.types import HTTPScope
 
 from api import auth, decode, on_behalf, permissions, request_context, request_limits
 from api.auth import Caller
-from api.permissions import Permission, Reach
+from api.openapi import IDEMPOTENCY_KEY, Method, Operation, TenantUse, documented
+from api.permissions import Reach
 from api.request_context import RequestContext
 from api.services import Services
 from api.wire.common import Answer
@@ -46,52 +46,6 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 _TURN_SECONDS = 10.0
 """How long a write waits for others of its organization."""
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-class TenantUse(StrEnum):
-    """`IGNORED`: the header plays no part. `KNOWN`: it must name a known tenant. `MADE`: it may name a new one."""
-
-    IGNORED = "ignored"
-    KNOWN = "known"
-    MADE = "made"
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Properties of an operation that its checks and its documentation need."""
-
-    method: Method
-    path: str
-    answer: type[Answer] | None
-    """None where the answer is no JSON but bytes of `media_type`."""
-    invalid: ErrorCode
-    permission: Permission
-    media_type: str = "application/json"
-    tenant: TenantUse = TenantUse.KNOWN
-    body: type[Any] | None = None
-    query: type[Any] | None = None
-    form: type[Any] | None = None
-    """The fields of a multipart form; the handler reads the body itself, for it is streamed."""
-    failed: ErrorCode = ErrorCode.INTERNAL_ERROR
-    raises: tuple[ErrorCode, ...] = ()
-    example: Any = None
-    stores: bool = True
-    """False for a POST that changes nothing, whatever its scope."""
-    bare: bool = False
-    """Nothing at all may be sent instead of a JSON body, which is one without fields."""
-    whole: bool = True
-    """False for a JSON body that is made of others, which the handler checks one by one."""
-    creates: bool = False
-    """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether it changes something: some reads are POST for the sake of their body."""
-        scope = self.permission.scope or ""
-        return self.creates or (
-            self.stores and self.method != "GET" and scope != "search" and not scope.endswith(":read")
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +209,9 @@ def operation(
             path,
             http_method=[method],
             status_code=200,
-            opt={"operation": about},
+            opt={"operation": about, "structs": about.structs},
             guards=_GUARDS,
+            operation_class=documented(about),
             name=handler.__name__,
             operation_id=first + "".join(word.capitalize() for word in rest),
             tags=[tag],
@@ -350,7 +305,6 @@ def _caller(connection: Connection) -> auth.Caller:
     return cast("auth.Caller", _context(connection).caller)
 
 
-IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
 _NAME = HEADER.lower().encode()
 

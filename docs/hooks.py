@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 import api_reference  # noqa: E402
 import settings_reference  # noqa: E402
 from api.app import HANDLERS  # noqa: E402
-from api.openapi.document import document  # noqa: E402
+from api.openapi import document  # noqa: E402
 from api.permissions import PERMISSIONS  # noqa: E402
 
 

@@ -9,19 +9,20 @@ from msgspec import UNSET
 
 from api import permissions, request_context
 from api.auth import Caller, SignedIn
-from api.operation import Call, TenantUse, operation
+from api.openapi import TenantUse
+from api.operation import Call, operation
 from api.wire import admin
 from api.wire import admin as wire
 from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, group
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
 from api.wire.common import PartQuery, Timestamp
-from retrieval import principal_names
+from retrieval import principals
 from retrieval.accounts import api_keys, audit, organizations, quotas, tenants, usage
 from retrieval.accounts import quotas as limits
 from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
-from retrieval.security import server_secrets
+from retrieval.security import secrets
 
 LONGEST = timedelta(days=400)
 """The longest time that usage is answered for."""
@@ -74,8 +75,8 @@ async def create_key(call: Call[wire.CreateKey, None]) -> wire.KeyMadeAnswer | b
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
-    principal = None if body.principal is None else principal_names.user_name(body.principal, _INVALID, "principal")
-    pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
+    principal = None if body.principal is None else principals.user_name(body.principal, _INVALID, "principal")
+    pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
 
     async def create() -> wire.KeyMadeAnswer:
         made, key = await api_keys.add(

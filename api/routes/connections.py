@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from api.operation import Call, TenantUse, operation
+from api.openapi import EXAMPLE, TenantUse
+from api.operation import Call, operation
 from api.services import Services
 from api.wire.common import Identified
 from api.wire.connections import (
@@ -39,7 +40,6 @@ from api.wire.connections import (
     UpdateConnection,
     UpdatedConnectionData,
 )
-from api.wire.parameters import EXAMPLE
 from connectors import registry
 from retrieval.connections import browsing, connections, oauth_states
 from retrieval.connections.browsing import Shown

@@ -12,9 +12,12 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
 from litestar import Request, get
+from litestar.openapi.spec import Parameter, Schema
+from litestar.openapi.spec.enums import OpenAPIType
 from litestar.response import Stream
 
 from api.links import PREFIX, Kind, groups_of
+from api.openapi import BINARY, BYTES, documented_open, error_responses, response, text_parameter
 from api.operation import Call, operation
 from api.services import Services
 from api.wire.document_parts import (
@@ -30,7 +33,7 @@ from api.wire.document_parts import (
 )
 from connectors import registry
 from retrieval.access import viewers
-from retrieval.documents import chunks, history, page_images, stored_files
+from retrieval.documents import chunks, page_images, receipts, stored_files
 from retrieval.documents.page_images import PagedDocument
 from retrieval.documents.stored_files import StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
@@ -79,12 +82,12 @@ async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows.
     """
     query, scope = call.query, call.scope(call.query.namespace_id)
-    page = await history.list_page(
+    page = await receipts.list_history(
         call.services.db,
         scope,
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
-        size=query.page_size or history.PAGE,
+        size=query.page_size or receipts.PAGE,
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
@@ -164,7 +167,37 @@ HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png",
 """Served as what they are; text as plain text, everything else as bytes."""
 
 
-@get(PREFIX + "{document_id:str}/{kind:str}", opt={"file": "Read a file by its signed link"})
+@get(
+    PREFIX + "{document_id:str}/{kind:str}",
+    operation_class=documented_open(
+        {
+            "200": response("The file, under its own media type; texts as plain text", [BYTES], BINARY),
+            **error_responses(
+                (
+                    ErrorCode.NOT_FOUND,
+                    ErrorCode.RATE_LIMIT_EXCEEDED,
+                    ErrorCode.INTERNAL_ERROR,
+                    ErrorCode.SERVICE_UNAVAILABLE,
+                )
+            ),
+        },
+        Parameter(
+            "kind",
+            "path",
+            Schema(type=OpenAPIType.STRING, enum=["raw", "parsed"]),
+            description="The file as it came, or the parsed text.",
+            required=True,
+        ),
+        text_parameter("expires", "When the link ends, in Unix seconds.", required=True),
+        text_parameter("signature", "What proves that the service made the link.", required=True),
+        text_parameter("key", "The id of the key with which the link ends."),
+        text_parameter("principal", "The user for whom the link was made."),
+        text_parameter("groups", "The groups of that user's token."),
+    ),
+    operation_id="readFile",
+    tags=["Documents"],
+    summary="Read a file by its signed link",
+)
 async def read_file(request: Request[Any, Any, Any]) -> Stream:
     """The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
 

@@ -26,7 +26,7 @@ from api.wire.ingest import (
     ingestion,
 )
 from connectors import registry
-from retrieval import choices
+from retrieval import sync_filter
 from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
@@ -257,7 +257,7 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
     for name in ("include", "exclude"):
         entries = [msgspec.to_builtins(one) for one in getattr(config, name) or ()]
         for number, entry in enumerate(entries):
-            if wrong := choices.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
+            if wrong := sync_filter.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
                 at = f"{AT}.{name}[{number}]"
                 reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
                 raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)

@@ -15,7 +15,7 @@ from api.services import Services
 from retrieval.errors import ErrorCode
 
 
-@post(PATH, status_code=200)
+@post(PATH, status_code=200, include_in_schema=False)
 async def serve_mcp(request: Request[Any, Any, Any]) -> ASGIApp:
     """One message of JSON-RPC, which the SDK answers."""
     settings = cast("Services", request.app.state.services).settings

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from api import probes
-from api.operation import Call, TenantUse, operation
+from api.openapi import TenantUse
+from api.operation import Call, operation
 from api.permissions import Reach
 from api.services import Services
 from api.wire.common import PartQuery

@@ -9,9 +9,11 @@ from urllib.parse import parse_qsl
 
 import structlog
 from litestar import Request, Response, get
+from litestar.openapi.spec import OpenAPIHeader
 
 from api import request_context
 from api.errors import STATUS
+from api.openapi import TEXT, documented_open, error_responses, response, text_parameter
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
 from connectors import registry
@@ -31,9 +33,33 @@ DECLINED = "The access was declined at the content service."
 REFUSED = "The content service did not grant the access. Authorize the connection again."
 
 
+_RESPONSES = {
+    "200": response("A page that says what became of it", ["text/html"]),
+    "302": response("To the application", Location=OpenAPIHeader(schema=TEXT, description="Where to go on.")),
+    **error_responses(
+        (
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.RATE_LIMIT_EXCEEDED,
+            ErrorCode.INTERNAL_ERROR,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        pages=True,
+    ),
+}
+
+
 @get(
     "/v1/oauth/callback/{connector:str}",
-    opt={"page": ("Finish an authorization", ("state", "code", "error"), (ErrorCode.INVALID_REQUEST,))},
+    opt={"page": True},
+    operation_class=documented_open(
+        _RESPONSES,
+        text_parameter("state", "What the service gave the content service to send back."),
+        text_parameter("code", "What the content service gives in exchange for tokens."),
+        text_parameter("error", "Why the content service refused."),
+    ),
+    operation_id="oauthCallback",
+    tags=["Connections"],
+    summary="Finish an authorization",
 )
 async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Vendors send the browser here; it goes on to clientRedirectUrl with connectionId and status, or sees a page."""

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request, Response, get
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse
 from msgspec import UNSET
 
-from api.operation import Call, TenantUse, operation
+from api.openapi import TenantUse, documented_open, reference
+from api.operation import Call, operation
 from api.services import Services
 from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery, Health, QueueAnswer, QueueData, Readiness
 from connectors import registry
@@ -77,13 +79,38 @@ _KEPT_SECONDS = 1.0
 """That it is ready is asked of the database once in that time, however many ask."""
 
 
-@get("/health", opt={"public": (Health, "The process answers")})
+def _described(kind: type[Health | Readiness], description: str) -> OpenAPIResponse:
+    return OpenAPIResponse(description, content={"application/json": OpenAPIMediaType(schema=reference(kind))})
+
+
+@get(
+    "/health",
+    opt={"structs": (Health,)},
+    operation_class=documented_open({"200": _described(Health, "The process answers")}),
+    operation_id="health",
+    tags=["Operation"],
+    summary="The process answers",
+)
 async def health() -> Response[bytes]:
+    """The process answers"""
     return _json(200, Health("ok"))
 
 
-@get("/ready", opt={"public": (Readiness, "Requests are served and accepted work is on its way")})
+@get(
+    "/ready",
+    opt={"structs": (Readiness,)},
+    operation_class=documented_open(
+        {
+            "200": _described(Readiness, "Requests are served and accepted work is on its way"),
+            "503": _described(Readiness, "Requests cannot be served now; `reason` says why"),
+        }
+    ),
+    operation_id="ready",
+    tags=["Operation"],
+    summary="Requests are served and accepted work is on its way",
+)
 async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Requests are served and accepted work is on its way"""
     services = cast("Services", request.app.state.services)
     if services.ending.is_set():
         return _unavailable(("This process is about to end: send requests to another one.",))

@@ -100,7 +100,7 @@ SYNC = [
 def written() -> dict[Path, str]:
     """Every generated file with its text."""
     from api.app import HANDLERS
-    from api.openapi.document import document
+    from api.openapi import document
 
     described = json.loads(json.dumps(document(HANDLERS), default=str))
     # What no operation uses of the imports is taken out.

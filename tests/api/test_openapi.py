@@ -9,7 +9,7 @@ import openapi_spec_validator
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
 from retrieval.namespaces.validation import LOCAL_MODELS, MODELS
@@ -80,7 +80,7 @@ def test_every_property_and_every_parameter_is_described():
             assert is_described(content), f"describe {name}.{key} with Meta(description=...)"
     for (_, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
         for parameter in operation.get("parameters", []):
-            assert parameter.get("description"), f"describe {parameter['name']} of {name} in api/wire/parameters.py"
+            assert parameter.get("description"), f"describe {parameter['name']} of {name} in api/openapi.py"
 
 
 def test_it_is_a_valid_description_of_an_api():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.app import HANDLERS as APP_HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from api.routes.ingest_sources import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry

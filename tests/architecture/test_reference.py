@@ -7,7 +7,7 @@ import yaml
 import api_reference
 import settings_reference
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from local import cli
 from retrieval.settings import PROJECT, Settings
 

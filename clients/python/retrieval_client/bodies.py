@@ -5,70 +5,55 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 
-class CreateNamespace(TypedDict):
-    """A namespace to create. Credentials are stored encrypted."""
+class Access(TypedDict):
+    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
 
-    name: str
-    fileStorageConfig: S3Storage | LocalStorage
-    vectorStorageConfig: PineconeStore | PgvectorStore
-    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | LocalModel
-    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
-    rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
-    parserConfig: NotRequired[EndpointParser | None]
-    keywordLanguage: NotRequired[str | None]
-    notionConfig: NotRequired[NotionApp | None]
-    googleDriveConfig: NotRequired[GoogleDriveApp | None]
-    dropboxConfig: NotRequired[ConnectorApp | None]
-    onedriveConfig: NotRequired[MicrosoftApp | None]
-    sharepointConfig: NotRequired[MicrosoftApp | None]
-    boxConfig: NotRequired[ConnectorApp | None]
+    users: NotRequired[list[str] | None]
+    groups: NotRequired[list[str] | None]
+    denied: NotRequired[Denied | None]
+    public: NotRequired[bool | None]
 
 
-class S3Storage(TypedDict):
-    """A bucket of any S3-compatible storage."""
+class BoxConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
 
-    type: Literal["S3_COMPATIBLE"]
-    bucket: str
-    region: str
-    endpoint: str
-    credentials: S3Credentials
-
-
-class S3Credentials(TypedDict):
-    """An access key that may read, write and delete in the bucket."""
-
-    accessKeyId: str
-    secretAccessKey: str
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
-class LocalStorage(TypedDict):
-    """A folder beside the service; needs no account."""
+class BoxIngestion(TypedDict):
+    """Files of a Box."""
 
-    type: Literal["LOCAL"]
-
-
-class PineconeStore(TypedDict):
-    """A Pinecone index."""
-
-    provider: Literal["PINECONE"]
-    apiKey: str
-    indexHost: str
+    config: BoxConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["BOX"]
 
 
-class PgvectorStore(TypedDict):
-    """The service's own PostgreSQL; needs no account."""
+class BrowseConnection(TypedDict):
+    """Which folder to look into; without `parentId` the top of the account."""
 
-    provider: Literal["PGVECTOR"]
+    namespaceId: str
+    parentId: NotRequired[str | None]
+    cursor: NotRequired[str | None]
 
 
-class OpenAIModel(TypedDict):
-    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
+class BuiltinScraper(TypedDict):
+    """The service's own crawler; a key is not needed and not used."""
 
-    provider: Literal["OPENAI"]
-    model: Literal["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
-    apiKey: str
-    queryPrefix: NotRequired[str]
-    passagePrefix: NotRequired[str]
+    provider: Literal["BUILTIN"]
+    apiKey: NotRequired[str]
+
+
+class ChunkConfig(TypedDict):
+    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
+
+    chunkSize: int
+    chunkOverlap: int
 
 
 class CohereModel(TypedDict):
@@ -88,103 +73,11 @@ class CohereModel(TypedDict):
     apiKey: str
 
 
-class JinaModel(TypedDict):
-    """An embedding model of Jina."""
-
-    provider: Literal["JINA"]
-    model: Literal["jina-embeddings-v3", "jina-embeddings-v4"]
-    apiKey: str
-
-
-class LocalModel(TypedDict):
-    """A model that runs inside the service; needs no account."""
-
-    provider: Literal["LOCAL"]
-    model: Literal["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
-
-
-class FirecrawlScraper(TypedDict):
-    """Firecrawl."""
-
-    provider: Literal["FIRECRAWL"]
-    apiKey: str
-
-
-class JinaScraper(TypedDict):
-    """Jina Reader."""
-
-    provider: Literal["JINA"]
-    apiKey: str
-
-
-class ScrapingBeeScraper(TypedDict):
-    """ScrapingBee."""
-
-    provider: Literal["SCRAPINGBEE"]
-    apiKey: str
-
-
-class BuiltinScraper(TypedDict):
-    """The service's own crawler; a key is not needed and not used."""
-
-    provider: Literal["BUILTIN"]
-    apiKey: NotRequired[str]
-
-
 class CohereReranker(TypedDict):
     """A reranker of Cohere."""
 
     provider: Literal["COHERE"]
     model: str
-    apiKey: str
-
-
-class JinaReranker(TypedDict):
-    """A reranker of Jina."""
-
-    provider: Literal["JINA"]
-    model: str
-    apiKey: str
-
-
-class EndpointReranker(TypedDict):
-    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
-
-    provider: Literal["ENDPOINT"]
-    url: str
-    model: NotRequired[str]
-    apiKey: NotRequired[str]
-
-
-class LocalReranker(TypedDict):
-    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
-
-    provider: Literal["LOCAL"]
-    path: str
-    model: NotRequired[str]
-
-
-class EndpointParser(TypedDict):
-    """A server with the `/v1/convert/file` of docling-serve."""
-
-    provider: Literal["ENDPOINT"]
-    url: str
-    apiKey: NotRequired[str]
-
-
-class NotionApp(TypedDict):
-    """The Notion integration that users authorize."""
-
-    clientId: str
-    clientSecret: str
-    authorizationUrl: NotRequired[str]
-
-
-class GoogleDriveApp(TypedDict):
-    """The Google Cloud app that users authorize."""
-
-    clientId: str
-    clientSecret: str
     apiKey: str
 
 
@@ -195,21 +88,61 @@ class ConnectorApp(TypedDict):
     clientSecret: str
 
 
-class MicrosoftApp(TypedDict):
-    """The app of OneDrive or SharePoint that users authorize."""
+class CreateConnection(TypedDict):
+    """A connection to create. The namespace must have the connector's app."""
 
-    clientId: str
-    clientSecret: str
-    tenantId: NotRequired[str]
+    namespaceId: str
+    name: str
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    clientRedirectUrl: NotRequired[str | None]
+    syncIntervalMinutes: NotRequired[int | None]
+    permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
 
 
-class UpdateNamespace(TypedDict):
-    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+class CreateEvaluation(TypedDict):
+    """A set of judged questions."""
 
-    name: NotRequired[str]
-    fileStorageConfig: NotRequired[S3Storage | LocalStorage]
-    vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
-    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | LocalModel]
+    namespaceId: str
+    name: str
+    questions: list[Question]
+
+
+class CreateKey(TypedDict):
+    """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
+
+    name: str
+    scopes: NotRequired[
+        list[
+            Literal[
+                "namespaces:read",
+                "namespaces:write",
+                "documents:read",
+                "documents:write",
+                "ingest:read",
+                "ingest:write",
+                "search",
+                "connections:read",
+                "connections:write",
+                "webhooks:read",
+                "webhooks:write",
+                "admin",
+            ]
+        ]
+        | None
+    ]
+    namespaceId: NotRequired[str | None]
+    tenantId: NotRequired[str | None]
+    principal: NotRequired[str | None]
+    principalRequired: NotRequired[bool | None]
+
+
+class CreateNamespace(TypedDict):
+    """A namespace to create. Credentials are stored encrypted."""
+
+    name: str
+    fileStorageConfig: S3Storage | LocalStorage
+    vectorStorageConfig: PineconeStore | PgvectorStore
+    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | LocalModel
     webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
     parserConfig: NotRequired[EndpointParser | None]
@@ -220,63 +153,47 @@ class UpdateNamespace(TypedDict):
     onedriveConfig: NotRequired[MicrosoftApp | None]
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
-    reembed: NotRequired[bool]
-    gate: NotRequired[Gate]
 
 
-class Gate(TypedDict):
-    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+class CreateTenant(TypedDict):
+    """A tenant to make known, by the name that clients send in X-Tenant-ID."""
 
-    evaluationId: str
-    metric: Literal["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"]
-    minimum: NotRequired[float]
-    notWorseThan: NotRequired[float]
+    id: str
 
 
-class IngestText(TypedDict):
-    """A text to ingest into a namespace."""
+class CreateWebhook(TypedDict):
+    """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
+
+    url: str
+    events: list[
+        Literal[
+            "DOCUMENTS_QUEUED_FOR_INGESTION",
+            "DOCUMENTS_QUEUED_FOR_UPDATE",
+            "DOCUMENTS_QUEUED_FOR_RESYNC",
+            "DOCUMENTS_QUEUED_FOR_DELETION",
+            "DOCUMENTS_PROCESSING",
+            "DOCUMENTS_ERROR",
+            "DOCUMENTS_READY",
+            "DOCUMENTS_DELETED",
+            "INGEST_JOB_RUN_QUEUED",
+            "INGEST_JOB_RUN_PRE_PROCESSING",
+            "INGEST_JOB_RUN_PROCESSING",
+            "INGEST_JOB_RUN_COMPLETED",
+            "CONNECTION_ACTIVE",
+            "CONNECTION_FAILED",
+            "CONNECTION_REMOVALS_WAITING",
+            "*",
+        ]
+    ]
+    namespaceId: NotRequired[str | None]
+    description: NotRequired[str | None]
+
+
+class DeleteDocuments(TypedDict):
+    """Which documents to delete. A filter that restricts nothing is refused."""
 
     namespaceId: str
-    ingestConfig: TextIngestion
-    dryRun: NotRequired[bool | None]
-
-
-class TextIngestion(TypedDict):
-    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
-
-    source: Literal["TEXT"]
-    config: TextConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-
-
-class TextConfig(TypedDict):
-    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces
-    it.
-    """
-
-    text: str
-    metadata: NotRequired[dict[str, Any] | None]
-    name: NotRequired[str | None]
-    externalId: NotRequired[str | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    modifiedAt: NotRequired[str | None]
-    access: NotRequired[Access | None]
-
-
-class ChunkConfig(TypedDict):
-    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
-
-    chunkSize: int
-    chunkOverlap: int
-
-
-class Access(TypedDict):
-    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
-
-    users: NotRequired[list[str] | None]
-    groups: NotRequired[list[str] | None]
-    denied: NotRequired[Denied | None]
-    public: NotRequired[bool | None]
+    filterConfig: FilterConfig
 
 
 class Denied(TypedDict):
@@ -284,448 +201,6 @@ class Denied(TypedDict):
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
-
-
-class OcrConfig(TypedDict):
-    """How to find the text of a file."""
-
-    strategy: NotRequired[Literal["BASIC_PARSER", "STANDARD_OCR"]]
-
-
-class IngestUrls(TypedDict):
-    """URLs to ingest into a namespace."""
-
-    namespaceId: str
-    ingestConfig: UrlsIngestion
-    dryRun: NotRequired[bool | None]
-
-
-class UrlsIngestion(TypedDict):
-    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
-
-    source: Literal["URLS_LIST"]
-    config: UrlsConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-
-
-class UrlsConfig(TypedDict):
-    """Pages by their URLs, up to 1000. The same URL again replaces its document."""
-
-    scrapeOptions: NotRequired[ScrapeOptions | None]
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    urls: list[str]
-
-
-class ScrapeOptions(TypedDict):
-    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
-
-    includeSelectors: NotRequired[list[str] | None]
-    excludeSelectors: NotRequired[list[str] | None]
-
-
-class IngestSitemap(TypedDict):
-    """A sitemap to ingest into a namespace."""
-
-    namespaceId: str
-    ingestConfig: SitemapIngestion
-    dryRun: NotRequired[bool | None]
-
-
-class SitemapIngestion(TypedDict):
-    """A sitemap with how to cut its pages."""
-
-    source: Literal["SITEMAP"]
-    config: SitemapConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-
-
-class SitemapConfig(TypedDict):
-    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
-
-    scrapeOptions: NotRequired[ScrapeOptions | None]
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    url: str
-    maxLinks: NotRequired[int | None]
-    includePaths: NotRequired[list[str] | None]
-    excludePaths: NotRequired[list[str] | None]
-
-
-class IngestWebsite(TypedDict):
-    """A website to ingest into a namespace."""
-
-    namespaceId: str
-    ingestConfig: WebsiteIngestion
-    dryRun: NotRequired[bool | None]
-
-
-class WebsiteIngestion(TypedDict):
-    """A website with how to cut its pages."""
-
-    source: Literal["WEBSITE"]
-    config: WebsiteConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-
-
-class WebsiteConfig(TypedDict):
-    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
-
-    scrapeOptions: NotRequired[ScrapeOptions | None]
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    url: str
-    maxDepth: NotRequired[int | None]
-    maxLinks: NotRequired[int | None]
-    includePaths: NotRequired[list[str] | None]
-    excludePaths: NotRequired[list[str] | None]
-
-
-class IngestNotion(TypedDict):
-    """A Notion workspace to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: NotionIngestion
-
-
-class NotionIngestion(TypedDict):
-    """Pages of a Notion workspace."""
-
-    config: NotionConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["NOTION"]
-
-
-class NotionConfig(TypedDict):
-    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Part] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class Part(TypedDict):
-    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
-
-    id: NotRequired[str]
-    path: NotRequired[str]
-    mimeType: NotRequired[str]
-
-
-class IngestGoogleDrive(TypedDict):
-    """A Google Drive to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: GoogleDriveIngestion
-
-
-class GoogleDriveIngestion(TypedDict):
-    """Files of a Google Drive."""
-
-    config: GoogleDriveConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["GOOGLE_DRIVE"]
-
-
-class GoogleDriveConfig(TypedDict):
-    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Part] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class IngestDropbox(TypedDict):
-    """A Dropbox to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: DropboxIngestion
-
-
-class DropboxIngestion(TypedDict):
-    """Files of a Dropbox."""
-
-    config: DropboxConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["DROPBOX"]
-
-
-class DropboxConfig(TypedDict):
-    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Part] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class IngestOnedrive(TypedDict):
-    """A OneDrive to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: OnedriveIngestion
-
-
-class OnedriveIngestion(TypedDict):
-    """Files of a OneDrive."""
-
-    config: OnedriveConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["ONEDRIVE"]
-
-
-class OnedriveConfig(TypedDict):
-    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Part] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class IngestSharepoint(TypedDict):
-    """Document libraries of SharePoint to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: SharepointIngestion
-
-
-class SharepointIngestion(TypedDict):
-    """Files of document libraries of SharePoint."""
-
-    config: SharepointConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["SHAREPOINT"]
-
-
-class SharepointConfig(TypedDict):
-    """All libraries of the sites that the person follows, or those of `include`, followed or not."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Place] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class Place(TypedDict):
-    """A site, a document library or what lies in it: by its id at Microsoft Graph or the path of its address; or a
-    type of files. One of them.
-    """
-
-    id: NotRequired[str]
-    path: NotRequired[str]
-    mimeType: NotRequired[str]
-
-
-class IngestBox(TypedDict):
-    """A Box to ingest into a namespace."""
-
-    namespaceId: str
-    dryRun: NotRequired[bool | None]
-    ingestConfig: BoxIngestion
-
-
-class BoxIngestion(TypedDict):
-    """Files of a Box."""
-
-    config: BoxConfig
-    chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["BOX"]
-
-
-class BoxConfig(TypedDict):
-    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
-
-    connectionId: str
-    metadata: NotRequired[dict[str, Any] | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-    access: NotRequired[Access | None]
-    include: NotRequired[list[Part] | None]
-    exclude: NotRequired[list[Part] | None]
-    pick: NotRequired[bool | None]
-
-
-class RunRequest(TypedDict):
-    """Where the job run is."""
-
-    namespaceId: str
-
-
-class RetryRequest(TypedDict):
-    """Where the job run is, and how else to read and cut what failed."""
-
-    namespaceId: str
-    ocrConfig: NotRequired[OcrConfig | None]
-    chunkConfig: NotRequired[ChunkConfig | None]
-
-
-class SearchRequest(TypedDict):
-    """A semantic search."""
-
-    query: str
-    namespaceId: NotRequired[str | None]
-    namespaceIds: NotRequired[list[str] | None]
-    topK: NotRequired[int | None]
-    scoreThreshold: NotRequired[float | None]
-    filter: NotRequired[SearchFilter | None]
-    searchType: NotRequired[Literal["SEMANTIC"] | None]
-    explain: NotRequired[bool | None]
-    rerank: NotRequired[bool | RerankOptions | None]
-    perDocument: NotRequired[int | None]
-    expand: NotRequired[Expand | None]
-    recency: NotRequired[RecencyConfig | None]
-    groupBy: NotRequired[Literal["document"] | None]
-
-
-class SearchFilter(TypedDict):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
-    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
-    hold.
-    """
-
-    metadata: NotRequired[dict[str, Any] | None]
-    documents: NotRequired[FilterConfig | None]
-    where: NotRequired[dict[str, Any] | None]
-
-
-class FilterConfig(TypedDict):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
-
-    documentIds: NotRequired[list[str] | None]
-    documentExternalIds: NotRequired[list[str] | None]
-    documentTypes: NotRequired[list[str] | None]
-    documentConnectionIds: NotRequired[list[str] | None]
-    documentArchiveIds: NotRequired[list[str] | None]
-    documentIngestionSources: NotRequired[list[str] | None]
-    documentIngestionStatuses: NotRequired[list[str] | None]
-    metadata: NotRequired[dict[str, Any] | None]
-    awaitingRemoval: NotRequired[bool | None]
-    where: NotRequired[dict[str, Any] | None]
-    text: NotRequired[str | None]
-    sites: NotRequired[list[str] | None]
-    accessStatuses: NotRequired[list[str] | None]
-
-
-class RerankOptions(TypedDict):
-    """How many of the best are read again, and for how long the answer may wait for it."""
-
-    candidates: NotRequired[int]
-    budgetMs: NotRequired[int]
-
-
-class Expand(TypedDict):
-    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
-
-    unit: Literal["CHUNK", "DOCUMENT", "PAGE", "SECTION"]
-    maxTokens: NotRequired[int | None]
-
-
-class RecencyConfig(TypedDict):
-    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
-    score halves every `halfLifeDays`.
-    """
-
-    halfLifeDays: float
-    weight: float
-
-
-class HybridSearchRequest(TypedDict):
-    """A hybrid search."""
-
-    query: str
-    namespaceId: NotRequired[str | None]
-    namespaceIds: NotRequired[list[str] | None]
-    hybridConfig: HybridConfig
-    topK: NotRequired[int | None]
-    scoreThreshold: NotRequired[float | None]
-    filter: NotRequired[SearchFilter | None]
-    searchType: NotRequired[Literal["HYBRID"] | None]
-    explain: NotRequired[bool | None]
-    rerank: NotRequired[bool | RerankOptions | None]
-    perDocument: NotRequired[int | None]
-    expand: NotRequired[Expand | None]
-    recency: NotRequired[RecencyConfig | None]
-    groupBy: NotRequired[Literal["document"] | None]
-
-
-class HybridConfig(TypedDict):
-    """How much meaning and how much words count; the two sum to 1.0."""
-
-    semanticWeight: float
-    keywordWeight: float
-
-
-class SearchBatchRequest(TypedDict):
-    """Searches in one namespace, or in the same several ones."""
-
-    namespaceId: NotRequired[str | None]
-    namespaceIds: NotRequired[list[str] | None]
-    queries: list[dict[str, Any]]
-
-
-class WhyRequest(TypedDict):
-    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
-
-    query: str
-    namespaceId: str
-    documentId: NotRequired[str | None]
-    externalId: NotRequired[str | None]
-    hybridConfig: NotRequired[HybridConfig | None]
-    topK: NotRequired[int | None]
-    scoreThreshold: NotRequired[float | None]
-    filter: NotRequired[SearchFilter | None]
-    perDocument: NotRequired[int | None]
-    recency: NotRequired[RecencyConfig | None]
-    searchType: NotRequired[Literal["HYBRID", "SEMANTIC"] | None]
-    explain: NotRequired[bool | None]
-
-
-class DifyRetrieval(TypedDict):
-    """What Dify asks of an external knowledge base."""
-
-    knowledge_id: str
-    query: str
-    retrieval_setting: NotRequired[DifySetting]
-    metadata_condition: NotRequired[DifyConditions | None]
-
-
-class DifySetting(TypedDict):
-    """How many records, and the least score of one."""
-
-    top_k: NotRequired[int | None]
-    score_threshold: NotRequired[float | None]
-
-
-class DifyConditions(TypedDict):
-    """Conditions on metadata, all of which must hold, or one with `or`."""
-
-    conditions: NotRequired[list[DifyCondition] | None]
-    logical_operator: NotRequired[Literal["and", "or"] | None]
 
 
 class DifyCondition(TypedDict):
@@ -755,46 +230,455 @@ class DifyCondition(TypedDict):
     value: NotRequired[str | int | float | bool | list[str | int | float] | None]
 
 
-class VectorStoreSearch(TypedDict):
-    """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
+class DifyConditions(TypedDict):
+    """Conditions on metadata, all of which must hold, or one with `or`."""
 
-    query: str | list[str]
-    filters: NotRequired[VectorStoreFilter | None]
-    max_num_results: NotRequired[int | None]
-    ranking_options: NotRequired[VectorStoreRanking | None]
-    rewrite_query: NotRequired[bool | None]
+    conditions: NotRequired[list[DifyCondition] | None]
+    logical_operator: NotRequired[Literal["and", "or"] | None]
 
 
-class VectorStoreFilter(TypedDict):
-    """A comparison of a metadata key, or several with `and` and `or`."""
+class DifyRetrieval(TypedDict):
+    """What Dify asks of an external knowledge base."""
 
-    type: Literal["and", "eq", "gt", "gte", "in", "lt", "lte", "ne", "nin", "or"]
-    key: NotRequired[str]
-    value: NotRequired[str | int | float | bool | list[str | int | float | bool]]
-    filters: NotRequired[list[VectorStoreFilter]]
+    knowledge_id: str
+    query: str
+    retrieval_setting: NotRequired[DifySetting]
+    metadata_condition: NotRequired[DifyConditions | None]
 
 
-class VectorStoreRanking(TypedDict):
-    """How results are ranked, and the least score of one."""
+class DifySetting(TypedDict):
+    """How many records, and the least score of one."""
 
-    ranker: NotRequired[str | None]
+    top_k: NotRequired[int | None]
     score_threshold: NotRequired[float | None]
-    hybrid_search: NotRequired[VectorStoreWeights | None]
 
 
-class VectorStoreWeights(TypedDict):
-    """How much meaning and words count, in proportion to each other."""
+class DropboxConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
 
-    embedding_weight: float
-    text_weight: float
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
-class CreateEvaluation(TypedDict):
-    """A set of judged questions."""
+class DropboxIngestion(TypedDict):
+    """Files of a Dropbox."""
+
+    config: DropboxConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["DROPBOX"]
+
+
+class EndpointParser(TypedDict):
+    """A server with the `/v1/convert/file` of docling-serve."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    apiKey: NotRequired[str]
+
+
+class EndpointReranker(TypedDict):
+    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    model: NotRequired[str]
+    apiKey: NotRequired[str]
+
+
+class Expand(TypedDict):
+    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
+
+    unit: Literal["CHUNK", "DOCUMENT", "PAGE", "SECTION"]
+    maxTokens: NotRequired[int | None]
+
+
+class FetchDocuments(TypedDict):
+    """Which documents to list. Without pagination up to 1000 and a cursor."""
 
     namespaceId: str
-    name: str
-    questions: list[Question]
+    filterConfig: FilterConfig
+    pagination: NotRequired[Pagination | None]
+    includeConfig: NotRequired[IncludeConfig | None]
+    facets: NotRequired[list[str] | None]
+
+
+class FilterConfig(TypedDict):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+
+    documentIds: NotRequired[list[str] | None]
+    documentExternalIds: NotRequired[list[str] | None]
+    documentTypes: NotRequired[list[str] | None]
+    documentConnectionIds: NotRequired[list[str] | None]
+    documentArchiveIds: NotRequired[list[str] | None]
+    documentIngestionSources: NotRequired[list[str] | None]
+    documentIngestionStatuses: NotRequired[list[str] | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    awaitingRemoval: NotRequired[bool | None]
+    where: NotRequired[dict[str, Any] | None]
+    text: NotRequired[str | None]
+    sites: NotRequired[list[str] | None]
+    accessStatuses: NotRequired[list[str] | None]
+
+
+class FirecrawlScraper(TypedDict):
+    """Firecrawl."""
+
+    provider: Literal["FIRECRAWL"]
+    apiKey: str
+
+
+class Gate(TypedDict):
+    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+
+    evaluationId: str
+    metric: Literal["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"]
+    minimum: NotRequired[float]
+    notWorseThan: NotRequired[float]
+
+
+class GoogleDriveApp(TypedDict):
+    """The Google Cloud app that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    apiKey: str
+
+
+class GoogleDriveConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+
+
+class GoogleDriveIngestion(TypedDict):
+    """Files of a Google Drive."""
+
+    config: GoogleDriveConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["GOOGLE_DRIVE"]
+
+
+class GroupMembers(TypedDict):
+    """What a group holds. Groups may hold each other: cycles are harmless."""
+
+    users: NotRequired[list[str] | None]
+    groups: NotRequired[list[str] | None]
+
+
+class HybridConfig(TypedDict):
+    """How much meaning and how much words count; the two sum to 1.0."""
+
+    semanticWeight: float
+    keywordWeight: float
+
+
+class HybridSearchRequest(TypedDict):
+    """A hybrid search."""
+
+    query: str
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    hybridConfig: HybridConfig
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
+    filter: NotRequired[SearchFilter | None]
+    searchType: NotRequired[Literal["HYBRID"] | None]
+    explain: NotRequired[bool | None]
+    rerank: NotRequired[bool | RerankOptions | None]
+    perDocument: NotRequired[int | None]
+    expand: NotRequired[Expand | None]
+    recency: NotRequired[RecencyConfig | None]
+    groupBy: NotRequired[Literal["document"] | None]
+
+
+class IncludeConfig(TypedDict):
+    """What an answer holds beside or instead of the documents."""
+
+    documents: NotRequired[bool | None]
+    rawFileUrl: NotRequired[bool | None]
+    parsedTextFileUrl: NotRequired[bool | None]
+    statsBySource: NotRequired[bool | None]
+    statsByStatus: NotRequired[bool | None]
+    statsBySite: NotRequired[bool | None]
+
+
+class IngestBox(TypedDict):
+    """A Box to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: BoxIngestion
+
+
+class IngestDropbox(TypedDict):
+    """A Dropbox to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: DropboxIngestion
+
+
+class IngestGoogleDrive(TypedDict):
+    """A Google Drive to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: GoogleDriveIngestion
+
+
+class IngestNotion(TypedDict):
+    """A Notion workspace to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: NotionIngestion
+
+
+class IngestOnedrive(TypedDict):
+    """A OneDrive to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: OnedriveIngestion
+
+
+class IngestSharepoint(TypedDict):
+    """Document libraries of SharePoint to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: SharepointIngestion
+
+
+class IngestSitemap(TypedDict):
+    """A sitemap to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: SitemapIngestion
+    dryRun: NotRequired[bool | None]
+
+
+class IngestText(TypedDict):
+    """A text to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: TextIngestion
+    dryRun: NotRequired[bool | None]
+
+
+class IngestUrls(TypedDict):
+    """URLs to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: UrlsIngestion
+    dryRun: NotRequired[bool | None]
+
+
+class IngestWebsite(TypedDict):
+    """A website to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: WebsiteIngestion
+    dryRun: NotRequired[bool | None]
+
+
+class JinaModel(TypedDict):
+    """An embedding model of Jina."""
+
+    provider: Literal["JINA"]
+    model: Literal["jina-embeddings-v3", "jina-embeddings-v4"]
+    apiKey: str
+
+
+class JinaReranker(TypedDict):
+    """A reranker of Jina."""
+
+    provider: Literal["JINA"]
+    model: str
+    apiKey: str
+
+
+class JinaScraper(TypedDict):
+    """Jina Reader."""
+
+    provider: Literal["JINA"]
+    apiKey: str
+
+
+class LocalModel(TypedDict):
+    """A model that runs inside the service; needs no account."""
+
+    provider: Literal["LOCAL"]
+    model: Literal["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
+
+
+class LocalReranker(TypedDict):
+    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
+
+    provider: Literal["LOCAL"]
+    path: str
+    model: NotRequired[str]
+
+
+class LocalStorage(TypedDict):
+    """A folder beside the service; needs no account."""
+
+    type: Literal["LOCAL"]
+
+
+MetadataChange = TypedDict(
+    "MetadataChange",
+    {
+        "$metadata": "MetadataOperators | None",
+    },
+)
+"""Changes by operators; it may stand beside `metadata`."""
+
+
+class MetadataMerge(TypedDict):
+    """Merges by key: keys that are not named stay."""
+
+    metadata: dict[str, Any] | None
+
+
+MetadataOperators = TypedDict(
+    "MetadataOperators",
+    {
+        "$set": "NotRequired[dict[str, Any] | None]",
+        "$append": "NotRequired[dict[str, Any] | None]",
+        "$remove": "NotRequired[dict[str, Any] | None]",
+    },
+)
+"""`$set` replaces by key, `$append` adds values to lists, `$remove` takes values out of lists."""
+
+
+class MicrosoftApp(TypedDict):
+    """The app of OneDrive or SharePoint that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    tenantId: NotRequired[str]
+
+
+class NotionApp(TypedDict):
+    """The Notion integration that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    authorizationUrl: NotRequired[str]
+
+
+class NotionConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+
+
+class NotionIngestion(TypedDict):
+    """Pages of a Notion workspace."""
+
+    config: NotionConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["NOTION"]
+
+
+class OcrConfig(TypedDict):
+    """How to find the text of a file."""
+
+    strategy: NotRequired[Literal["BASIC_PARSER", "STANDARD_OCR"]]
+
+
+class OnedriveConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+
+
+class OnedriveIngestion(TypedDict):
+    """Files of a OneDrive."""
+
+    config: OnedriveConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["ONEDRIVE"]
+
+
+class OpenAIModel(TypedDict):
+    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
+
+    provider: Literal["OPENAI"]
+    model: Literal["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
+    apiKey: str
+    queryPrefix: NotRequired[str]
+    passagePrefix: NotRequired[str]
+
+
+class Pagination(TypedDict):
+    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+
+    pageSize: NotRequired[int | None]
+    cursor: NotRequired[str | None]
+
+
+class Part(TypedDict):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+
+    id: NotRequired[str]
+    path: NotRequired[str]
+    mimeType: NotRequired[str]
+
+
+class PgvectorStore(TypedDict):
+    """The service's own PostgreSQL; needs no account."""
+
+    provider: Literal["PGVECTOR"]
+
+
+class PineconeStore(TypedDict):
+    """A Pinecone index."""
+
+    provider: Literal["PINECONE"]
+    apiKey: str
+    indexHost: str
+
+
+class Place(TypedDict):
+    """A site, a document library or what lies in it: by its id at Microsoft Graph or the path of its address; or a
+    type of files. One of them.
+    """
+
+    id: NotRequired[str]
+    path: NotRequired[str]
+    mimeType: NotRequired[str]
+
+
+class PutGroup(TypedDict):
+    """All that the group holds from now on, 10,000 members at most."""
+
+    namespaceId: str
+    members: GroupMembers
 
 
 class Question(TypedDict):
@@ -803,6 +687,15 @@ class Question(TypedDict):
     query: str
     relevant: list[Relevant]
     filter: NotRequired[SearchFilter | None]
+
+
+class RecencyConfig(TypedDict):
+    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
+    score halves every `halfLifeDays`.
+    """
+
+    halfLifeDays: float
+    weight: float
 
 
 class Relevant(TypedDict):
@@ -815,33 +708,123 @@ class Relevant(TypedDict):
     grade: NotRequired[int]
 
 
-class UpdateEvaluation(TypedDict):
-    """Another name; questions to add; queries whose questions are removed, before the others are added; documents
-    to judge one by one, at the end.
+class RerankOptions(TypedDict):
+    """How many of the best are read again, and for how long the answer may wait for it."""
+
+    candidates: NotRequired[int]
+    budgetMs: NotRequired[int]
+
+
+class ResyncDocuments(TypedDict):
+    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+
+    namespaceId: str
+    filterConfig: FilterConfig
+    confirmDeletions: NotRequired[bool | None]
+
+
+class RetryRequest(TypedDict):
+    """Where the job run is, and how else to read and cut what failed."""
+
+    namespaceId: str
+    ocrConfig: NotRequired[OcrConfig | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class RevokeConnection(TypedDict):
+    """Which namespace the connection is in, and what becomes of its documents."""
+
+    namespaceId: str
+    documents: NotRequired[Literal["DELETE", "KEEP"]]
+
+
+class RotateWebhook(TypedDict):
+    """How the secrets change."""
+
+    overlapHours: NotRequired[float]
+
+
+class RunRequest(TypedDict):
+    """Where the job run is."""
+
+    namespaceId: str
+
+
+class S3Credentials(TypedDict):
+    """An access key that may read, write and delete in the bucket."""
+
+    accessKeyId: str
+    secretAccessKey: str
+
+
+class S3Storage(TypedDict):
+    """A bucket of any S3-compatible storage."""
+
+    type: Literal["S3_COMPATIBLE"]
+    bucket: str
+    region: str
+    endpoint: str
+    credentials: S3Credentials
+
+
+class ScrapeOptions(TypedDict):
+    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
+
+    includeSelectors: NotRequired[list[str] | None]
+    excludeSelectors: NotRequired[list[str] | None]
+
+
+class ScrapingBeeScraper(TypedDict):
+    """ScrapingBee."""
+
+    provider: Literal["SCRAPINGBEE"]
+    apiKey: str
+
+
+class SearchBatchRequest(TypedDict):
+    """Searches in one namespace, or in the same several ones."""
+
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    queries: list[dict[str, Any]]
+
+
+class SearchFilter(TypedDict):
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
+    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
+    hold.
     """
 
-    namespaceId: str
-    name: NotRequired[str]
-    add: NotRequired[list[Question]]
-    remove: NotRequired[list[str]]
-    judge: NotRequired[list[Verdict]]
+    metadata: NotRequired[dict[str, Any] | None]
+    documents: NotRequired[FilterConfig | None]
+    where: NotRequired[dict[str, Any] | None]
 
 
-class Verdict(TypedDict):
-    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+class SearchRequest(TypedDict):
+    """A semantic search."""
 
     query: str
-    documentId: NotRequired[str]
-    externalId: NotRequired[str]
-    grade: NotRequired[int]
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
     filter: NotRequired[SearchFilter | None]
+    searchType: NotRequired[Literal["SEMANTIC"] | None]
+    explain: NotRequired[bool | None]
+    rerank: NotRequired[bool | RerankOptions | None]
+    perDocument: NotRequired[int | None]
+    expand: NotRequired[Expand | None]
+    recency: NotRequired[RecencyConfig | None]
+    groupBy: NotRequired[Literal["document"] | None]
 
 
-class StartRun(TypedDict):
-    """Settings to compare; differences are told from the first."""
+class SetQuotas(TypedDict):
+    """Limits to set; null removes one, and what is absent stays."""
 
-    namespaceId: str
-    settings: list[Setting]
+    documents: NotRequired[int | None]
+    storedBytes: NotRequired[int | None]
+    tokensPerMonth: NotRequired[int | None]
+    concurrentRuns: NotRequired[int | None]
 
 
 class Setting(TypedDict):
@@ -856,97 +839,74 @@ class Setting(TypedDict):
     recency: NotRequired[RecencyConfig]
 
 
-class FetchDocuments(TypedDict):
-    """Which documents to list. Without pagination up to 1000 and a cursor."""
+class SharepointConfig(TypedDict):
+    """All libraries of the sites that the person follows, or those of `include`, followed or not."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Place] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+
+
+class SharepointIngestion(TypedDict):
+    """Files of document libraries of SharePoint."""
+
+    config: SharepointConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["SHAREPOINT"]
+
+
+class SitemapConfig(TypedDict):
+    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
+
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    url: str
+    maxLinks: NotRequired[int | None]
+    includePaths: NotRequired[list[str] | None]
+    excludePaths: NotRequired[list[str] | None]
+
+
+class SitemapIngestion(TypedDict):
+    """A sitemap with how to cut its pages."""
+
+    source: Literal["SITEMAP"]
+    config: SitemapConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class StartRun(TypedDict):
+    """Settings to compare; differences are told from the first."""
 
     namespaceId: str
-    filterConfig: FilterConfig
-    pagination: NotRequired[Pagination | None]
-    includeConfig: NotRequired[IncludeConfig | None]
-    facets: NotRequired[list[str] | None]
+    settings: list[Setting]
 
 
-class Pagination(TypedDict):
-    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+class TextConfig(TypedDict):
+    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces
+    it.
+    """
 
-    pageSize: NotRequired[int | None]
-    cursor: NotRequired[str | None]
-
-
-class IncludeConfig(TypedDict):
-    """What an answer holds beside or instead of the documents."""
-
-    documents: NotRequired[bool | None]
-    rawFileUrl: NotRequired[bool | None]
-    parsedTextFileUrl: NotRequired[bool | None]
-    statsBySource: NotRequired[bool | None]
-    statsByStatus: NotRequired[bool | None]
-    statsBySite: NotRequired[bool | None]
+    text: str
+    metadata: NotRequired[dict[str, Any] | None]
+    name: NotRequired[str | None]
+    externalId: NotRequired[str | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    modifiedAt: NotRequired[str | None]
+    access: NotRequired[Access | None]
 
 
-class UpdateDocuments(TypedDict):
-    """Which documents to change, and how. A filter that restricts nothing is refused."""
+class TextIngestion(TypedDict):
+    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
 
-    namespaceId: str
-    filterConfig: FilterConfig
-    data: MetadataMerge | MetadataChange
-
-
-MetadataOperators = TypedDict(
-    "MetadataOperators",
-    {
-        "$set": "NotRequired[dict[str, Any] | None]",
-        "$append": "NotRequired[dict[str, Any] | None]",
-        "$remove": "NotRequired[dict[str, Any] | None]",
-    },
-)
-"""`$set` replaces by key, `$append` adds values to lists, `$remove` takes values out of lists."""
-
-
-class DeleteDocuments(TypedDict):
-    """Which documents to delete. A filter that restricts nothing is refused."""
-
-    namespaceId: str
-    filterConfig: FilterConfig
-
-
-class ResyncDocuments(TypedDict):
-    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
-
-    namespaceId: str
-    filterConfig: FilterConfig
-    confirmDeletions: NotRequired[bool | None]
-
-
-class VerifyDeletion(TypedDict):
-    """A receipt as it was answered; its fields may also stand in the body itself."""
-
-    deletion: NotRequired[dict[str, Any]]
-
-
-class PutGroup(TypedDict):
-    """All that the group holds from now on, 10,000 members at most."""
-
-    namespaceId: str
-    members: GroupMembers
-
-
-class GroupMembers(TypedDict):
-    """What a group holds. Groups may hold each other: cycles are harmless."""
-
-    users: NotRequired[list[str] | None]
-    groups: NotRequired[list[str] | None]
-
-
-class CreateConnection(TypedDict):
-    """A connection to create. The namespace must have the connector's app."""
-
-    namespaceId: str
-    name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
-    clientRedirectUrl: NotRequired[str | None]
-    syncIntervalMinutes: NotRequired[int | None]
-    permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
+    source: Literal["TEXT"]
+    config: TextConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
 
 
 class UpdateConnection(TypedDict):
@@ -959,47 +919,57 @@ class UpdateConnection(TypedDict):
     permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
 
 
-class BrowseConnection(TypedDict):
-    """Which folder to look into; without `parentId` the top of the account."""
+class UpdateDocuments(TypedDict):
+    """Which documents to change, and how. A filter that restricts nothing is refused."""
 
     namespaceId: str
-    parentId: NotRequired[str | None]
-    cursor: NotRequired[str | None]
+    filterConfig: FilterConfig
+    data: MetadataMerge | MetadataChange
 
 
-class RevokeConnection(TypedDict):
-    """Which namespace the connection is in, and what becomes of its documents."""
+class UpdateEvaluation(TypedDict):
+    """Another name; questions to add; queries whose questions are removed, before the others are added; documents
+    to judge one by one, at the end.
+    """
 
     namespaceId: str
-    documents: NotRequired[Literal["DELETE", "KEEP"]]
+    name: NotRequired[str]
+    add: NotRequired[list[Question]]
+    remove: NotRequired[list[str]]
+    judge: NotRequired[list[Verdict]]
 
 
-class CreateWebhook(TypedDict):
-    """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
+class UpdateNamespace(TypedDict):
+    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
 
-    url: str
-    events: list[
-        Literal[
-            "DOCUMENTS_QUEUED_FOR_INGESTION",
-            "DOCUMENTS_QUEUED_FOR_UPDATE",
-            "DOCUMENTS_QUEUED_FOR_RESYNC",
-            "DOCUMENTS_QUEUED_FOR_DELETION",
-            "DOCUMENTS_PROCESSING",
-            "DOCUMENTS_ERROR",
-            "DOCUMENTS_READY",
-            "DOCUMENTS_DELETED",
-            "INGEST_JOB_RUN_QUEUED",
-            "INGEST_JOB_RUN_PRE_PROCESSING",
-            "INGEST_JOB_RUN_PROCESSING",
-            "INGEST_JOB_RUN_COMPLETED",
-            "CONNECTION_ACTIVE",
-            "CONNECTION_FAILED",
-            "CONNECTION_REMOVALS_WAITING",
-            "*",
-        ]
-    ]
-    namespaceId: NotRequired[str | None]
-    description: NotRequired[str | None]
+    name: NotRequired[str]
+    fileStorageConfig: NotRequired[S3Storage | LocalStorage]
+    vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
+    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | LocalModel]
+    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
+    rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    parserConfig: NotRequired[EndpointParser | None]
+    keywordLanguage: NotRequired[str | None]
+    notionConfig: NotRequired[NotionApp | None]
+    googleDriveConfig: NotRequired[GoogleDriveApp | None]
+    dropboxConfig: NotRequired[ConnectorApp | None]
+    onedriveConfig: NotRequired[MicrosoftApp | None]
+    sharepointConfig: NotRequired[MicrosoftApp | None]
+    boxConfig: NotRequired[ConnectorApp | None]
+    reembed: NotRequired[bool]
+    gate: NotRequired[Gate]
+
+
+class UpdateOrganization(TypedDict):
+    """What to change of the organization."""
+
+    quotas: NotRequired[SetQuotas]
+
+
+class UpdateTenant(TypedDict):
+    """What to change of a tenant."""
+
+    quotas: NotRequired[SetQuotas]
 
 
 class UpdateWebhook(TypedDict):
@@ -1032,78 +1002,108 @@ class UpdateWebhook(TypedDict):
     status: NotRequired[Literal["ACTIVE", "DISABLED"]]
 
 
-class RotateWebhook(TypedDict):
-    """How the secrets change."""
+class UrlsConfig(TypedDict):
+    """Pages by their URLs, up to 1000. The same URL again replaces its document."""
 
-    overlapHours: NotRequired[float]
-
-
-class CreateKey(TypedDict):
-    """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
-
-    name: str
-    scopes: NotRequired[
-        list[
-            Literal[
-                "namespaces:read",
-                "namespaces:write",
-                "documents:read",
-                "documents:write",
-                "ingest:read",
-                "ingest:write",
-                "search",
-                "connections:read",
-                "connections:write",
-                "webhooks:read",
-                "webhooks:write",
-                "admin",
-            ]
-        ]
-        | None
-    ]
-    namespaceId: NotRequired[str | None]
-    tenantId: NotRequired[str | None]
-    principal: NotRequired[str | None]
-    principalRequired: NotRequired[bool | None]
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    urls: list[str]
 
 
-class CreateTenant(TypedDict):
-    """A tenant to make known, by the name that clients send in X-Tenant-ID."""
+class UrlsIngestion(TypedDict):
+    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
 
-    id: str
-
-
-class UpdateOrganization(TypedDict):
-    """What to change of the organization."""
-
-    quotas: NotRequired[SetQuotas]
+    source: Literal["URLS_LIST"]
+    config: UrlsConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
 
 
-class SetQuotas(TypedDict):
-    """Limits to set; null removes one, and what is absent stays."""
+class VectorStoreFilter(TypedDict):
+    """A comparison of a metadata key, or several with `and` and `or`."""
 
-    documents: NotRequired[int | None]
-    storedBytes: NotRequired[int | None]
-    tokensPerMonth: NotRequired[int | None]
-    concurrentRuns: NotRequired[int | None]
-
-
-class UpdateTenant(TypedDict):
-    """What to change of a tenant."""
-
-    quotas: NotRequired[SetQuotas]
+    type: Literal["and", "eq", "gt", "gte", "in", "lt", "lte", "ne", "nin", "or"]
+    key: NotRequired[str]
+    value: NotRequired[str | int | float | bool | list[str | int | float | bool]]
+    filters: NotRequired[list[VectorStoreFilter]]
 
 
-class MetadataMerge(TypedDict):
-    """Merges by key: keys that are not named stay."""
+class VectorStoreRanking(TypedDict):
+    """How results are ranked, and the least score of one."""
 
-    metadata: dict[str, Any] | None
+    ranker: NotRequired[str | None]
+    score_threshold: NotRequired[float | None]
+    hybrid_search: NotRequired[VectorStoreWeights | None]
 
 
-MetadataChange = TypedDict(
-    "MetadataChange",
-    {
-        "$metadata": "MetadataOperators | None",
-    },
-)
-"""Changes by operators; it may stand beside `metadata`."""
+class VectorStoreSearch(TypedDict):
+    """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
+
+    query: str | list[str]
+    filters: NotRequired[VectorStoreFilter | None]
+    max_num_results: NotRequired[int | None]
+    ranking_options: NotRequired[VectorStoreRanking | None]
+    rewrite_query: NotRequired[bool | None]
+
+
+class VectorStoreWeights(TypedDict):
+    """How much meaning and words count, in proportion to each other."""
+
+    embedding_weight: float
+    text_weight: float
+
+
+class Verdict(TypedDict):
+    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+
+    query: str
+    documentId: NotRequired[str]
+    externalId: NotRequired[str]
+    grade: NotRequired[int]
+    filter: NotRequired[SearchFilter | None]
+
+
+class VerifyDeletion(TypedDict):
+    """A receipt as it was answered; its fields may also stand in the body itself."""
+
+    deletion: NotRequired[dict[str, Any]]
+
+
+class WebsiteConfig(TypedDict):
+    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
+
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    url: str
+    maxDepth: NotRequired[int | None]
+    maxLinks: NotRequired[int | None]
+    includePaths: NotRequired[list[str] | None]
+    excludePaths: NotRequired[list[str] | None]
+
+
+class WebsiteIngestion(TypedDict):
+    """A website with how to cut its pages."""
+
+    source: Literal["WEBSITE"]
+    config: WebsiteConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class WhyRequest(TypedDict):
+    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
+
+    query: str
+    namespaceId: str
+    documentId: NotRequired[str | None]
+    externalId: NotRequired[str | None]
+    hybridConfig: NotRequired[HybridConfig | None]
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
+    filter: NotRequired[SearchFilter | None]
+    perDocument: NotRequired[int | None]
+    recency: NotRequired[RecencyConfig | None]
+    searchType: NotRequired[Literal["HYBRID", "SEMANTIC"] | None]
+    explain: NotRequired[bool | None]

@@ -8,322 +8,6 @@ from typing import Any, ClassVar, Literal
 from retrieval_client.record import Record
 
 
-class ErrorInfo(Record):
-    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
-
-    code: Literal[
-        "CONNECTION_NOT_FOUND",
-        "CREATE_CONNECTION_FAILED",
-        "DELETE_DOCUMENTS_FAILED",
-        "DOCUMENTS_NOT_FOUND",
-        "EMBEDDING_CONFIG_ERROR",
-        "FETCH_CONNECTIONS_FAILED",
-        "FORBIDDEN",
-        "IDEMPOTENCY_CONFLICT",
-        "INGESTION_FAILED",
-        "INGEST_JOB_RUN_NOT_FOUND",
-        "INTERNAL_ERROR",
-        "INVALID_CHUNK_CONFIG",
-        "INVALID_FILTER_CONFIG",
-        "INVALID_HYBRID_CONFIG",
-        "INVALID_INGEST_CONFIG",
-        "INVALID_NAMESPACE_CONFIG",
-        "INVALID_REQUEST",
-        "INVALID_SCRAPE_OPTIONS",
-        "INVALID_SEARCH_REQUEST",
-        "METHOD_NOT_ALLOWED",
-        "NAMESPACE_LIMIT_EXCEEDED",
-        "NAMESPACE_NOT_FOUND",
-        "NOT_FOUND",
-        "PAYLOAD_TOO_LARGE",
-        "QUOTA_EXCEEDED",
-        "RATE_LIMIT_EXCEEDED",
-        "REQUEST_TIMEOUT",
-        "SEARCH_FAILED",
-        "SERVICE_UNAVAILABLE",
-        "STORAGE_CONFIG_ERROR",
-        "UNAUTHORIZED",
-        "UNSUPPORTED_MEDIA_TYPE",
-        "UPDATE_DOCUMENTS_FAILED",
-        "VECTOR_DB_CONFIG_ERROR",
-        "WEBHOOK_NOT_FOUND",
-        "WEB_SCRAPER_CONFIG_NOT_SET",
-        "invalid_tenant_id",
-        "missing_tenant_id",
-    ]
-    message: str
-    details: ErrorDetails
-    type: str | None
-    param: str | None
-    _fields = frozenset(["code", "details", "message", "param", "type"])
-    _records: ClassVar[Mapping[str, str]] = {"details": "ErrorDetails"}
-
-
-class ErrorDetails(Record):
-    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
-    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
-    """
-
-    reason: str
-    field: str | None
-    quota: str | None
-    used: int | None
-    limit: int | None
-    _fields = frozenset(["field", "limit", "quota", "reason", "used"])
-
-
-class Health(Record):
-    """The process answers."""
-
-    status: Literal["ok"]
-    _fields = frozenset(["status"])
-
-
-class Readiness(Record):
-    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it
-    unavailable.
-    """
-
-    status: Literal["ready", "unavailable"]
-    reason: str | None
-    warnings: list[str] | None
-    _fields = frozenset(["reason", "status", "warnings"])
-
-
-class NamespaceAnswer(Record):
-    """One namespace."""
-
-    success: Literal[True]
-    message: str
-    data: NamespaceData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "NamespaceData"}
-
-
-class NamespaceData(Record):
-    """One namespace; `ingestJobRunId` where its documents are embedded again."""
-
-    namespace: Namespace
-    ingest_job_run_id: str | None
-    _fields = frozenset(["ingestJobRunId", "namespace"])
-    _records: ClassVar[Mapping[str, str]] = {"namespace": "Namespace"}
-
-
-class Namespace(Record):
-    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
-
-    id: str
-    identifier: str
-    name: str
-    organization: Identified | None
-    file_storage_config: FileStorageView | None
-    vector_storage_config: VectorStorageView | None
-    embedding_model_config: EmbeddingModelView | None
-    web_scraper_config: WebScraperView | None
-    rerank_config: RerankConfigView | None
-    parser_config: ParserConfigView | None
-    keyword_language: str | None
-    notion_config: ConnectorAppView | None
-    google_drive_config: ConnectorAppView | None
-    dropbox_config: ConnectorAppView | None
-    onedrive_config: ConnectorAppView | None
-    sharepoint_config: ConnectorAppView | None
-    box_config: ConnectorAppView | None
-    created_at: Timestamp | None
-    updated_at: Timestamp | None
-    _fields = frozenset(
-        [
-            "boxConfig",
-            "createdAt",
-            "dropboxConfig",
-            "embeddingModelConfig",
-            "fileStorageConfig",
-            "googleDriveConfig",
-            "id",
-            "identifier",
-            "keywordLanguage",
-            "name",
-            "notionConfig",
-            "onedriveConfig",
-            "organization",
-            "parserConfig",
-            "rerankConfig",
-            "sharepointConfig",
-            "updatedAt",
-            "vectorStorageConfig",
-            "webScraperConfig",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "organization": "Identified",
-        "fileStorageConfig": "FileStorageView",
-        "vectorStorageConfig": "VectorStorageView",
-        "embeddingModelConfig": "EmbeddingModelView",
-        "webScraperConfig": "WebScraperView",
-        "rerankConfig": "RerankConfigView",
-        "parserConfig": "ParserConfigView",
-        "notionConfig": "ConnectorAppView",
-        "googleDriveConfig": "ConnectorAppView",
-        "dropboxConfig": "ConnectorAppView",
-        "onedriveConfig": "ConnectorAppView",
-        "sharepointConfig": "ConnectorAppView",
-        "boxConfig": "ConnectorAppView",
-        "createdAt": "Timestamp",
-        "updatedAt": "Timestamp",
-    }
-
-
-class Identified(Record):
-    """Another object, by its id."""
-
-    id: str
-    _fields = frozenset(["id"])
-
-
-class FileStorageView(Record):
-    """File storage without its credentials."""
-
-    type: str
-    bucket: str | None
-    region: str | None
-    endpoint: str | None
-    _fields = frozenset(["bucket", "endpoint", "region", "type"])
-
-
-class VectorStorageView(Record):
-    """Vector storage without its key."""
-
-    provider: str
-    index_host: str | None
-    _fields = frozenset(["indexHost", "provider"])
-
-
-class EmbeddingModelView(Record):
-    """The embedding model without its key."""
-
-    provider: str
-    model: str
-    query_prefix: str | None
-    passage_prefix: str | None
-    _fields = frozenset(["model", "passagePrefix", "provider", "queryPrefix"])
-
-
-class WebScraperView(Record):
-    """The web scraper with its key masked."""
-
-    provider: str
-    api_key: str | None
-    _fields = frozenset(["apiKey", "provider"])
-
-
-class RerankConfigView(Record):
-    """The reranker with its key masked."""
-
-    provider: str
-    model: str | None
-    url: str | None
-    path: str | None
-    api_key: str | None
-    _fields = frozenset(["apiKey", "model", "path", "provider", "url"])
-
-
-class ParserConfigView(Record):
-    """The external parser with its key masked."""
-
-    provider: str
-    url: str
-    api_key: str | None
-    _fields = frozenset(["apiKey", "provider", "url"])
-
-
-class ConnectorAppView(Record):
-    """A connector app with its secrets masked."""
-
-    client_id: str
-    client_secret: str
-    api_key: str | None
-    authorization_url: str | None
-    tenant_id: str | None
-    _fields = frozenset(["apiKey", "authorizationUrl", "clientId", "clientSecret", "tenantId"])
-
-
-class Timestamp(Record):
-    """A moment in UTC, ISO 8601 with milliseconds."""
-
-    iso_string: str
-    _fields = frozenset(["isoString"])
-
-
-class NamespacesAnswer(Record):
-    """Every namespace that the key may see."""
-
-    success: Literal[True]
-    message: str
-    data: NamespacesData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "NamespacesData"}
-
-
-class NamespacesData(Record):
-    """All namespaces, or a part of them, newest first."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    namespaces: list[Namespace]
-    _fields = frozenset(["hasNextPage", "namespaces", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
-
-
-class NamespaceDeletedAnswer(Record):
-    """The namespace is gone from every answer; what it stored follows in the background."""
-
-    success: Literal[True]
-    message: str
-    deletion_id: str
-    data: DeletedNamespace
-    _fields = frozenset(["data", "deletionId", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "DeletedNamespace"}
-
-
-class DeletedNamespace(Record):
-    """The id of what is gone, under both of its names."""
-
-    id: str
-    identifier: str
-    _fields = frozenset(["id", "identifier"])
-
-
-class IngestAnswer(Record):
-    """The request is queued, durably."""
-
-    success: Literal[True]
-    message: str
-    data: IngestData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "IngestData"}
-
-
-class IngestData(Record):
-    """The receipt: read the job run to follow its progress."""
-
-    ingest_job_run_id: str
-    documents: list[JobRunDocument]
-    _fields = frozenset(["documents", "ingestJobRunId"])
-    _records: ClassVar[Mapping[str, str]] = {"documents": "JobRunDocument"}
-
-
-class JobRunDocument(Record):
-    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
-    `name` is absent in the answer to an ingestion.
-    """
-
-    id: str
-    status: Literal["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
-    error: str | None
-    name: str | None
-    _fields = frozenset(["error", "id", "name", "status"])
-
-
 class Access(Record):
     """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
 
@@ -335,12 +19,364 @@ class Access(Record):
     _records: ClassVar[Mapping[str, str]] = {"denied": "Denied"}
 
 
-class Denied(Record):
-    """Who may not see it, whatever else is said."""
+class ActivityAnswer(Record):
+    """What goes on in the namespace and tenant."""
 
-    users: list[str] | None
-    groups: list[str] | None
-    _fields = frozenset(["groups", "users"])
+    success: Literal[True]
+    message: str
+    data: ActivityData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ActivityData"}
+
+
+class ActivityData(Record):
+    """Runs, failures of the last day, tokens of the searchable documents, and searches."""
+
+    runs: OpenRuns
+    documents_failed_last_day: int
+    tokens: int
+    searches: SearchActivity
+    _fields = frozenset(["documentsFailedLastDay", "runs", "searches", "tokens"])
+    _records: ClassVar[Mapping[str, str]] = {"runs": "OpenRuns", "searches": "SearchActivity"}
+
+
+class Allowance(Record):
+    """How much of a limit is used."""
+
+    used: int
+    limit: int
+    _fields = frozenset(["limit", "used"])
+
+
+class AuditAnswer(Record):
+    """The organization's writes, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: AuditData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "AuditData"}
+
+
+class AuditData(Record):
+    """A part of the log, newest first."""
+
+    entries: list[AuditEntry]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["entries", "hasNextPage", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"entries": "AuditEntry"}
+
+
+class AuditEntry(Record):
+    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
+
+    id: str
+    at: Timestamp
+    key_id: str | None
+    key_name: str | None
+    principal: str | None
+    method: str
+    route: str
+    object_type: str
+    object_id: str | None
+    status: int
+    request_id: str | None
+    source: Literal["API", "CLI"]
+    subject: str | None
+    object_ids: list[str] | None
+    object_count: int | None
+    changes: list[dict[str, Any]] | None
+    client_request_id: str | None
+    _fields = frozenset(
+        [
+            "at",
+            "changes",
+            "clientRequestId",
+            "id",
+            "keyId",
+            "keyName",
+            "method",
+            "objectCount",
+            "objectId",
+            "objectIds",
+            "objectType",
+            "principal",
+            "requestId",
+            "route",
+            "source",
+            "status",
+            "subject",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
+
+
+class Breaker(Record):
+    """A vendor or site that nobody asks for a while."""
+
+    name: str
+    reason: str
+    failures: int
+    since: Timestamp
+    until: Timestamp
+    waiting_job_runs: int
+    _fields = frozenset(["failures", "name", "reason", "since", "until", "waitingJobRuns"])
+    _records: ClassVar[Mapping[str, str]] = {"since": "Timestamp", "until": "Timestamp"}
+
+
+class BrowsedAnswer(Record):
+    """What lies in a folder."""
+
+    success: Literal[True]
+    message: str
+    data: BrowsedData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "BrowsedData"}
+
+
+class BrowsedData(Record):
+    """A page of one folder, in the service's order."""
+
+    items: list[BrowsedEntry]
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["hasNextPage", "items", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"items": "BrowsedEntry"}
+
+
+class BrowsedEntry(Record):
+    """A file or folder of an account, as the service says it."""
+
+    id: str
+    name: str
+    path: str
+    kind: Literal["FILE", "FOLDER"]
+    mime_type: str | None
+    size: int | None
+    modified_at: str | None
+    has_children: bool
+    selected: bool
+    _fields = frozenset(["hasChildren", "id", "kind", "mimeType", "modifiedAt", "name", "path", "selected", "size"])
+
+
+class Chosen(Record):
+    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
+
+    include: list[ChosenEntry]
+    exclude: list[ChosenEntry]
+    access: Access | None
+    _fields = frozenset(["access", "exclude", "include"])
+    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry", "access": "Access"}
+
+
+class ChosenEntry(Record):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+
+    id: str | None
+    path: str | None
+    mime_type: str | None
+    _fields = frozenset(["id", "mimeType", "path"])
+
+
+class Chunk(Record):
+    """A piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+    tokens: int
+    content: str
+    _fields = frozenset(["content", "end", "index", "page", "start", "tokens"])
+
+
+class ChunksAnswer(Record):
+    """The searchable chunks of the document, in their order."""
+
+    success: Literal[True]
+    message: str
+    data: ChunksData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ChunksData"}
+
+
+class ChunksData(Record):
+    """A page of chunks in their order."""
+
+    chunks: list[Chunk]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["chunks", "hasNextPage", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"chunks": "Chunk"}
+
+
+class Compared(Record):
+    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
+
+    better: int
+    same: int
+    worse: int
+    _fields = frozenset(["better", "same", "worse"])
+
+
+class Connection(Record):
+    """An authorization of a content service."""
+
+    id: str
+    name: str
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
+    status_reason: str | None
+    config: ConnectionConfig
+    client_redirect_url: str | None
+    sync_interval_minutes: int | None
+    tenant_id: str | None
+    namespace: NamespaceReference
+    organization: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    permissions: Literal["IGNORE", "SOURCE"] | None
+    next_sync_at: Timestamp | None
+    _fields = frozenset(
+        [
+            "clientRedirectUrl",
+            "config",
+            "connector",
+            "createdAt",
+            "id",
+            "name",
+            "namespace",
+            "nextSyncAt",
+            "organization",
+            "permissions",
+            "status",
+            "statusReason",
+            "syncIntervalMinutes",
+            "tenantId",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "config": "ConnectionConfig",
+        "namespace": "NamespaceReference",
+        "organization": "Identified",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "nextSyncAt": "Timestamp",
+    }
+
+
+class ConnectionAnswer(Record):
+    """One connection."""
+
+    success: Literal[True]
+    message: str
+    data: ConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionData"}
+
+
+class ConnectionConfig(Record):
+    """How the access was given. No credentials before the authorization, and none after the revocation."""
+
+    auth_type: Literal["OAUTH2"] | None
+    credentials: ConnectionCredentials | None
+    _fields = frozenset(["authType", "credentials"])
+    _records: ClassVar[Mapping[str, str]] = {"credentials": "ConnectionCredentials"}
+
+
+class ConnectionCreatedAnswer(Record):
+    """The connection is PENDING until it is authorized."""
+
+    success: Literal[True]
+    message: str
+    data: CreatedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "CreatedConnectionData"}
+
+
+class ConnectionCredentials(Record):
+    """The tokens, masked."""
+
+    access_token: str
+    refresh_token: str | None
+    _fields = frozenset(["accessToken", "refreshToken"])
+
+
+class ConnectionData(Record):
+    """One connection, with what it has."""
+
+    connection: Connection
+    documents: ConnectionDocuments
+    chosen: Chosen | None
+    _fields = frozenset(["chosen", "connection", "documents"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "connection": "Connection",
+        "documents": "ConnectionDocuments",
+        "chosen": "Chosen",
+    }
+
+
+class ConnectionDocuments(Record):
+    """How many documents the connection alone has, and how many that others have too."""
+
+    own: int
+    shared: int
+    _fields = frozenset(["own", "shared"])
+
+
+class ConnectionRevokedAnswer(Record):
+    """The connection is REVOKED."""
+
+    success: Literal[True]
+    message: str
+    data: RevokedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RevokedConnectionData"}
+
+
+class ConnectionUpdatedAnswer(Record):
+    """The connection as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: UpdatedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedConnectionData"}
+
+
+class ConnectionsAnswer(Record):
+    """Every connection of the namespace and tenant."""
+
+    success: Literal[True]
+    message: str
+    data: ConnectionsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionsData"}
+
+
+class ConnectionsData(Record):
+    """All connections, or a part of them, newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    connections: list[Connection]
+    _fields = frozenset(["connections", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"connections": "Connection"}
+
+
+class ConnectorAppView(Record):
+    """A connector app with its secrets masked."""
+
+    client_id: str
+    client_secret: str
+    api_key: str | None
+    authorization_url: str | None
+    tenant_id: str | None
+    _fields = frozenset(["apiKey", "authorizationUrl", "clientId", "clientSecret", "tenantId"])
 
 
 class ConvertAnswer(Record):
@@ -370,506 +406,167 @@ class ConvertedDocument(Record):
     _fields = frozenset(["error", "filename", "markdown"])
 
 
-class JobRunsAnswer(Record):
-    """The job runs of the namespace and tenant, newest first."""
+class CreatedConnectionData(Record):
+    """The new connection, and where a person authorizes it within ten minutes."""
 
-    success: Literal[True]
-    message: str
-    data: JobRunsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunsData"}
-
-
-class JobRunsData(Record):
-    """A page of job runs, newest first."""
-
-    ingest_job_runs: list[JobRunSummary]
-    items_returned: int
-    has_next_page: bool
-    next_cursor: str | None
-    _fields = frozenset(["hasNextPage", "ingestJobRuns", "itemsReturned", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"ingestJobRuns": "JobRunSummary"}
+    connection: Identified
+    authorization_url: str
+    _fields = frozenset(["authorizationUrl", "connection"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
 
 
-class JobRunSummary(Record):
-    """A job run without its documents."""
+class DeletedGroup(Record):
+    """The group's name."""
 
     id: str
-    name: str
-    status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"]
-    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
-    source: str
-    ingest_job: Identified
-    created_at: Timestamp
-    updated_at: Timestamp
-    progress: RunProgress
-    notices: list[RunNotice]
-    timings: dict[str, float]
-    prefect_url: str | None
-    dry_run: bool | None
-    report: DryRunReport | None
-    _fields = frozenset(
-        [
-            "createdAt",
-            "dryRun",
-            "id",
-            "ingestJob",
-            "name",
-            "notices",
-            "outcome",
-            "prefectUrl",
-            "progress",
-            "report",
-            "source",
-            "status",
-            "timings",
-            "updatedAt",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "ingestJob": "Identified",
-        "createdAt": "Timestamp",
-        "updatedAt": "Timestamp",
-        "progress": "RunProgress",
-        "notices": "RunNotice",
-        "report": "DryRunReport",
-    }
+    _fields = frozenset(["id"])
 
 
-class RunProgress(Record):
-    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were
-    found and left out, with the reasons. Removed ones are gone at the content service; of many at once the
-    removal awaits a person's confirmation.
-    """
+class DeletedNamespace(Record):
+    """The id of what is gone, under both of its names."""
 
-    found: int
-    fetched: int
-    parsed: int
-    chunked: int
-    embedded: int
-    upserted: int
-    failed: int
-    skipped: int | None
-    skipped_reasons: dict[str, int] | None
-    removed: int | None
-    awaiting_confirmation: int | None
-    _fields = frozenset(
-        [
-            "awaitingConfirmation",
-            "chunked",
-            "embedded",
-            "failed",
-            "fetched",
-            "found",
-            "parsed",
-            "removed",
-            "skipped",
-            "skippedReasons",
-            "upserted",
-        ]
-    )
+    id: str
+    identifier: str
+    _fields = frozenset(["id", "identifier"])
 
 
-class RunNotice(Record):
-    """What a person is to know of a run beside its documents, and of how many things it is true."""
+class Deletion(Record):
+    """What a DELETE has removed, and where it was looked for afterwards."""
 
-    reason: str
-    count: int
-    _fields = frozenset(["count", "reason"])
-
-
-class DryRunReport(Record):
-    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
-
-    create: int
-    update: int
-    unchanged: int
-    remove: int
-    failed: int
-    pages: int
+    id: str
+    status: Literal["CONFIRMED", "FAILED", "PENDING"]
+    requested_at: Timestamp
+    confirmed_at: Timestamp | None
+    documents: int
     chunks: int
-    tokens_to_embed: int
-    embedding_calls: int
-    estimated_seconds: float
-    sampled: bool
-    pages_recognised: int | None
-    pages_unread: int | None
-    estimated_cost: EstimatedCost | None
+    vectors: int
+    files: int
+    stores: list[DeletionStore]
+    signature: str | None
     _fields = frozenset(
-        [
-            "chunks",
-            "create",
-            "embeddingCalls",
-            "estimatedCost",
-            "estimatedSeconds",
-            "failed",
-            "pages",
-            "pagesRecognised",
-            "pagesUnread",
-            "remove",
-            "sampled",
-            "tokensToEmbed",
-            "unchanged",
-            "update",
-        ]
+        ["chunks", "confirmedAt", "documents", "files", "id", "requestedAt", "signature", "status", "stores", "vectors"]
     )
-    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost"}
+    _records: ClassVar[Mapping[str, str]] = {
+        "requestedAt": "Timestamp",
+        "confirmedAt": "Timestamp",
+        "stores": "DeletionStore",
+    }
 
 
-class EstimatedCost(Record):
-    """What the embedding costs, by the prices that the operator has set."""
-
-    amount: float
-    currency: str
-    _fields = frozenset(["amount", "currency"])
-
-
-class JobRunAnswer(Record):
-    """A job run as it stands."""
+class DeletionAnswer(Record):
+    """A receipt, as far as the deletion has come."""
 
     success: Literal[True]
     message: str
-    data: JobRunData
+    data: DeletionData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeletionData"}
 
 
-class JobRunData(Record):
-    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
+class DeletionData(Record):
+    """One receipt."""
+
+    deletion: Deletion
+    _fields = frozenset(["deletion"])
+    _records: ClassVar[Mapping[str, str]] = {"deletion": "Deletion"}
+
+
+class DeletionStore(Record):
+    """What one store has lost."""
+
+    store: str
+    removed: int
+    read_back_at: Timestamp | None
+    _fields = frozenset(["readBackAt", "removed", "store"])
+    _records: ClassVar[Mapping[str, str]] = {"readBackAt": "Timestamp"}
+
+
+class DeletionVerifiedAnswer(Record):
+    """Whether the receipt is ours, and unchanged."""
+
+    success: Literal[True]
+    message: str
+    data: VerifiedDeletion
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "VerifiedDeletion"}
+
+
+class DeliveriesAnswer(Record):
+    """What the endpoint was sent, and what waits."""
+
+    success: Literal[True]
+    message: str
+    data: DeliveriesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveriesData"}
+
+
+class DeliveriesData(Record):
+    """Newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    deliveries: list[Delivery]
+    _fields = frozenset(["deliveries", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"deliveries": "Delivery"}
+
+
+class Delivery(Record):
+    """An event at one endpoint."""
 
     id: str
-    name: str
-    status: Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
-    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
-    source: str
-    connection: Identified | None
-    documents: JobRunDocuments
+    webhook_id: str
+    event_id: str
+    type: str
+    sequence: int
+    status: Literal["DELIVERED", "FAILED", "PENDING"]
+    attempts: int
+    response_status: int | None
+    reason: str | None
+    next_attempt_at: Timestamp | None
     created_at: Timestamp
-    updated_at: Timestamp
-    queue_position: int | None
-    estimated_start: Timestamp | None
-    progress: RunProgress
-    notices: list[RunNotice]
-    timings: dict[str, float]
-    prefect_url: str | None
-    dry_run: bool | None
-    report: DryRunReport | None
     _fields = frozenset(
         [
-            "connection",
+            "attempts",
             "createdAt",
-            "documents",
-            "dryRun",
-            "estimatedStart",
+            "eventId",
             "id",
-            "name",
-            "notices",
-            "outcome",
-            "prefectUrl",
-            "progress",
-            "queuePosition",
-            "report",
-            "source",
+            "nextAttemptAt",
+            "reason",
+            "responseStatus",
+            "sequence",
             "status",
-            "timings",
-            "updatedAt",
+            "type",
+            "webhookId",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {
-        "connection": "Identified",
-        "documents": "JobRunDocuments",
-        "createdAt": "Timestamp",
-        "updatedAt": "Timestamp",
-        "estimatedStart": "Timestamp",
-        "progress": "RunProgress",
-        "notices": "RunNotice",
-        "report": "DryRunReport",
-    }
+    _records: ClassVar[Mapping[str, str]] = {"nextAttemptAt": "Timestamp", "createdAt": "Timestamp"}
 
 
-class JobRunDocuments(Record):
-    """The documents of a run by how far they have come."""
-
-    queued: list[JobRunDocument]
-    processing: list[JobRunDocument]
-    completed: list[JobRunDocument]
-    failed: list[JobRunDocument]
-    cancelled: list[JobRunDocument]
-    _fields = frozenset(["cancelled", "completed", "failed", "processing", "queued"])
-    _records: ClassVar[Mapping[str, str]] = {
-        "queued": "JobRunDocument",
-        "processing": "JobRunDocument",
-        "completed": "JobRunDocument",
-        "failed": "JobRunDocument",
-        "cancelled": "JobRunDocument",
-    }
-
-
-class SearchAnswer(Record):
-    """What was found, best first."""
+class DeliveryAnswer(Record):
+    """The delivery, which is made at once."""
 
     success: Literal[True]
     message: str
-    data: SearchData
+    data: DeliveryData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "SearchData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveryData"}
 
 
-class SearchData(Record):
-    """Best first; `timings` if `explain` was asked for."""
+class DeliveryData(Record):
+    """One delivery."""
 
-    results: list[SearchResult]
-    timings: SearchTimings | None
-    reranked: bool | None
-    note: str | None
-    _fields = frozenset(["note", "reranked", "results", "timings"])
-    _records: ClassVar[Mapping[str, str]] = {"results": "SearchResult", "timings": "SearchTimings"}
+    delivery: Delivery
+    _fields = frozenset(["delivery"])
+    _records: ClassVar[Mapping[str, str]] = {"delivery": "Delivery"}
 
 
-class SearchResult(Record):
-    """A piece of a document that matches."""
+class Denied(Record):
+    """Who may not see it, whatever else is said."""
 
-    content: str
-    score: float
-    metadata: dict[str, Any]
-    document: ResultDocument
-    chunk: ResultChunk
-    explanation: Explanation | None
-    context: ResultContext | None
-    namespace_id: str | None
-    more: list[SearchResult] | None
-    _fields = frozenset(
-        ["chunk", "content", "context", "document", "explanation", "metadata", "more", "namespaceId", "score"]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "document": "ResultDocument",
-        "chunk": "ResultChunk",
-        "explanation": "Explanation",
-        "context": "ResultContext",
-        "more": "SearchResult",
-    }
-
-
-class ResultDocument(Record):
-    """The document that a result is from."""
-
-    id: str
-    name: str
-    external_id: str
-    document_type: str
-    _fields = frozenset(["documentType", "externalId", "id", "name"])
-
-
-class ResultChunk(Record):
-    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
-
-    index: int
-    start: int
-    end: int
-    page: int | None
-    _fields = frozenset(["end", "index", "page", "start"])
-
-
-class Explanation(Record):
-    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of
-    it. `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed.
-    """
-
-    semantic_score: float
-    keyword_score: float
-    semantic_rank: int | None
-    keyword_rank: int | None
-    rerank_score: float | None
-    rank_before: int | None
-    recency_score: float | None
-    _fields = frozenset(
-        ["keywordRank", "keywordScore", "rankBefore", "recencyScore", "rerankScore", "semanticRank", "semanticScore"]
-    )
-
-
-class ResultContext(Record):
-    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong
-    to. Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without
-    `expand`.
-    """
-
-    content: str
-    start: int
-    end: int
-    header: str | None
-    _fields = frozenset(["content", "end", "header", "start"])
-
-
-class SearchTimings(Record):
-    """Milliseconds by step; null for a step that was not needed."""
-
-    embed: float | None
-    vector: float | None
-    keyword: float | None
-    hydrate: float | None
-    _fields = frozenset(["embed", "hydrate", "keyword", "vector"])
-
-
-class SearchFilter(Record):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
-    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
-    hold.
-    """
-
-    metadata: dict[str, Any] | None
-    documents: FilterConfig | None
-    where: dict[str, Any] | None
-    _fields = frozenset(["documents", "metadata", "where"])
-    _records: ClassVar[Mapping[str, str]] = {"documents": "FilterConfig"}
-
-
-class FilterConfig(Record):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
-
-    document_ids: list[str] | None
-    document_external_ids: list[str] | None
-    document_types: list[str] | None
-    document_connection_ids: list[str] | None
-    document_archive_ids: list[str] | None
-    document_ingestion_sources: list[str] | None
-    document_ingestion_statuses: list[str] | None
-    metadata: dict[str, Any] | None
-    awaiting_removal: bool | None
-    where: dict[str, Any] | None
-    text: str | None
-    sites: list[str] | None
-    access_statuses: list[str] | None
-    _fields = frozenset(
-        [
-            "accessStatuses",
-            "awaitingRemoval",
-            "documentArchiveIds",
-            "documentConnectionIds",
-            "documentExternalIds",
-            "documentIds",
-            "documentIngestionSources",
-            "documentIngestionStatuses",
-            "documentTypes",
-            "metadata",
-            "sites",
-            "text",
-            "where",
-        ]
-    )
-
-
-class RerankOptions(Record):
-    """How many of the best are read again, and for how long the answer may wait for it."""
-
-    candidates: int | None
-    budget_ms: int | None
-    _fields = frozenset(["budgetMs", "candidates"])
-
-
-class RecencyConfig(Record):
-    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
-    score halves every `halfLifeDays`.
-    """
-
-    half_life_days: float
-    weight: float
-    _fields = frozenset(["halfLifeDays", "weight"])
-
-
-class SearchBatchAnswer(Record):
-    """What each of the searches found."""
-
-    success: Literal[True]
-    message: str
-    data: SearchBatchData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "SearchBatchData"}
-
-
-class SearchBatchData(Record):
-    """One for each query, in their order."""
-
-    results: list[SearchBatchResult]
-    _fields = frozenset(["results"])
-    _records: ClassVar[Mapping[str, str]] = {"results": "SearchBatchResult"}
-
-
-class SearchBatchResult(Record):
-    """What one of the searches answers, `results` or `error`."""
-
-    results: list[SearchResult] | None
-    timings: SearchTimings | None
-    reranked: bool | None
-    note: str | None
-    error: ErrorInfo | None
-    _fields = frozenset(["error", "note", "reranked", "results", "timings"])
-    _records: ClassVar[Mapping[str, str]] = {
-        "results": "SearchResult",
-        "timings": "SearchTimings",
-        "error": "ErrorInfo",
-    }
-
-
-class WhyAnswer(Record):
-    """Why the document is shown, or is not."""
-
-    success: Literal[True]
-    message: str
-    data: WhyData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "WhyData"}
-
-
-class WhyData(Record):
-    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
-
-    document: WhyDocument
-    shown: bool
-    rank: int | None
-    score: float | None
-    semantic_rank: int | None
-    keyword_rank: int | None
-    semantic_score: float | None
-    keyword_score: float | None
-    last_shown_score: float | None
-    reasons: list[WhyReason]
-    matched_terms: list[str]
-    missing_terms: list[str]
-    _fields = frozenset(
-        [
-            "document",
-            "keywordRank",
-            "keywordScore",
-            "lastShownScore",
-            "matchedTerms",
-            "missingTerms",
-            "rank",
-            "reasons",
-            "score",
-            "semanticRank",
-            "semanticScore",
-            "shown",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {"document": "WhyDocument", "reasons": "WhyReason"}
-
-
-class WhyDocument(Record):
-    """The document that was asked about."""
-
-    id: str
-    name: str
-    status: str
-    visible_generation: int | None
-    _fields = frozenset(["id", "name", "status", "visibleGeneration"])
-
-
-class WhyReason(Record):
-    """What keeps it from being shown."""
-
-    kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
-    detail: str
-    _fields = frozenset(["detail", "kind"])
+    users: list[str] | None
+    groups: list[str] | None
+    _fields = frozenset(["groups", "users"])
 
 
 class DifyAnswer(Record):
@@ -892,343 +589,14 @@ class DifyRecord(Record):
     _fields = frozenset(["content", "metadata", "score", "title"])
 
 
-class VectorStoreSearchAnswer(Record):
-    """What a client of OpenAI's expects, beside what every answer carries."""
-
-    success: Literal[True]
-    message: str
-    search_query: list[str]
-    data: list[VectorStoreResult]
-    object: Literal["vector_store.search_results.page"] | None
-    has_more: Literal[False]
-    next_page: None
-    _fields = frozenset(["data", "has_more", "message", "next_page", "object", "search_query", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "VectorStoreResult"}
-
-
-class VectorStoreResult(Record):
-    """A document that was found, with its best chunks."""
-
-    file_id: str
-    filename: str
-    score: float
-    attributes: dict[str, str | int | float | bool]
-    content: list[VectorStoreContent]
-    _fields = frozenset(["attributes", "content", "file_id", "filename", "score"])
-    _records: ClassVar[Mapping[str, str]] = {"content": "VectorStoreContent"}
-
-
-class VectorStoreContent(Record):
-    """A chunk of the document."""
-
-    text: str
-    type: Literal["text"] | None
-    _fields = frozenset(["text", "type"])
-
-
-class EvaluationAnswer(Record):
-    """One evaluation."""
-
-    success: Literal[True]
-    message: str
-    data: EvaluationData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationData"}
-
-
-class EvaluationData(Record):
-    """One evaluation."""
-
-    evaluation: Evaluation
-    _fields = frozenset(["evaluation"])
-    _records: ClassVar[Mapping[str, str]] = {"evaluation": "Evaluation"}
-
-
-class Evaluation(Record):
-    """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
-
-    id: str
-    name: str
-    namespace_id: str
-    question_count: int
-    unresolved: list[str] | None
-    created_at: Timestamp
-    _fields = frozenset(["createdAt", "id", "name", "namespaceId", "questionCount", "unresolved"])
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
-
-
-class Question(Record):
-    """A query as users ask it, with everything that answers it."""
-
-    query: str
-    relevant: list[Relevant]
-    filter: SearchFilter | None
-    _fields = frozenset(["filter", "query", "relevant"])
-    _records: ClassVar[Mapping[str, str]] = {"relevant": "Relevant", "filter": "SearchFilter"}
-
-
-class Relevant(Record):
-    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
-
-    document_id: str | None
-    external_id: str | None
-    start: int | None
-    end: int | None
-    grade: int | None
-    _fields = frozenset(["documentId", "end", "externalId", "grade", "start"])
-
-
-class EvaluationsAnswer(Record):
-    """All evaluations of the scope, or a part of them."""
-
-    success: Literal[True]
-    message: str
-    data: EvaluationsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationsData"}
-
-
-class EvaluationsData(Record):
-    """Evaluations, newest first."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    evaluations: list[Evaluation]
-    _fields = frozenset(["evaluations", "hasNextPage", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"evaluations": "Evaluation"}
-
-
-class QuestionsAnswer(Record):
-    """A page of the questions, in their order."""
-
-    success: Literal[True]
-    message: str
-    data: QuestionsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "QuestionsData"}
-
-
-class QuestionsData(Record):
-    """A page of questions, in their order."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    questions: list[Question]
-    _fields = frozenset(["hasNextPage", "nextCursor", "questions"])
-    _records: ClassVar[Mapping[str, str]] = {"questions": "Question"}
-
-
-class EvaluationDeletedAnswer(Record):
-    """It is gone, with its runs."""
-
-    success: Literal[True]
-    message: str
-    data: None
-    _fields = frozenset(["data", "message", "success"])
-
-
-class RunAnswer(Record):
-    """One run."""
-
-    success: Literal[True]
-    message: str
-    data: RunData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "RunData"}
-
-
-class RunData(Record):
-    """One run."""
-
-    run: EvaluationRun
-    _fields = frozenset(["run"])
-    _records: ClassVar[Mapping[str, str]] = {"run": "EvaluationRun"}
-
-
-class EvaluationRun(Record):
-    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was
-    sent, null before its searches are counted.
-    """
-
-    id: str
-    evaluation_id: str
-    status: Literal["COMPLETED", "FAILED", "QUEUED", "RUNNING"]
-    settings: list[SettingResult]
-    questions: list[QuestionResult]
-    error: str | None
-    created_at: Timestamp
-    finished_at: Timestamp | None
-    progress: Progress | None
-    _fields = frozenset(
-        ["createdAt", "error", "evaluationId", "finishedAt", "id", "progress", "questions", "settings", "status"]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "settings": "SettingResult",
-        "questions": "QuestionResult",
-        "createdAt": "Timestamp",
-        "finishedAt": "Timestamp",
-        "progress": "Progress",
-    }
-
-
-class SettingResult(Record):
-    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
-
-    name: str
-    semantic_weight: float
-    keyword_weight: float
-    top_k: int | None
-    rerank: bool | RerankOptions | None
-    per_document: int | None
-    recency: RecencyConfig | None
-    metrics: Metrics | None
-    latency_ms: Latency | None
-    reranked: int | None
-    compared: Compared | None
-    _fields = frozenset(
-        [
-            "compared",
-            "keywordWeight",
-            "latencyMs",
-            "metrics",
-            "name",
-            "perDocument",
-            "recency",
-            "rerank",
-            "reranked",
-            "semanticWeight",
-            "topK",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "rerank": "RerankOptions",
-        "recency": "RecencyConfig",
-        "metrics": "Metrics",
-        "latencyMs": "Latency",
-        "compared": "Compared",
-    }
-
-
-class Metrics(Record):
-    """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
-
-    ndcg_at10: Metric
-    recall_at10: Metric
-    recall_at100: Metric
-    mrr: Metric
-    span_recall_at10: Metric | None
-    _fields = frozenset(["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"])
-    _records: ClassVar[Mapping[str, str]] = {
-        "ndcgAt10": "Metric",
-        "recallAt10": "Metric",
-        "recallAt100": "Metric",
-        "mrr": "Metric",
-        "spanRecallAt10": "Metric",
-    }
-
-
-class Metric(Record):
-    """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
-
-    value: float
-    ci95: list[float]
-    delta_ci95: list[float] | None
-    _fields = frozenset(["ci95", "deltaCi95", "value"])
-
-
-class Latency(Record):
-    """Milliseconds of a search after its query was embedded."""
-
-    p50: float
-    p95: float
-    _fields = frozenset(["p50", "p95"])
-
-
-class Compared(Record):
-    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
-
-    better: int
-    same: int
-    worse: int
-    _fields = frozenset(["better", "same", "worse"])
-
-
-class QuestionResult(Record):
-    """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
-
-    query: str
-    ranks: dict[str, list[int | None]]
-    _fields = frozenset(["query", "ranks"])
-
-
-class Progress(Record):
-    """Searches that were made, of all."""
-
-    asked: int
-    total: int
-    _fields = frozenset(["asked", "total"])
-
-
-class RunsAnswer(Record):
-    """All runs of an evaluation, or a part of them."""
-
-    success: Literal[True]
-    message: str
-    data: RunsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "RunsData"}
-
-
-class RunsData(Record):
-    """Runs, newest first, without their questions."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    runs: list[EvaluationRun]
-    _fields = frozenset(["hasNextPage", "nextCursor", "runs"])
-    _records: ClassVar[Mapping[str, str]] = {"runs": "EvaluationRun"}
-
-
-class DocumentsAnswer(Record):
-    """The documents that match, newest first."""
-
-    success: Literal[True]
-    message: str
-    data: DocumentsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "DocumentsData"}
-
-
-class DocumentsData(Record):
-    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
-
-    documents: list[Document] | None
-    items_returned: int
-    has_next_page: bool
-    next_cursor: str | None
-    stats_by_source: list[SourceCount] | None
-    stats_by_status: list[StatusCount] | None
-    stats_by_site: list[SiteCount] | None
-    facets: dict[str, list[FacetCount]] | None
-    _fields = frozenset(
-        [
-            "documents",
-            "facets",
-            "hasNextPage",
-            "itemsReturned",
-            "nextCursor",
-            "statsBySite",
-            "statsBySource",
-            "statsByStatus",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "documents": "Document",
-        "statsBySource": "SourceCount",
-        "statsByStatus": "StatusCount",
-        "statsBySite": "SiteCount",
-    }
-    _maps: ClassVar[Mapping[str, str]] = {"facets": "FacetCount"}
+class DispatcherLoop(Record):
+    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
+
+    loop: str
+    last_success_seconds: float
+    late: bool
+    reason: str | None
+    _fields = frozenset(["lastSuccessSeconds", "late", "loop", "reason"])
 
 
 class Document(Record):
@@ -1386,14 +754,104 @@ class DocumentProperties(Record):
     }
 
 
-class PageToCheck(Record):
-    """A page whose text may be wrong or missing."""
+class DocumentsAnswer(Record):
+    """The documents that match, newest first."""
 
-    page: int | None
-    quality: float
-    unread: bool
-    reasons: list[str]
-    _fields = frozenset(["page", "quality", "reasons", "unread"])
+    success: Literal[True]
+    message: str
+    data: DocumentsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DocumentsData"}
+
+
+class DocumentsData(Record):
+    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
+
+    documents: list[Document] | None
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    stats_by_source: list[SourceCount] | None
+    stats_by_status: list[StatusCount] | None
+    stats_by_site: list[SiteCount] | None
+    facets: dict[str, list[FacetCount]] | None
+    _fields = frozenset(
+        [
+            "documents",
+            "facets",
+            "hasNextPage",
+            "itemsReturned",
+            "nextCursor",
+            "statsBySite",
+            "statsBySource",
+            "statsByStatus",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "documents": "Document",
+        "statsBySource": "SourceCount",
+        "statsByStatus": "StatusCount",
+        "statsBySite": "SiteCount",
+    }
+    _maps: ClassVar[Mapping[str, str]] = {"facets": "FacetCount"}
+
+
+class DocumentsDeletedAnswer(Record):
+    """The documents are gone from every answer; the message says how many."""
+
+    success: Literal[True]
+    message: str
+    deletion_id: str
+    data: None
+    _fields = frozenset(["data", "deletionId", "message", "success"])
+
+
+class DocumentsUpdatedAnswer(Record):
+    """The documents that were changed."""
+
+    success: Literal[True]
+    message: str
+    data: UpdatedDocumentsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedDocumentsData"}
+
+
+class DryRunReport(Record):
+    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+
+    create: int
+    update: int
+    unchanged: int
+    remove: int
+    failed: int
+    pages: int
+    chunks: int
+    tokens_to_embed: int
+    embedding_calls: int
+    estimated_seconds: float
+    sampled: bool
+    pages_recognised: int | None
+    pages_unread: int | None
+    estimated_cost: EstimatedCost | None
+    _fields = frozenset(
+        [
+            "chunks",
+            "create",
+            "embeddingCalls",
+            "estimatedCost",
+            "estimatedSeconds",
+            "failed",
+            "pages",
+            "pagesRecognised",
+            "pagesUnread",
+            "remove",
+            "sampled",
+            "tokensToEmbed",
+            "unchanged",
+            "update",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost"}
 
 
 class EmbeddingConfig(Record):
@@ -1407,45 +865,189 @@ class EmbeddingConfig(Record):
     _fields = frozenset(["chunkOverlap", "chunkSize", "dimensions", "model", "provider"])
 
 
-class Providers(Record):
-    """Who serves the namespace."""
+class EmbeddingModelView(Record):
+    """The embedding model without its key."""
 
-    file_storage: str
-    vector_storage: str
-    embedding_model: str
-    web_scraper: str | None
-    _fields = frozenset(["embeddingModel", "fileStorage", "vectorStorage", "webScraper"])
-
-
-class NamespaceReference(Record):
-    """The owning namespace."""
-
-    identifier: str
-    _fields = frozenset(["identifier"])
+    provider: str
+    model: str
+    query_prefix: str | None
+    passage_prefix: str | None
+    _fields = frozenset(["model", "passagePrefix", "provider", "queryPrefix"])
 
 
-class SourceCount(Record):
-    """Documents of one source."""
+class ErrorDetails(Record):
+    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
+    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
+    """
 
-    source: str
-    total_count: int
-    _fields = frozenset(["source", "totalCount"])
-
-
-class StatusCount(Record):
-    """Documents of one status."""
-
-    status: str
-    total_count: int
-    _fields = frozenset(["status", "totalCount"])
+    reason: str
+    field: str | None
+    quota: str | None
+    used: int | None
+    limit: int | None
+    _fields = frozenset(["field", "limit", "quota", "reason", "used"])
 
 
-class SiteCount(Record):
-    """Web pages of one site: a host, with its port if the URLs have one."""
+class ErrorInfo(Record):
+    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
 
-    site: str
-    total_count: int
-    _fields = frozenset(["site", "totalCount"])
+    code: Literal[
+        "CONNECTION_NOT_FOUND",
+        "CREATE_CONNECTION_FAILED",
+        "DELETE_DOCUMENTS_FAILED",
+        "DOCUMENTS_NOT_FOUND",
+        "EMBEDDING_CONFIG_ERROR",
+        "FETCH_CONNECTIONS_FAILED",
+        "FORBIDDEN",
+        "IDEMPOTENCY_CONFLICT",
+        "INGESTION_FAILED",
+        "INGEST_JOB_RUN_NOT_FOUND",
+        "INTERNAL_ERROR",
+        "INVALID_CHUNK_CONFIG",
+        "INVALID_FILTER_CONFIG",
+        "INVALID_HYBRID_CONFIG",
+        "INVALID_INGEST_CONFIG",
+        "INVALID_NAMESPACE_CONFIG",
+        "INVALID_REQUEST",
+        "INVALID_SCRAPE_OPTIONS",
+        "INVALID_SEARCH_REQUEST",
+        "METHOD_NOT_ALLOWED",
+        "NAMESPACE_LIMIT_EXCEEDED",
+        "NAMESPACE_NOT_FOUND",
+        "NOT_FOUND",
+        "PAYLOAD_TOO_LARGE",
+        "QUOTA_EXCEEDED",
+        "RATE_LIMIT_EXCEEDED",
+        "REQUEST_TIMEOUT",
+        "SEARCH_FAILED",
+        "SERVICE_UNAVAILABLE",
+        "STORAGE_CONFIG_ERROR",
+        "UNAUTHORIZED",
+        "UNSUPPORTED_MEDIA_TYPE",
+        "UPDATE_DOCUMENTS_FAILED",
+        "VECTOR_DB_CONFIG_ERROR",
+        "WEBHOOK_NOT_FOUND",
+        "WEB_SCRAPER_CONFIG_NOT_SET",
+        "invalid_tenant_id",
+        "missing_tenant_id",
+    ]
+    message: str
+    details: ErrorDetails
+    type: str | None
+    param: str | None
+    _fields = frozenset(["code", "details", "message", "param", "type"])
+    _records: ClassVar[Mapping[str, str]] = {"details": "ErrorDetails"}
+
+
+class EstimatedCost(Record):
+    """What the embedding costs, by the prices that the operator has set."""
+
+    amount: float
+    currency: str
+    _fields = frozenset(["amount", "currency"])
+
+
+class Evaluation(Record):
+    """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
+
+    id: str
+    name: str
+    namespace_id: str
+    question_count: int
+    unresolved: list[str] | None
+    created_at: Timestamp
+    _fields = frozenset(["createdAt", "id", "name", "namespaceId", "questionCount", "unresolved"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+
+
+class EvaluationAnswer(Record):
+    """One evaluation."""
+
+    success: Literal[True]
+    message: str
+    data: EvaluationData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationData"}
+
+
+class EvaluationData(Record):
+    """One evaluation."""
+
+    evaluation: Evaluation
+    _fields = frozenset(["evaluation"])
+    _records: ClassVar[Mapping[str, str]] = {"evaluation": "Evaluation"}
+
+
+class EvaluationDeletedAnswer(Record):
+    """It is gone, with its runs."""
+
+    success: Literal[True]
+    message: str
+    data: None
+    _fields = frozenset(["data", "message", "success"])
+
+
+class EvaluationRun(Record):
+    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was
+    sent, null before its searches are counted.
+    """
+
+    id: str
+    evaluation_id: str
+    status: Literal["COMPLETED", "FAILED", "QUEUED", "RUNNING"]
+    settings: list[SettingResult]
+    questions: list[QuestionResult]
+    error: str | None
+    created_at: Timestamp
+    finished_at: Timestamp | None
+    progress: Progress | None
+    _fields = frozenset(
+        ["createdAt", "error", "evaluationId", "finishedAt", "id", "progress", "questions", "settings", "status"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "settings": "SettingResult",
+        "questions": "QuestionResult",
+        "createdAt": "Timestamp",
+        "finishedAt": "Timestamp",
+        "progress": "Progress",
+    }
+
+
+class EvaluationsAnswer(Record):
+    """All evaluations of the scope, or a part of them."""
+
+    success: Literal[True]
+    message: str
+    data: EvaluationsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationsData"}
+
+
+class EvaluationsData(Record):
+    """Evaluations, newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    evaluations: list[Evaluation]
+    _fields = frozenset(["evaluations", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"evaluations": "Evaluation"}
+
+
+class Explanation(Record):
+    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of
+    it. `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed.
+    """
+
+    semantic_score: float
+    keyword_score: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+    rerank_score: float | None
+    rank_before: int | None
+    recency_score: float | None
+    _fields = frozenset(
+        ["keywordRank", "keywordScore", "rankBefore", "recencyScore", "rerankScore", "semanticRank", "semanticScore"]
+    )
 
 
 class FacetCount(Record):
@@ -1456,134 +1058,71 @@ class FacetCount(Record):
     _fields = frozenset(["count", "value"])
 
 
-class DocumentsUpdatedAnswer(Record):
-    """The documents that were changed."""
+class FileStorageView(Record):
+    """File storage without its credentials."""
 
-    success: Literal[True]
-    message: str
-    data: UpdatedDocumentsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedDocumentsData"}
-
-
-class UpdatedDocumentsData(Record):
-    """The documents as they are now."""
-
-    documents: list[Document]
-    items_updated: int
-    _fields = frozenset(["documents", "itemsUpdated"])
-    _records: ClassVar[Mapping[str, str]] = {"documents": "Document"}
+    type: str
+    bucket: str | None
+    region: str | None
+    endpoint: str | None
+    _fields = frozenset(["bucket", "endpoint", "region", "type"])
 
 
-class DocumentsDeletedAnswer(Record):
-    """The documents are gone from every answer; the message says how many."""
+class FilterConfig(Record):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
 
-    success: Literal[True]
-    message: str
-    deletion_id: str
-    data: None
-    _fields = frozenset(["data", "deletionId", "message", "success"])
-
-
-class ResyncAnswer(Record):
-    """The eligible documents are queued; until they are done everything stays as it is."""
-
-    success: Literal[True]
-    message: str
-    data: ResyncData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "ResyncData"}
-
-
-class ResyncData(Record):
-    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without
-    one.
-    """
-
-    items_queued: int
-    items_skipped: int
-    documents: list[ResyncedDocument]
-    ingest_job_run_id: str | None
-    ingest_job_run_ids: list[str]
-    _fields = frozenset(["documents", "ingestJobRunId", "ingestJobRunIds", "itemsQueued", "itemsSkipped"])
-    _records: ClassVar[Mapping[str, str]] = {"documents": "ResyncedDocument"}
-
-
-class ResyncedDocument(Record):
-    """What became of a document that matched. `error` says why it is not eligible."""
-
-    id: str
-    status: Literal["QUEUED_FOR_RESYNC", "NOT_ELIGIBLE_FOR_RESYNC", "REMOVED"]
-    error: str | None
-    _fields = frozenset(["error", "id", "status"])
-
-
-class DeletionAnswer(Record):
-    """A receipt, as far as the deletion has come."""
-
-    success: Literal[True]
-    message: str
-    data: DeletionData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "DeletionData"}
-
-
-class DeletionData(Record):
-    """One receipt."""
-
-    deletion: Deletion
-    _fields = frozenset(["deletion"])
-    _records: ClassVar[Mapping[str, str]] = {"deletion": "Deletion"}
-
-
-class Deletion(Record):
-    """What a DELETE has removed, and where it was looked for afterwards."""
-
-    id: str
-    status: Literal["CONFIRMED", "FAILED", "PENDING"]
-    requested_at: Timestamp
-    confirmed_at: Timestamp | None
-    documents: int
-    chunks: int
-    vectors: int
-    files: int
-    stores: list[DeletionStore]
-    signature: str | None
+    document_ids: list[str] | None
+    document_external_ids: list[str] | None
+    document_types: list[str] | None
+    document_connection_ids: list[str] | None
+    document_archive_ids: list[str] | None
+    document_ingestion_sources: list[str] | None
+    document_ingestion_statuses: list[str] | None
+    metadata: dict[str, Any] | None
+    awaiting_removal: bool | None
+    where: dict[str, Any] | None
+    text: str | None
+    sites: list[str] | None
+    access_statuses: list[str] | None
     _fields = frozenset(
-        ["chunks", "confirmedAt", "documents", "files", "id", "requestedAt", "signature", "status", "stores", "vectors"]
+        [
+            "accessStatuses",
+            "awaitingRemoval",
+            "documentArchiveIds",
+            "documentConnectionIds",
+            "documentExternalIds",
+            "documentIds",
+            "documentIngestionSources",
+            "documentIngestionStatuses",
+            "documentTypes",
+            "metadata",
+            "sites",
+            "text",
+            "where",
+        ]
     )
+
+
+class ForgottenTenant(Record):
+    """The tenant's name."""
+
+    id: str
+    _fields = frozenset(["id"])
+
+
+class Group(Record):
+    """A group of users and of other groups."""
+
+    id: str
+    members: HeldMembers
+    created_at: Timestamp
+    updated_at: Timestamp
+    _fields = frozenset(["createdAt", "id", "members", "updatedAt"])
     _records: ClassVar[Mapping[str, str]] = {
-        "requestedAt": "Timestamp",
-        "confirmedAt": "Timestamp",
-        "stores": "DeletionStore",
+        "members": "HeldMembers",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
     }
-
-
-class DeletionStore(Record):
-    """What one store has lost."""
-
-    store: str
-    removed: int
-    read_back_at: Timestamp | None
-    _fields = frozenset(["readBackAt", "removed", "store"])
-    _records: ClassVar[Mapping[str, str]] = {"readBackAt": "Timestamp"}
-
-
-class DeletionVerifiedAnswer(Record):
-    """Whether the receipt is ours, and unchanged."""
-
-    success: Literal[True]
-    message: str
-    data: VerifiedDeletion
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "VerifiedDeletion"}
-
-
-class VerifiedDeletion(Record):
-    """What is known of a receipt."""
-
-    valid: bool
-    _fields = frozenset(["valid"])
 
 
 class GroupAnswer(Record):
@@ -1604,29 +1143,6 @@ class GroupData(Record):
     _records: ClassVar[Mapping[str, str]] = {"group": "Group"}
 
 
-class Group(Record):
-    """A group of users and of other groups."""
-
-    id: str
-    members: HeldMembers
-    created_at: Timestamp
-    updated_at: Timestamp
-    _fields = frozenset(["createdAt", "id", "members", "updatedAt"])
-    _records: ClassVar[Mapping[str, str]] = {
-        "members": "HeldMembers",
-        "createdAt": "Timestamp",
-        "updatedAt": "Timestamp",
-    }
-
-
-class HeldMembers(Record):
-    """What the group holds, directly, as it is compared."""
-
-    users: list[str]
-    groups: list[str]
-    _fields = frozenset(["groups", "users"])
-
-
 class GroupDeletedAnswer(Record):
     """The group holds nobody any more."""
 
@@ -1637,280 +1153,19 @@ class GroupDeletedAnswer(Record):
     _records: ClassVar[Mapping[str, str]] = {"data": "DeletedGroup"}
 
 
-class DeletedGroup(Record):
-    """The group's name."""
+class Health(Record):
+    """The process answers."""
 
-    id: str
-    _fields = frozenset(["id"])
+    status: Literal["ok"]
+    _fields = frozenset(["status"])
 
 
-class ConnectionCreatedAnswer(Record):
-    """The connection is PENDING until it is authorized."""
+class HeldMembers(Record):
+    """What the group holds, directly, as it is compared."""
 
-    success: Literal[True]
-    message: str
-    data: CreatedConnectionData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "CreatedConnectionData"}
-
-
-class CreatedConnectionData(Record):
-    """The new connection, and where a person authorizes it within ten minutes."""
-
-    connection: Identified
-    authorization_url: str
-    _fields = frozenset(["authorizationUrl", "connection"])
-    _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
-
-
-class ConnectionsAnswer(Record):
-    """Every connection of the namespace and tenant."""
-
-    success: Literal[True]
-    message: str
-    data: ConnectionsData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionsData"}
-
-
-class ConnectionsData(Record):
-    """All connections, or a part of them, newest first."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    connections: list[Connection]
-    _fields = frozenset(["connections", "hasNextPage", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"connections": "Connection"}
-
-
-class Connection(Record):
-    """An authorization of a content service."""
-
-    id: str
-    name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
-    status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
-    status_reason: str | None
-    config: ConnectionConfig
-    client_redirect_url: str | None
-    sync_interval_minutes: int | None
-    tenant_id: str | None
-    namespace: NamespaceReference
-    organization: Identified
-    created_at: Timestamp
-    updated_at: Timestamp
-    permissions: Literal["IGNORE", "SOURCE"] | None
-    next_sync_at: Timestamp | None
-    _fields = frozenset(
-        [
-            "clientRedirectUrl",
-            "config",
-            "connector",
-            "createdAt",
-            "id",
-            "name",
-            "namespace",
-            "nextSyncAt",
-            "organization",
-            "permissions",
-            "status",
-            "statusReason",
-            "syncIntervalMinutes",
-            "tenantId",
-            "updatedAt",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "config": "ConnectionConfig",
-        "namespace": "NamespaceReference",
-        "organization": "Identified",
-        "createdAt": "Timestamp",
-        "updatedAt": "Timestamp",
-        "nextSyncAt": "Timestamp",
-    }
-
-
-class ConnectionConfig(Record):
-    """How the access was given. No credentials before the authorization, and none after the revocation."""
-
-    auth_type: Literal["OAUTH2"] | None
-    credentials: ConnectionCredentials | None
-    _fields = frozenset(["authType", "credentials"])
-    _records: ClassVar[Mapping[str, str]] = {"credentials": "ConnectionCredentials"}
-
-
-class ConnectionCredentials(Record):
-    """The tokens, masked."""
-
-    access_token: str
-    refresh_token: str | None
-    _fields = frozenset(["accessToken", "refreshToken"])
-
-
-class ConnectionAnswer(Record):
-    """One connection."""
-
-    success: Literal[True]
-    message: str
-    data: ConnectionData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionData"}
-
-
-class ConnectionData(Record):
-    """One connection, with what it has."""
-
-    connection: Connection
-    documents: ConnectionDocuments
-    chosen: Chosen | None
-    _fields = frozenset(["chosen", "connection", "documents"])
-    _records: ClassVar[Mapping[str, str]] = {
-        "connection": "Connection",
-        "documents": "ConnectionDocuments",
-        "chosen": "Chosen",
-    }
-
-
-class ConnectionDocuments(Record):
-    """How many documents the connection alone has, and how many that others have too."""
-
-    own: int
-    shared: int
-    _fields = frozenset(["own", "shared"])
-
-
-class Chosen(Record):
-    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
-
-    include: list[ChosenEntry]
-    exclude: list[ChosenEntry]
-    access: Access | None
-    _fields = frozenset(["access", "exclude", "include"])
-    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry", "access": "Access"}
-
-
-class ChosenEntry(Record):
-    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
-
-    id: str | None
-    path: str | None
-    mime_type: str | None
-    _fields = frozenset(["id", "mimeType", "path"])
-
-
-class ConnectionUpdatedAnswer(Record):
-    """The connection as it is now."""
-
-    success: Literal[True]
-    message: str
-    data: UpdatedConnectionData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedConnectionData"}
-
-
-class UpdatedConnectionData(Record):
-    """The connection, and where a person authorizes it anew within ten minutes."""
-
-    authorization_url: str
-    connection: Connection
-    _fields = frozenset(["authorizationUrl", "connection"])
-    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection"}
-
-
-class BrowsedAnswer(Record):
-    """What lies in a folder."""
-
-    success: Literal[True]
-    message: str
-    data: BrowsedData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "BrowsedData"}
-
-
-class BrowsedData(Record):
-    """A page of one folder, in the service's order."""
-
-    items: list[BrowsedEntry]
-    has_next_page: bool
-    next_cursor: str | None
-    _fields = frozenset(["hasNextPage", "items", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"items": "BrowsedEntry"}
-
-
-class BrowsedEntry(Record):
-    """A file or folder of an account, as the service says it."""
-
-    id: str
-    name: str
-    path: str
-    kind: Literal["FILE", "FOLDER"]
-    mime_type: str | None
-    size: int | None
-    modified_at: str | None
-    has_children: bool
-    selected: bool
-    _fields = frozenset(["hasChildren", "id", "kind", "mimeType", "modifiedAt", "name", "path", "selected", "size"])
-
-
-class ConnectionRevokedAnswer(Record):
-    """The connection is REVOKED."""
-
-    success: Literal[True]
-    message: str
-    data: RevokedConnectionData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "RevokedConnectionData"}
-
-
-class RevokedConnectionData(Record):
-    """The connection as it is for good, and what becomes of its documents."""
-
-    connection: Connection
-    documents: RevokedDocuments
-    _fields = frozenset(["connection", "documents"])
-    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection", "documents": "RevokedDocuments"}
-
-
-class RevokedDocuments(Record):
-    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
-
-    kept: int
-    deleted: int
-    shared: int
-    _fields = frozenset(["deleted", "kept", "shared"])
-
-
-class ChunksAnswer(Record):
-    """The searchable chunks of the document, in their order."""
-
-    success: Literal[True]
-    message: str
-    data: ChunksData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "ChunksData"}
-
-
-class ChunksData(Record):
-    """A page of chunks in their order."""
-
-    chunks: list[Chunk]
-    items_returned: int
-    has_next_page: bool
-    next_cursor: str | None
-    _fields = frozenset(["chunks", "hasNextPage", "itemsReturned", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"chunks": "Chunk"}
-
-
-class Chunk(Record):
-    """A piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
-
-    index: int
-    start: int
-    end: int
-    page: int | None
-    tokens: int
-    content: str
-    _fields = frozenset(["content", "end", "index", "page", "start", "tokens"])
+    users: list[str]
+    groups: list[str]
+    _fields = frozenset(["groups", "users"])
 
 
 class HistoryAnswer(Record):
@@ -1968,239 +1223,189 @@ class HistoryEntry(Record):
     }
 
 
-class ActivityAnswer(Record):
-    """What goes on in the namespace and tenant."""
-
-    success: Literal[True]
-    message: str
-    data: ActivityData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "ActivityData"}
-
-
-class ActivityData(Record):
-    """Runs, failures of the last day, tokens of the searchable documents, and searches."""
-
-    runs: OpenRuns
-    documents_failed_last_day: int
-    tokens: int
-    searches: SearchActivity
-    _fields = frozenset(["documentsFailedLastDay", "runs", "searches", "tokens"])
-    _records: ClassVar[Mapping[str, str]] = {"runs": "OpenRuns", "searches": "SearchActivity"}
-
-
-class OpenRuns(Record):
-    """Job runs under way, by status, and since when the oldest one waits."""
-
-    queued: int
-    pre_processing: int
-    processing: int
-    oldest_queued_at: Timestamp | None
-    _fields = frozenset(["oldestQueuedAt", "preProcessing", "processing", "queued"])
-    _records: ClassVar[Mapping[str, str]] = {"oldestQueuedAt": "Timestamp"}
-
-
-class SearchActivity(Record):
-    """Searches of the last 24 hours. Times in milliseconds, null without any search."""
-
-    count: int
-    p50: float | None
-    p95: float | None
-    times: list[SearchTimeCount]
-    _fields = frozenset(["count", "p50", "p95", "times"])
-    _records: ClassVar[Mapping[str, str]] = {"times": "SearchTimeCount"}
-
-
-class SearchTimeCount(Record):
-    """So many searches took about so long."""
-
-    milliseconds: float
-    count: int
-    _fields = frozenset(["count", "milliseconds"])
-
-
-class SecretAnswer(Record):
-    """The webhook and its new secret."""
-
-    success: Literal[True]
-    message: str
-    data: SecretData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "SecretData"}
-
-
-class SecretData(Record):
-    """The webhook with its new secret, which is never shown again."""
-
-    webhook: Webhook
-    secret: str
-    _fields = frozenset(["secret", "webhook"])
-    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
-
-
-class Webhook(Record):
-    """An endpoint of the organization."""
+class Identified(Record):
+    """Another object, by its id."""
 
     id: str
-    url: str
-    events: list[
-        Literal[
-            "DOCUMENTS_QUEUED_FOR_INGESTION",
-            "DOCUMENTS_QUEUED_FOR_UPDATE",
-            "DOCUMENTS_QUEUED_FOR_RESYNC",
-            "DOCUMENTS_QUEUED_FOR_DELETION",
-            "DOCUMENTS_PROCESSING",
-            "DOCUMENTS_ERROR",
-            "DOCUMENTS_READY",
-            "DOCUMENTS_DELETED",
-            "INGEST_JOB_RUN_QUEUED",
-            "INGEST_JOB_RUN_PRE_PROCESSING",
-            "INGEST_JOB_RUN_PROCESSING",
-            "INGEST_JOB_RUN_COMPLETED",
-            "CONNECTION_ACTIVE",
-            "CONNECTION_FAILED",
-            "CONNECTION_REMOVALS_WAITING",
-            "*",
-        ]
-    ]
-    namespace_id: str | None
-    tenant_id: str | None
-    description: str | None
-    status: Literal["ACTIVE", "DISABLED"]
-    status_reason: str | None
-    created_at: Timestamp
-    _fields = frozenset(
-        ["createdAt", "description", "events", "id", "namespaceId", "status", "statusReason", "tenantId", "url"]
-    )
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+    _fields = frozenset(["id"])
 
 
-class WebhooksAnswer(Record):
-    """The webhooks that the request may see."""
+class IngestAnswer(Record):
+    """The request is queued, durably."""
 
     success: Literal[True]
     message: str
-    data: WebhooksData
+    data: IngestData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "WebhooksData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "IngestData"}
 
 
-class WebhooksData(Record):
-    """Newest first."""
+class IngestData(Record):
+    """The receipt: read the job run to follow its progress."""
 
-    has_next_page: bool | None
-    next_cursor: str | None
-    webhooks: list[Webhook]
-    _fields = frozenset(["hasNextPage", "nextCursor", "webhooks"])
-    _records: ClassVar[Mapping[str, str]] = {"webhooks": "Webhook"}
+    ingest_job_run_id: str
+    documents: list[JobRunDocument]
+    _fields = frozenset(["documents", "ingestJobRunId"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "JobRunDocument"}
 
 
-class WebhookAnswer(Record):
-    """The webhook as it is now."""
+class JobRunAnswer(Record):
+    """A job run as it stands."""
 
     success: Literal[True]
     message: str
-    data: WebhookData
+    data: JobRunData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "WebhookData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunData"}
 
 
-class WebhookData(Record):
-    """One webhook."""
-
-    webhook: Webhook
-    _fields = frozenset(["webhook"])
-    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
-
-
-class DeliveryAnswer(Record):
-    """The delivery, which is made at once."""
-
-    success: Literal[True]
-    message: str
-    data: DeliveryData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveryData"}
-
-
-class DeliveryData(Record):
-    """One delivery."""
-
-    delivery: Delivery
-    _fields = frozenset(["delivery"])
-    _records: ClassVar[Mapping[str, str]] = {"delivery": "Delivery"}
-
-
-class Delivery(Record):
-    """An event at one endpoint."""
+class JobRunData(Record):
+    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
 
     id: str
-    webhook_id: str
-    event_id: str
-    type: str
-    sequence: int
-    status: Literal["DELIVERED", "FAILED", "PENDING"]
-    attempts: int
-    response_status: int | None
-    reason: str | None
-    next_attempt_at: Timestamp | None
+    name: str
+    status: Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
+    source: str
+    connection: Identified | None
+    documents: JobRunDocuments
     created_at: Timestamp
+    updated_at: Timestamp
+    queue_position: int | None
+    estimated_start: Timestamp | None
+    progress: RunProgress
+    notices: list[RunNotice]
+    timings: dict[str, float]
+    prefect_url: str | None
+    dry_run: bool | None
+    report: DryRunReport | None
     _fields = frozenset(
         [
-            "attempts",
+            "connection",
             "createdAt",
-            "eventId",
+            "documents",
+            "dryRun",
+            "estimatedStart",
             "id",
-            "nextAttemptAt",
-            "reason",
-            "responseStatus",
-            "sequence",
+            "name",
+            "notices",
+            "outcome",
+            "prefectUrl",
+            "progress",
+            "queuePosition",
+            "report",
+            "source",
             "status",
-            "type",
-            "webhookId",
+            "timings",
+            "updatedAt",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"nextAttemptAt": "Timestamp", "createdAt": "Timestamp"}
+    _records: ClassVar[Mapping[str, str]] = {
+        "connection": "Identified",
+        "documents": "JobRunDocuments",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "estimatedStart": "Timestamp",
+        "progress": "RunProgress",
+        "notices": "RunNotice",
+        "report": "DryRunReport",
+    }
 
 
-class DeliveriesAnswer(Record):
-    """What the endpoint was sent, and what waits."""
+class JobRunDocument(Record):
+    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
+    `name` is absent in the answer to an ingestion.
+    """
+
+    id: str
+    status: Literal["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
+    error: str | None
+    name: str | None
+    _fields = frozenset(["error", "id", "name", "status"])
+
+
+class JobRunDocuments(Record):
+    """The documents of a run by how far they have come."""
+
+    queued: list[JobRunDocument]
+    processing: list[JobRunDocument]
+    completed: list[JobRunDocument]
+    failed: list[JobRunDocument]
+    cancelled: list[JobRunDocument]
+    _fields = frozenset(["cancelled", "completed", "failed", "processing", "queued"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "queued": "JobRunDocument",
+        "processing": "JobRunDocument",
+        "completed": "JobRunDocument",
+        "failed": "JobRunDocument",
+        "cancelled": "JobRunDocument",
+    }
+
+
+class JobRunSummary(Record):
+    """A job run without its documents."""
+
+    id: str
+    name: str
+    status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"]
+    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
+    source: str
+    ingest_job: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    progress: RunProgress
+    notices: list[RunNotice]
+    timings: dict[str, float]
+    prefect_url: str | None
+    dry_run: bool | None
+    report: DryRunReport | None
+    _fields = frozenset(
+        [
+            "createdAt",
+            "dryRun",
+            "id",
+            "ingestJob",
+            "name",
+            "notices",
+            "outcome",
+            "prefectUrl",
+            "progress",
+            "report",
+            "source",
+            "status",
+            "timings",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "ingestJob": "Identified",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "progress": "RunProgress",
+        "notices": "RunNotice",
+        "report": "DryRunReport",
+    }
+
+
+class JobRunsAnswer(Record):
+    """The job runs of the namespace and tenant, newest first."""
 
     success: Literal[True]
     message: str
-    data: DeliveriesData
+    data: JobRunsData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveriesData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunsData"}
 
 
-class DeliveriesData(Record):
-    """Newest first."""
+class JobRunsData(Record):
+    """A page of job runs, newest first."""
 
-    has_next_page: bool | None
+    ingest_job_runs: list[JobRunSummary]
+    items_returned: int
+    has_next_page: bool
     next_cursor: str | None
-    deliveries: list[Delivery]
-    _fields = frozenset(["deliveries", "hasNextPage", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"deliveries": "Delivery"}
-
-
-class KeysAnswer(Record):
-    """The API keys of the organization, newest first."""
-
-    success: Literal[True]
-    message: str
-    data: KeysData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "KeysData"}
-
-
-class KeysData(Record):
-    """Newest first, revoked ones too."""
-
-    has_next_page: bool | None
-    next_cursor: str | None
-    keys: list[Key]
-    _fields = frozenset(["hasNextPage", "keys", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"keys": "Key"}
+    _fields = frozenset(["hasNextPage", "ingestJobRuns", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"ingestJobRuns": "JobRunSummary"}
 
 
 class Key(Record):
@@ -2284,6 +1489,34 @@ class KeyMadeAnswer(Record):
     _records: ClassVar[Mapping[str, str]] = {"data": "MadeKeyData"}
 
 
+class KeysAnswer(Record):
+    """The API keys of the organization, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: KeysData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "KeysData"}
+
+
+class KeysData(Record):
+    """Newest first, revoked ones too."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    keys: list[Key]
+    _fields = frozenset(["hasNextPage", "keys", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"keys": "Key"}
+
+
+class Latency(Record):
+    """Milliseconds of a search after its query was embedded."""
+
+    p50: float
+    p95: float
+    _fields = frozenset(["p50", "p95"])
+
+
 class MadeKeyData(Record):
     """The key is shown here and never again."""
 
@@ -2293,34 +1526,323 @@ class MadeKeyData(Record):
     _records: ClassVar[Mapping[str, str]] = {"key": "Key"}
 
 
-class TenantsAnswer(Record):
-    """The tenants that the organization knows, oldest first."""
+class Metric(Record):
+    """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
+
+    value: float
+    ci95: list[float]
+    delta_ci95: list[float] | None
+    _fields = frozenset(["ci95", "deltaCi95", "value"])
+
+
+class Metrics(Record):
+    """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
+
+    ndcg_at10: Metric
+    recall_at10: Metric
+    recall_at100: Metric
+    mrr: Metric
+    span_recall_at10: Metric | None
+    _fields = frozenset(["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "ndcgAt10": "Metric",
+        "recallAt10": "Metric",
+        "recallAt100": "Metric",
+        "mrr": "Metric",
+        "spanRecallAt10": "Metric",
+    }
+
+
+class ModelUsage(Record):
+    """Tokens of one model. `cost` is null for a model without a price."""
+
+    provider: str
+    model: str
+    tokens: int
+    cost: float | None
+    _fields = frozenset(["cost", "model", "provider", "tokens"])
+
+
+class Namespace(Record):
+    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+
+    id: str
+    identifier: str
+    name: str
+    organization: Identified | None
+    file_storage_config: FileStorageView | None
+    vector_storage_config: VectorStorageView | None
+    embedding_model_config: EmbeddingModelView | None
+    web_scraper_config: WebScraperView | None
+    rerank_config: RerankConfigView | None
+    parser_config: ParserConfigView | None
+    keyword_language: str | None
+    notion_config: ConnectorAppView | None
+    google_drive_config: ConnectorAppView | None
+    dropbox_config: ConnectorAppView | None
+    onedrive_config: ConnectorAppView | None
+    sharepoint_config: ConnectorAppView | None
+    box_config: ConnectorAppView | None
+    created_at: Timestamp | None
+    updated_at: Timestamp | None
+    _fields = frozenset(
+        [
+            "boxConfig",
+            "createdAt",
+            "dropboxConfig",
+            "embeddingModelConfig",
+            "fileStorageConfig",
+            "googleDriveConfig",
+            "id",
+            "identifier",
+            "keywordLanguage",
+            "name",
+            "notionConfig",
+            "onedriveConfig",
+            "organization",
+            "parserConfig",
+            "rerankConfig",
+            "sharepointConfig",
+            "updatedAt",
+            "vectorStorageConfig",
+            "webScraperConfig",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "organization": "Identified",
+        "fileStorageConfig": "FileStorageView",
+        "vectorStorageConfig": "VectorStorageView",
+        "embeddingModelConfig": "EmbeddingModelView",
+        "webScraperConfig": "WebScraperView",
+        "rerankConfig": "RerankConfigView",
+        "parserConfig": "ParserConfigView",
+        "notionConfig": "ConnectorAppView",
+        "googleDriveConfig": "ConnectorAppView",
+        "dropboxConfig": "ConnectorAppView",
+        "onedriveConfig": "ConnectorAppView",
+        "sharepointConfig": "ConnectorAppView",
+        "boxConfig": "ConnectorAppView",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+    }
+
+
+class NamespaceAnswer(Record):
+    """One namespace."""
 
     success: Literal[True]
     message: str
-    data: TenantsData
+    data: NamespaceData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "TenantsData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "NamespaceData"}
 
 
-class TenantsData(Record):
-    """Oldest first."""
+class NamespaceData(Record):
+    """One namespace; `ingestJobRunId` where its documents are embedded again."""
+
+    namespace: Namespace
+    ingest_job_run_id: str | None
+    _fields = frozenset(["ingestJobRunId", "namespace"])
+    _records: ClassVar[Mapping[str, str]] = {"namespace": "Namespace"}
+
+
+class NamespaceDeletedAnswer(Record):
+    """The namespace is gone from every answer; what it stored follows in the background."""
+
+    success: Literal[True]
+    message: str
+    deletion_id: str
+    data: DeletedNamespace
+    _fields = frozenset(["data", "deletionId", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeletedNamespace"}
+
+
+class NamespaceReference(Record):
+    """The owning namespace."""
+
+    identifier: str
+    _fields = frozenset(["identifier"])
+
+
+class NamespacesAnswer(Record):
+    """Every namespace that the key may see."""
+
+    success: Literal[True]
+    message: str
+    data: NamespacesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "NamespacesData"}
+
+
+class NamespacesData(Record):
+    """All namespaces, or a part of them, newest first."""
 
     has_next_page: bool | None
     next_cursor: str | None
-    tenants: list[Tenant]
-    _fields = frozenset(["hasNextPage", "nextCursor", "tenants"])
-    _records: ClassVar[Mapping[str, str]] = {"tenants": "Tenant"}
+    namespaces: list[Namespace]
+    _fields = frozenset(["hasNextPage", "namespaces", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
 
 
-class Tenant(Record):
-    """A tenant that the organization knows, with its quotas."""
+class OpenRuns(Record):
+    """Job runs under way, by status, and since when the oldest one waits."""
+
+    queued: int
+    pre_processing: int
+    processing: int
+    oldest_queued_at: Timestamp | None
+    _fields = frozenset(["oldestQueuedAt", "preProcessing", "processing", "queued"])
+    _records: ClassVar[Mapping[str, str]] = {"oldestQueuedAt": "Timestamp"}
+
+
+class OrganizationAnswer(Record):
+    """The organization as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: OrganizationData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "OrganizationData"}
+
+
+class OrganizationData(Record):
+    """The organization."""
+
+    organization: OrganizationDetails
+    _fields = frozenset(["organization"])
+    _records: ClassVar[Mapping[str, str]] = {"organization": "OrganizationDetails"}
+
+
+class OrganizationDetails(Record):
+    """The organization of the key."""
 
     id: str
+    name: str
+    plan: str
     created_at: Timestamp
     quotas: Quotas
-    _fields = frozenset(["createdAt", "id", "quotas"])
+    _fields = frozenset(["createdAt", "id", "name", "plan", "quotas"])
     _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "quotas": "Quotas"}
+
+
+class PageToCheck(Record):
+    """A page whose text may be wrong or missing."""
+
+    page: int | None
+    quality: float
+    unread: bool
+    reasons: list[str]
+    _fields = frozenset(["page", "quality", "reasons", "unread"])
+
+
+class ParserConfigView(Record):
+    """The external parser with its key masked."""
+
+    provider: str
+    url: str
+    api_key: str | None
+    _fields = frozenset(["apiKey", "provider", "url"])
+
+
+class Progress(Record):
+    """Searches that were made, of all."""
+
+    asked: int
+    total: int
+    _fields = frozenset(["asked", "total"])
+
+
+class Providers(Record):
+    """Who serves the namespace."""
+
+    file_storage: str
+    vector_storage: str
+    embedding_model: str
+    web_scraper: str | None
+    _fields = frozenset(["embeddingModel", "fileStorage", "vectorStorage", "webScraper"])
+
+
+class Question(Record):
+    """A query as users ask it, with everything that answers it."""
+
+    query: str
+    relevant: list[Relevant]
+    filter: SearchFilter | None
+    _fields = frozenset(["filter", "query", "relevant"])
+    _records: ClassVar[Mapping[str, str]] = {"relevant": "Relevant", "filter": "SearchFilter"}
+
+
+class QuestionResult(Record):
+    """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
+
+    query: str
+    ranks: dict[str, list[int | None]]
+    _fields = frozenset(["query", "ranks"])
+
+
+class QuestionsAnswer(Record):
+    """A page of the questions, in their order."""
+
+    success: Literal[True]
+    message: str
+    data: QuestionsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "QuestionsData"}
+
+
+class QuestionsData(Record):
+    """A page of questions, in their order."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    questions: list[Question]
+    _fields = frozenset(["hasNextPage", "nextCursor", "questions"])
+    _records: ClassVar[Mapping[str, str]] = {"questions": "Question"}
+
+
+class QueueAnswer(Record):
+    """The queue and the workers."""
+
+    success: Literal[True]
+    message: str
+    data: QueueData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "QueueData"}
+
+
+class QueueData(Record):
+    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
+
+    queued: int
+    oldest_queued_at: Timestamp | None
+    held: int
+    workers: int
+    stalled: bool
+    reasons: list[str]
+    warnings: list[str]
+    breakers: list[Breaker]
+    working: list[Work]
+    loops: list[DispatcherLoop]
+    _fields = frozenset(
+        [
+            "breakers",
+            "held",
+            "loops",
+            "oldestQueuedAt",
+            "queued",
+            "reasons",
+            "stalled",
+            "warnings",
+            "workers",
+            "working",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "oldestQueuedAt": "Timestamp",
+        "breakers": "Breaker",
+        "working": "Work",
+        "loops": "DispatcherLoop",
+    }
 
 
 class Quotas(Record):
@@ -2331,6 +1853,433 @@ class Quotas(Record):
     tokens_per_month: int | None
     concurrent_runs: int | None
     _fields = frozenset(["concurrentRuns", "documents", "storedBytes", "tokensPerMonth"])
+
+
+class Readiness(Record):
+    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it
+    unavailable.
+    """
+
+    status: Literal["ready", "unavailable"]
+    reason: str | None
+    warnings: list[str] | None
+    _fields = frozenset(["reason", "status", "warnings"])
+
+
+class RecencyConfig(Record):
+    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
+    score halves every `halfLifeDays`.
+    """
+
+    half_life_days: float
+    weight: float
+    _fields = frozenset(["halfLifeDays", "weight"])
+
+
+class Relevant(Record):
+    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+
+    document_id: str | None
+    external_id: str | None
+    start: int | None
+    end: int | None
+    grade: int | None
+    _fields = frozenset(["documentId", "end", "externalId", "grade", "start"])
+
+
+class RerankConfigView(Record):
+    """The reranker with its key masked."""
+
+    provider: str
+    model: str | None
+    url: str | None
+    path: str | None
+    api_key: str | None
+    _fields = frozenset(["apiKey", "model", "path", "provider", "url"])
+
+
+class RerankOptions(Record):
+    """How many of the best are read again, and for how long the answer may wait for it."""
+
+    candidates: int | None
+    budget_ms: int | None
+    _fields = frozenset(["budgetMs", "candidates"])
+
+
+class ResultChunk(Record):
+    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+    _fields = frozenset(["end", "index", "page", "start"])
+
+
+class ResultContext(Record):
+    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong
+    to. Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without
+    `expand`.
+    """
+
+    content: str
+    start: int
+    end: int
+    header: str | None
+    _fields = frozenset(["content", "end", "header", "start"])
+
+
+class ResultDocument(Record):
+    """The document that a result is from."""
+
+    id: str
+    name: str
+    external_id: str
+    document_type: str
+    _fields = frozenset(["documentType", "externalId", "id", "name"])
+
+
+class ResyncAnswer(Record):
+    """The eligible documents are queued; until they are done everything stays as it is."""
+
+    success: Literal[True]
+    message: str
+    data: ResyncData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ResyncData"}
+
+
+class ResyncData(Record):
+    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without
+    one.
+    """
+
+    items_queued: int
+    items_skipped: int
+    documents: list[ResyncedDocument]
+    ingest_job_run_id: str | None
+    ingest_job_run_ids: list[str]
+    _fields = frozenset(["documents", "ingestJobRunId", "ingestJobRunIds", "itemsQueued", "itemsSkipped"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "ResyncedDocument"}
+
+
+class ResyncedDocument(Record):
+    """What became of a document that matched. `error` says why it is not eligible."""
+
+    id: str
+    status: Literal["QUEUED_FOR_RESYNC", "NOT_ELIGIBLE_FOR_RESYNC", "REMOVED"]
+    error: str | None
+    _fields = frozenset(["error", "id", "status"])
+
+
+class RevokedConnectionData(Record):
+    """The connection as it is for good, and what becomes of its documents."""
+
+    connection: Connection
+    documents: RevokedDocuments
+    _fields = frozenset(["connection", "documents"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection", "documents": "RevokedDocuments"}
+
+
+class RevokedDocuments(Record):
+    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
+
+    kept: int
+    deleted: int
+    shared: int
+    _fields = frozenset(["deleted", "kept", "shared"])
+
+
+class RunAnswer(Record):
+    """One run."""
+
+    success: Literal[True]
+    message: str
+    data: RunData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RunData"}
+
+
+class RunData(Record):
+    """One run."""
+
+    run: EvaluationRun
+    _fields = frozenset(["run"])
+    _records: ClassVar[Mapping[str, str]] = {"run": "EvaluationRun"}
+
+
+class RunNotice(Record):
+    """What a person is to know of a run beside its documents, and of how many things it is true."""
+
+    reason: str
+    count: int
+    _fields = frozenset(["count", "reason"])
+
+
+class RunProgress(Record):
+    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were
+    found and left out, with the reasons. Removed ones are gone at the content service; of many at once the
+    removal awaits a person's confirmation.
+    """
+
+    found: int
+    fetched: int
+    parsed: int
+    chunked: int
+    embedded: int
+    upserted: int
+    failed: int
+    skipped: int | None
+    skipped_reasons: dict[str, int] | None
+    removed: int | None
+    awaiting_confirmation: int | None
+    _fields = frozenset(
+        [
+            "awaitingConfirmation",
+            "chunked",
+            "embedded",
+            "failed",
+            "fetched",
+            "found",
+            "parsed",
+            "removed",
+            "skipped",
+            "skippedReasons",
+            "upserted",
+        ]
+    )
+
+
+class RunsAnswer(Record):
+    """All runs of an evaluation, or a part of them."""
+
+    success: Literal[True]
+    message: str
+    data: RunsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RunsData"}
+
+
+class RunsData(Record):
+    """Runs, newest first, without their questions."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    runs: list[EvaluationRun]
+    _fields = frozenset(["hasNextPage", "nextCursor", "runs"])
+    _records: ClassVar[Mapping[str, str]] = {"runs": "EvaluationRun"}
+
+
+class SearchActivity(Record):
+    """Searches of the last 24 hours. Times in milliseconds, null without any search."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    times: list[SearchTimeCount]
+    _fields = frozenset(["count", "p50", "p95", "times"])
+    _records: ClassVar[Mapping[str, str]] = {"times": "SearchTimeCount"}
+
+
+class SearchAnswer(Record):
+    """What was found, best first."""
+
+    success: Literal[True]
+    message: str
+    data: SearchData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SearchData"}
+
+
+class SearchBatchAnswer(Record):
+    """What each of the searches found."""
+
+    success: Literal[True]
+    message: str
+    data: SearchBatchData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SearchBatchData"}
+
+
+class SearchBatchData(Record):
+    """One for each query, in their order."""
+
+    results: list[SearchBatchResult]
+    _fields = frozenset(["results"])
+    _records: ClassVar[Mapping[str, str]] = {"results": "SearchBatchResult"}
+
+
+class SearchBatchResult(Record):
+    """What one of the searches answers, `results` or `error`."""
+
+    results: list[SearchResult] | None
+    timings: SearchTimings | None
+    reranked: bool | None
+    note: str | None
+    error: ErrorInfo | None
+    _fields = frozenset(["error", "note", "reranked", "results", "timings"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "results": "SearchResult",
+        "timings": "SearchTimings",
+        "error": "ErrorInfo",
+    }
+
+
+class SearchData(Record):
+    """Best first; `timings` if `explain` was asked for."""
+
+    results: list[SearchResult]
+    timings: SearchTimings | None
+    reranked: bool | None
+    note: str | None
+    _fields = frozenset(["note", "reranked", "results", "timings"])
+    _records: ClassVar[Mapping[str, str]] = {"results": "SearchResult", "timings": "SearchTimings"}
+
+
+class SearchFilter(Record):
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
+    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
+    hold.
+    """
+
+    metadata: dict[str, Any] | None
+    documents: FilterConfig | None
+    where: dict[str, Any] | None
+    _fields = frozenset(["documents", "metadata", "where"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "FilterConfig"}
+
+
+class SearchResult(Record):
+    """A piece of a document that matches."""
+
+    content: str
+    score: float
+    metadata: dict[str, Any]
+    document: ResultDocument
+    chunk: ResultChunk
+    explanation: Explanation | None
+    context: ResultContext | None
+    namespace_id: str | None
+    more: list[SearchResult] | None
+    _fields = frozenset(
+        ["chunk", "content", "context", "document", "explanation", "metadata", "more", "namespaceId", "score"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "document": "ResultDocument",
+        "chunk": "ResultChunk",
+        "explanation": "Explanation",
+        "context": "ResultContext",
+        "more": "SearchResult",
+    }
+
+
+class SearchTimeCount(Record):
+    """So many searches took about so long."""
+
+    milliseconds: float
+    count: int
+    _fields = frozenset(["count", "milliseconds"])
+
+
+class SearchTimings(Record):
+    """Milliseconds by step; null for a step that was not needed."""
+
+    embed: float | None
+    vector: float | None
+    keyword: float | None
+    hydrate: float | None
+    _fields = frozenset(["embed", "hydrate", "keyword", "vector"])
+
+
+class SecretAnswer(Record):
+    """The webhook and its new secret."""
+
+    success: Literal[True]
+    message: str
+    data: SecretData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SecretData"}
+
+
+class SecretData(Record):
+    """The webhook with its new secret, which is never shown again."""
+
+    webhook: Webhook
+    secret: str
+    _fields = frozenset(["secret", "webhook"])
+    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
+
+
+class SettingResult(Record):
+    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
+
+    name: str
+    semantic_weight: float
+    keyword_weight: float
+    top_k: int | None
+    rerank: bool | RerankOptions | None
+    per_document: int | None
+    recency: RecencyConfig | None
+    metrics: Metrics | None
+    latency_ms: Latency | None
+    reranked: int | None
+    compared: Compared | None
+    _fields = frozenset(
+        [
+            "compared",
+            "keywordWeight",
+            "latencyMs",
+            "metrics",
+            "name",
+            "perDocument",
+            "recency",
+            "rerank",
+            "reranked",
+            "semanticWeight",
+            "topK",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "rerank": "RerankOptions",
+        "recency": "RecencyConfig",
+        "metrics": "Metrics",
+        "latencyMs": "Latency",
+        "compared": "Compared",
+    }
+
+
+class SiteCount(Record):
+    """Web pages of one site: a host, with its port if the URLs have one."""
+
+    site: str
+    total_count: int
+    _fields = frozenset(["site", "totalCount"])
+
+
+class SourceCount(Record):
+    """Documents of one source."""
+
+    source: str
+    total_count: int
+    _fields = frozenset(["source", "totalCount"])
+
+
+class StatusCount(Record):
+    """Documents of one status."""
+
+    status: str
+    total_count: int
+    _fields = frozenset(["status", "totalCount"])
+
+
+class Tenant(Record):
+    """A tenant that the organization knows, with its quotas."""
+
+    id: str
+    created_at: Timestamp
+    quotas: Quotas
+    _fields = frozenset(["createdAt", "id", "quotas"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "quotas": "Quotas"}
 
 
 class TenantAnswer(Record):
@@ -2361,11 +2310,49 @@ class TenantDeletedAnswer(Record):
     _records: ClassVar[Mapping[str, str]] = {"data": "ForgottenTenant"}
 
 
-class ForgottenTenant(Record):
-    """The tenant's name."""
+class TenantsAnswer(Record):
+    """The tenants that the organization knows, oldest first."""
 
-    id: str
-    _fields = frozenset(["id"])
+    success: Literal[True]
+    message: str
+    data: TenantsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "TenantsData"}
+
+
+class TenantsData(Record):
+    """Oldest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    tenants: list[Tenant]
+    _fields = frozenset(["hasNextPage", "nextCursor", "tenants"])
+    _records: ClassVar[Mapping[str, str]] = {"tenants": "Tenant"}
+
+
+class Timestamp(Record):
+    """A moment in UTC, ISO 8601 with milliseconds."""
+
+    iso_string: str
+    _fields = frozenset(["isoString"])
+
+
+class UpdatedConnectionData(Record):
+    """The connection, and where a person authorizes it anew within ten minutes."""
+
+    authorization_url: str
+    connection: Connection
+    _fields = frozenset(["authorizationUrl", "connection"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection"}
+
+
+class UpdatedDocumentsData(Record):
+    """The documents as they are now."""
+
+    documents: list[Document]
+    items_updated: int
+    _fields = frozenset(["documents", "itemsUpdated"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "Document"}
 
 
 class UsageAnswer(Record):
@@ -2420,14 +2407,6 @@ class UsageData(Record):
     }
 
 
-class Allowance(Record):
-    """How much of a limit is used."""
-
-    used: int
-    limit: int
-    _fields = frozenset(["limit", "used"])
-
-
 class UsageGroup(Record):
     """What belongs to a day, a namespace or a tenant. `used` and `limit` stand with tenants that have quotas."""
 
@@ -2447,167 +2426,198 @@ class UsageGroup(Record):
     _records: ClassVar[Mapping[str, str]] = {"models": "ModelUsage", "used": "Quotas", "limit": "Quotas"}
 
 
-class ModelUsage(Record):
-    """Tokens of one model. `cost` is null for a model without a price."""
+class VectorStorageView(Record):
+    """Vector storage without its key."""
 
     provider: str
-    model: str
-    tokens: int
-    cost: float | None
-    _fields = frozenset(["cost", "model", "provider", "tokens"])
+    index_host: str | None
+    _fields = frozenset(["indexHost", "provider"])
 
 
-class OrganizationAnswer(Record):
-    """The organization as it is now."""
+class VectorStoreContent(Record):
+    """A chunk of the document."""
+
+    text: str
+    type: Literal["text"] | None
+    _fields = frozenset(["text", "type"])
+
+
+class VectorStoreResult(Record):
+    """A document that was found, with its best chunks."""
+
+    file_id: str
+    filename: str
+    score: float
+    attributes: dict[str, str | int | float | bool]
+    content: list[VectorStoreContent]
+    _fields = frozenset(["attributes", "content", "file_id", "filename", "score"])
+    _records: ClassVar[Mapping[str, str]] = {"content": "VectorStoreContent"}
+
+
+class VectorStoreSearchAnswer(Record):
+    """What a client of OpenAI's expects, beside what every answer carries."""
 
     success: Literal[True]
     message: str
-    data: OrganizationData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "OrganizationData"}
+    search_query: list[str]
+    data: list[VectorStoreResult]
+    object: Literal["vector_store.search_results.page"] | None
+    has_more: Literal[False]
+    next_page: None
+    _fields = frozenset(["data", "has_more", "message", "next_page", "object", "search_query", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "VectorStoreResult"}
 
 
-class OrganizationData(Record):
-    """The organization."""
+class VerifiedDeletion(Record):
+    """What is known of a receipt."""
 
-    organization: OrganizationDetails
-    _fields = frozenset(["organization"])
-    _records: ClassVar[Mapping[str, str]] = {"organization": "OrganizationDetails"}
+    valid: bool
+    _fields = frozenset(["valid"])
 
 
-class OrganizationDetails(Record):
-    """The organization of the key."""
+class WebScraperView(Record):
+    """The web scraper with its key masked."""
+
+    provider: str
+    api_key: str | None
+    _fields = frozenset(["apiKey", "provider"])
+
+
+class Webhook(Record):
+    """An endpoint of the organization."""
 
     id: str
-    name: str
-    plan: str
+    url: str
+    events: list[
+        Literal[
+            "DOCUMENTS_QUEUED_FOR_INGESTION",
+            "DOCUMENTS_QUEUED_FOR_UPDATE",
+            "DOCUMENTS_QUEUED_FOR_RESYNC",
+            "DOCUMENTS_QUEUED_FOR_DELETION",
+            "DOCUMENTS_PROCESSING",
+            "DOCUMENTS_ERROR",
+            "DOCUMENTS_READY",
+            "DOCUMENTS_DELETED",
+            "INGEST_JOB_RUN_QUEUED",
+            "INGEST_JOB_RUN_PRE_PROCESSING",
+            "INGEST_JOB_RUN_PROCESSING",
+            "INGEST_JOB_RUN_COMPLETED",
+            "CONNECTION_ACTIVE",
+            "CONNECTION_FAILED",
+            "CONNECTION_REMOVALS_WAITING",
+            "*",
+        ]
+    ]
+    namespace_id: str | None
+    tenant_id: str | None
+    description: str | None
+    status: Literal["ACTIVE", "DISABLED"]
+    status_reason: str | None
     created_at: Timestamp
-    quotas: Quotas
-    _fields = frozenset(["createdAt", "id", "name", "plan", "quotas"])
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "quotas": "Quotas"}
+    _fields = frozenset(
+        ["createdAt", "description", "events", "id", "namespaceId", "status", "statusReason", "tenantId", "url"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
 
 
-class AuditAnswer(Record):
-    """The organization's writes, newest first."""
+class WebhookAnswer(Record):
+    """The webhook as it is now."""
 
     success: Literal[True]
     message: str
-    data: AuditData
+    data: WebhookData
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "AuditData"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "WebhookData"}
 
 
-class AuditData(Record):
-    """A part of the log, newest first."""
+class WebhookData(Record):
+    """One webhook."""
 
-    entries: list[AuditEntry]
-    items_returned: int
-    has_next_page: bool
+    webhook: Webhook
+    _fields = frozenset(["webhook"])
+    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
+
+
+class WebhooksAnswer(Record):
+    """The webhooks that the request may see."""
+
+    success: Literal[True]
+    message: str
+    data: WebhooksData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WebhooksData"}
+
+
+class WebhooksData(Record):
+    """Newest first."""
+
+    has_next_page: bool | None
     next_cursor: str | None
-    _fields = frozenset(["entries", "hasNextPage", "itemsReturned", "nextCursor"])
-    _records: ClassVar[Mapping[str, str]] = {"entries": "AuditEntry"}
+    webhooks: list[Webhook]
+    _fields = frozenset(["hasNextPage", "nextCursor", "webhooks"])
+    _records: ClassVar[Mapping[str, str]] = {"webhooks": "Webhook"}
 
 
-class AuditEntry(Record):
-    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
+class WhyAnswer(Record):
+    """Why the document is shown, or is not."""
+
+    success: Literal[True]
+    message: str
+    data: WhyData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WhyData"}
+
+
+class WhyData(Record):
+    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
+
+    document: WhyDocument
+    shown: bool
+    rank: int | None
+    score: float | None
+    semantic_rank: int | None
+    keyword_rank: int | None
+    semantic_score: float | None
+    keyword_score: float | None
+    last_shown_score: float | None
+    reasons: list[WhyReason]
+    matched_terms: list[str]
+    missing_terms: list[str]
+    _fields = frozenset(
+        [
+            "document",
+            "keywordRank",
+            "keywordScore",
+            "lastShownScore",
+            "matchedTerms",
+            "missingTerms",
+            "rank",
+            "reasons",
+            "score",
+            "semanticRank",
+            "semanticScore",
+            "shown",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"document": "WhyDocument", "reasons": "WhyReason"}
+
+
+class WhyDocument(Record):
+    """The document that was asked about."""
 
     id: str
-    at: Timestamp
-    key_id: str | None
-    key_name: str | None
-    principal: str | None
-    method: str
-    route: str
-    object_type: str
-    object_id: str | None
-    status: int
-    request_id: str | None
-    source: Literal["API", "CLI"]
-    subject: str | None
-    object_ids: list[str] | None
-    object_count: int | None
-    changes: list[dict[str, Any]] | None
-    client_request_id: str | None
-    _fields = frozenset(
-        [
-            "at",
-            "changes",
-            "clientRequestId",
-            "id",
-            "keyId",
-            "keyName",
-            "method",
-            "objectCount",
-            "objectId",
-            "objectIds",
-            "objectType",
-            "principal",
-            "requestId",
-            "route",
-            "source",
-            "status",
-            "subject",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
-
-
-class QueueAnswer(Record):
-    """The queue and the workers."""
-
-    success: Literal[True]
-    message: str
-    data: QueueData
-    _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "QueueData"}
-
-
-class QueueData(Record):
-    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
-
-    queued: int
-    oldest_queued_at: Timestamp | None
-    held: int
-    workers: int
-    stalled: bool
-    reasons: list[str]
-    warnings: list[str]
-    breakers: list[Breaker]
-    working: list[Work]
-    loops: list[DispatcherLoop]
-    _fields = frozenset(
-        [
-            "breakers",
-            "held",
-            "loops",
-            "oldestQueuedAt",
-            "queued",
-            "reasons",
-            "stalled",
-            "warnings",
-            "workers",
-            "working",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "oldestQueuedAt": "Timestamp",
-        "breakers": "Breaker",
-        "working": "Work",
-        "loops": "DispatcherLoop",
-    }
-
-
-class Breaker(Record):
-    """A vendor or site that nobody asks for a while."""
-
     name: str
-    reason: str
-    failures: int
-    since: Timestamp
-    until: Timestamp
-    waiting_job_runs: int
-    _fields = frozenset(["failures", "name", "reason", "since", "until", "waitingJobRuns"])
-    _records: ClassVar[Mapping[str, str]] = {"since": "Timestamp", "until": "Timestamp"}
+    status: str
+    visible_generation: int | None
+    _fields = frozenset(["id", "name", "status", "visibleGeneration"])
+
+
+class WhyReason(Record):
+    """What keeps it from being shown."""
+
+    kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
+    detail: str
+    _fields = frozenset(["detail", "kind"])
 
 
 class Work(Record):
@@ -2642,13 +2652,3 @@ class Work(Record):
         "startedAt": "Timestamp",
         "leaseUntil": "Timestamp",
     }
-
-
-class DispatcherLoop(Record):
-    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
-
-    loop: str
-    last_success_seconds: float
-    late: bool
-    reason: str | None
-    _fields = frozenset(["lastSuccessSeconds", "late", "loop", "reason"])

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval.accounts import api_keys, organizations
 from tests.api.support import Organization, client_of
 

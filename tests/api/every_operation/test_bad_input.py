@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from tests.api.support import EMBEDDED, assert_error
 
 DOCUMENT = document(HANDLERS)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval.security import secrets
 from tests.api.support import assert_error
 

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval.accounts import api_keys, organizations
 from tests.api import raw
 from tests.api.process import running

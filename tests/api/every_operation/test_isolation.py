@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval import ids
 from retrieval.access.lists import set_lists
 from retrieval.accounts import api_keys, organizations, tenants

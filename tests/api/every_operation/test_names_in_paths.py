@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 from retrieval.accounts import api_keys, organizations
 from retrieval_client import RetrievalClient, RetrievalError
 from tests.api import raw

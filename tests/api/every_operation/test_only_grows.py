@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.app import HANDLERS
-from api.openapi.document import document
+from api.openapi import document
 
 KEPT = Path(__file__).resolve().parents[2] / "fixtures" / "v1_surface.json"
 DOCUMENT = document(HANDLERS)

@@ -29,15 +29,6 @@ class AsyncOperations:
         )
         return models.IngestData(answer["data"])
 
-    async def create_namespace(
-        self, body: bodies.CreateNamespace, *, idempotency_key: str | None = None
-    ) -> models.NamespaceData:
-        """Create a namespace: `POST /v1/namespaces`."""
-        answer = await self._transport.json(
-            "POST", "/v1/namespaces", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
-        )
-        return models.NamespaceData(answer["data"])
-
     async def list_namespaces(
         self, *, cursor: str | None = None, page_size: int | None = None
     ) -> models.NamespacesData:
@@ -47,10 +38,24 @@ class AsyncOperations:
         )
         return models.NamespacesData(answer["data"])
 
+    async def create_namespace(
+        self, body: bodies.CreateNamespace, *, idempotency_key: str | None = None
+    ) -> models.NamespaceData:
+        """Create a namespace: `POST /v1/namespaces`."""
+        answer = await self._transport.json(
+            "POST", "/v1/namespaces", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.NamespaceData(answer["data"])
+
     async def get_namespace(self, namespace_id: str) -> models.NamespaceData:
         """Get a namespace: `GET /v1/namespaces/{namespace_id}`."""
         answer = await self._transport.json("GET", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
         return models.NamespaceData(answer["data"])
+
+    async def delete_namespace(self, namespace_id: str) -> models.NamespaceDeletedAnswer:
+        """Delete a namespace: `DELETE /v1/namespaces/{namespace_id}`."""
+        answer = await self._transport.json("DELETE", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
+        return models.NamespaceDeletedAnswer(answer)
 
     async def update_namespace(self, namespace_id: str, body: bodies.UpdateNamespace) -> models.NamespaceData:
         """Change a namespace: `PATCH /v1/namespaces/{namespace_id}`."""
@@ -58,11 +63,6 @@ class AsyncOperations:
             "PATCH", f"/v1/namespaces/{segment(namespace_id)}", body=body, repeatable=True
         )
         return models.NamespaceData(answer["data"])
-
-    async def delete_namespace(self, namespace_id: str) -> models.NamespaceDeletedAnswer:
-        """Delete a namespace: `DELETE /v1/namespaces/{namespace_id}`."""
-        answer = await self._transport.json("DELETE", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
-        return models.NamespaceDeletedAnswer(answer)
 
     async def ingest_text(self, body: bodies.IngestText, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest a text: `POST /v1/ingest/text`."""
@@ -85,6 +85,11 @@ class AsyncOperations:
             idempotency_key=idempotency_key,
         )
         return models.IngestData(answer["data"])
+
+    async def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
+        """Convert a file to Markdown: `POST /v1/convert/file`."""
+        answer = await self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
+        return models.ConvertData(answer["data"])
 
     async def ingest_urls(self, body: bodies.IngestUrls, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest a list of URLs: `POST /v1/ingest/urls`."""
@@ -162,11 +167,6 @@ class AsyncOperations:
             "POST", "/v1/ingest/box", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
         return models.IngestData(answer["data"])
-
-    async def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
-        """Convert a file to Markdown: `POST /v1/convert/file`."""
-        answer = await self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
-        return models.ConvertData(answer["data"])
 
     async def list_job_runs(
         self,
@@ -276,15 +276,6 @@ class AsyncOperations:
         )
         return models.VectorStoreSearchAnswer(answer)
 
-    async def create_evaluation(
-        self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
-    ) -> models.EvaluationData:
-        """Create an evaluation: `POST /v1/evaluations`."""
-        answer = await self._transport.json(
-            "POST", "/v1/evaluations", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
-        )
-        return models.EvaluationData(answer["data"])
-
     async def list_evaluations(
         self, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
     ) -> models.EvaluationsData:
@@ -297,17 +288,19 @@ class AsyncOperations:
         )
         return models.EvaluationsData(answer["data"])
 
+    async def create_evaluation(
+        self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
+    ) -> models.EvaluationData:
+        """Create an evaluation: `POST /v1/evaluations`."""
+        answer = await self._transport.json(
+            "POST", "/v1/evaluations", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.EvaluationData(answer["data"])
+
     async def get_evaluation(self, evaluation_id: str, *, namespace_id: str) -> models.EvaluationData:
         """Get an evaluation: `GET /v1/evaluations/{evaluation_id}`."""
         answer = await self._transport.json(
             "GET", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
-        )
-        return models.EvaluationData(answer["data"])
-
-    async def update_evaluation(self, evaluation_id: str, body: bodies.UpdateEvaluation) -> models.EvaluationData:
-        """Change an evaluation: `PATCH /v1/evaluations/{evaluation_id}`."""
-        answer = await self._transport.json(
-            "PATCH", f"/v1/evaluations/{segment(evaluation_id)}", body=body, repeatable=True
         )
         return models.EvaluationData(answer["data"])
 
@@ -317,6 +310,13 @@ class AsyncOperations:
             "DELETE", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
         )
         return models.EvaluationDeletedAnswer(answer)
+
+    async def update_evaluation(self, evaluation_id: str, body: bodies.UpdateEvaluation) -> models.EvaluationData:
+        """Change an evaluation: `PATCH /v1/evaluations/{evaluation_id}`."""
+        answer = await self._transport.json(
+            "PATCH", f"/v1/evaluations/{segment(evaluation_id)}", body=body, repeatable=True
+        )
+        return models.EvaluationData(answer["data"])
 
     async def list_questions(
         self,
@@ -336,6 +336,18 @@ class AsyncOperations:
         )
         return models.QuestionsData(answer["data"])
 
+    async def list_runs(
+        self, evaluation_id: str, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
+    ) -> models.RunsData:
+        """List runs: `GET /v1/evaluations/{evaluation_id}/runs`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/evaluations/{segment(evaluation_id)}/runs",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.RunsData(answer["data"])
+
     async def start_run(
         self, evaluation_id: str, body: bodies.StartRun, *, idempotency_key: str | None = None
     ) -> models.RunData:
@@ -349,18 +361,6 @@ class AsyncOperations:
             idempotency_key=idempotency_key,
         )
         return models.RunData(answer["data"])
-
-    async def list_runs(
-        self, evaluation_id: str, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
-    ) -> models.RunsData:
-        """List runs: `GET /v1/evaluations/{evaluation_id}/runs`."""
-        answer = await self._transport.json(
-            "GET",
-            f"/v1/evaluations/{segment(evaluation_id)}/runs",
-            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
-            repeatable=True,
-        )
-        return models.RunsData(answer["data"])
 
     async def get_run(
         self,
@@ -380,30 +380,20 @@ class AsyncOperations:
         )
         return models.RunData(answer["data"])
 
-    async def draw_document_page(
-        self, document_id: str, page: str, *, namespace_id: str, chunk: int | None = None
-    ) -> bytes:
-        """Draw a page of a document: `GET /v1/documents/{document_id}/pages/{page}`."""
-        return await self._transport.content(
-            "GET",
-            f"/v1/documents/{segment(document_id)}/pages/{segment(page)}",
-            query={"namespaceId": namespace_id, "chunk": chunk},
-        )
-
     async def fetch_documents(self, body: bodies.FetchDocuments) -> models.DocumentsData:
         """List documents: `POST /v1/documents`."""
         answer = await self._transport.json("POST", "/v1/documents", body=body, repeatable=True)
         return models.DocumentsData(answer["data"])
 
-    async def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
-        """Change metadata or access of documents: `PATCH /v1/documents`."""
-        answer = await self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
-        return models.UpdatedDocumentsData(answer["data"])
-
     async def delete_documents(self, body: bodies.DeleteDocuments) -> models.DocumentsDeletedAnswer:
         """Delete documents: `DELETE /v1/documents`."""
         answer = await self._transport.json("DELETE", "/v1/documents", body=body, repeatable=True)
         return models.DocumentsDeletedAnswer(answer)
+
+    async def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
+        """Change metadata or access of documents: `PATCH /v1/documents`."""
+        answer = await self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
+        return models.UpdatedDocumentsData(answer["data"])
 
     async def resync_documents(
         self, body: bodies.ResyncDocuments, *, idempotency_key: str | None = None
@@ -424,10 +414,63 @@ class AsyncOperations:
         answer = await self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
         return models.VerifiedDeletion(answer["data"])
 
-    async def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
-        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
-        answer = await self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
-        return models.GroupData(answer["data"])
+    async def list_chunks(
+        self,
+        document_id: str,
+        *,
+        namespace_id: str,
+        cursor: str | None = None,
+        first_index: int | None = None,
+        page_size: int | None = None,
+    ) -> models.ChunksData:
+        """List the chunks of a document: `GET /v1/documents/{document_id}/chunks`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/chunks",
+            query={"namespaceId": namespace_id, "cursor": cursor, "firstIndex": first_index, "pageSize": page_size},
+            repeatable=True,
+        )
+        return models.ChunksData(answer["data"])
+
+    async def list_history(
+        self, document_id: str, *, namespace_id: str, cursor: str | None = None, page_size: int | None = None
+    ) -> models.HistoryData:
+        """List the job runs that held a document: `GET /v1/documents/{document_id}/history`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/history",
+            query={"namespaceId": namespace_id, "cursor": cursor, "pageSize": page_size},
+            repeatable=True,
+        )
+        return models.HistoryData(answer["data"])
+
+    async def draw_document_page(
+        self, document_id: str, page: str, *, namespace_id: str, chunk: int | None = None
+    ) -> bytes:
+        """Draw a page of a document: `GET /v1/documents/{document_id}/pages/{page}`."""
+        return await self._transport.content(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/pages/{segment(page)}",
+            query={"namespaceId": namespace_id, "chunk": chunk},
+        )
+
+    async def read_file(
+        self,
+        document_id: str,
+        kind: Literal["raw", "parsed"],
+        *,
+        expires: str,
+        signature: str,
+        key: str | None = None,
+        principal: str | None = None,
+        groups: str | None = None,
+    ) -> bytes:
+        """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
+        return await self._transport.content(
+            "GET",
+            f"/v1/files/{segment(document_id)}/{segment(kind)}",
+            query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
+        )
 
     async def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
         """Get a group: `GET /v1/groups/{group_id}`."""
@@ -436,21 +479,17 @@ class AsyncOperations:
         )
         return models.GroupData(answer["data"])
 
+    async def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
+        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
+        answer = await self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
+        return models.GroupData(answer["data"])
+
     async def delete_group(self, group_id: str, *, namespace_id: str | None = None) -> models.DeletedGroup:
         """Delete a group: `DELETE /v1/groups/{group_id}`."""
         answer = await self._transport.json(
             "DELETE", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
         )
         return models.DeletedGroup(answer["data"])
-
-    async def create_connection(
-        self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
-    ) -> models.CreatedConnectionData:
-        """Create a connection: `POST /v1/connections`."""
-        answer = await self._transport.json(
-            "POST", "/v1/connections", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
-        )
-        return models.CreatedConnectionData(answer["data"])
 
     async def list_connections(
         self,
@@ -468,6 +507,15 @@ class AsyncOperations:
             repeatable=True,
         )
         return models.ConnectionsData(answer["data"])
+
+    async def create_connection(
+        self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
+    ) -> models.CreatedConnectionData:
+        """Create a connection: `POST /v1/connections`."""
+        answer = await self._transport.json(
+            "POST", "/v1/connections", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.CreatedConnectionData(answer["data"])
 
     async def get_connection(self, connection_id: str, *, namespace_id: str | None = None) -> models.ConnectionData:
         """Get a connection: `GET /v1/connections/{connection_id}`."""
@@ -501,40 +549,12 @@ class AsyncOperations:
         )
         return models.RevokedConnectionData(answer["data"])
 
-    async def list_chunks(
-        self,
-        document_id: str,
-        *,
-        namespace_id: str,
-        cursor: str | None = None,
-        first_index: int | None = None,
-        page_size: int | None = None,
-    ) -> models.ChunksData:
-        """List the chunks of a document: `GET /v1/documents/{document_id}/chunks`."""
+    async def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
+        """List webhooks: `GET /v1/webhooks`."""
         answer = await self._transport.json(
-            "GET",
-            f"/v1/documents/{segment(document_id)}/chunks",
-            query={"namespaceId": namespace_id, "cursor": cursor, "firstIndex": first_index, "pageSize": page_size},
-            repeatable=True,
+            "GET", "/v1/webhooks", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
         )
-        return models.ChunksData(answer["data"])
-
-    async def list_history(
-        self, document_id: str, *, namespace_id: str, cursor: str | None = None, page_size: int | None = None
-    ) -> models.HistoryData:
-        """List the job runs that held a document: `GET /v1/documents/{document_id}/history`."""
-        answer = await self._transport.json(
-            "GET",
-            f"/v1/documents/{segment(document_id)}/history",
-            query={"namespaceId": namespace_id, "cursor": cursor, "pageSize": page_size},
-            repeatable=True,
-        )
-        return models.HistoryData(answer["data"])
-
-    async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """What goes on in a namespace: `GET /v1/activity`."""
-        answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
-        return models.ActivityData(answer["data"])
+        return models.WebhooksData(answer["data"])
 
     async def create_webhook(
         self, body: bodies.CreateWebhook, *, idempotency_key: str | None = None
@@ -545,26 +565,19 @@ class AsyncOperations:
         )
         return models.SecretData(answer["data"])
 
-    async def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
-        """List webhooks: `GET /v1/webhooks`."""
-        answer = await self._transport.json(
-            "GET", "/v1/webhooks", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
-        )
-        return models.WebhooksData(answer["data"])
-
     async def get_webhook(self, webhook_id: str) -> models.WebhookData:
         """Get a webhook: `GET /v1/webhooks/{webhook_id}`."""
         answer = await self._transport.json("GET", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
         return models.WebhookData(answer["data"])
 
-    async def update_webhook(self, webhook_id: str, body: bodies.UpdateWebhook) -> models.WebhookData:
-        """Change a webhook: `PATCH /v1/webhooks/{webhook_id}`."""
-        answer = await self._transport.json("PATCH", f"/v1/webhooks/{segment(webhook_id)}", body=body, repeatable=True)
-        return models.WebhookData(answer["data"])
-
     async def delete_webhook(self, webhook_id: str) -> models.WebhookData:
         """Delete a webhook: `DELETE /v1/webhooks/{webhook_id}`."""
         answer = await self._transport.json("DELETE", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
+        return models.WebhookData(answer["data"])
+
+    async def update_webhook(self, webhook_id: str, body: bodies.UpdateWebhook) -> models.WebhookData:
+        """Change a webhook: `PATCH /v1/webhooks/{webhook_id}`."""
+        answer = await self._transport.json("PATCH", f"/v1/webhooks/{segment(webhook_id)}", body=body, repeatable=True)
         return models.WebhookData(answer["data"])
 
     async def rotate_webhook(
@@ -713,6 +726,11 @@ class AsyncOperations:
         )
         return models.AuditData(answer["data"])
 
+    async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
+        """What goes on in a namespace: `GET /v1/activity`."""
+        answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.ActivityData(answer["data"])
+
     async def read_queue(self) -> models.QueueData:
         """Read the queue: `GET /v1/queue`."""
         answer = await self._transport.json("GET", "/v1/queue", repeatable=True)
@@ -731,21 +749,3 @@ class AsyncOperations:
         """Requests are served and accepted work is on its way: `GET /ready`."""
         answer = await self._transport.json("GET", "/ready", repeatable=True)
         return models.Readiness(answer)
-
-    async def read_file(
-        self,
-        document_id: str,
-        kind: Literal["raw", "parsed"],
-        *,
-        expires: str,
-        signature: str,
-        key: str | None = None,
-        principal: str | None = None,
-        groups: str | None = None,
-    ) -> bytes:
-        """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
-        return await self._transport.content(
-            "GET",
-            f"/v1/files/{segment(document_id)}/{segment(kind)}",
-            query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
-        )

@@ -27,6 +27,13 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def list_namespaces(self, *, cursor: str | None = None, page_size: int | None = None) -> models.NamespacesData:
+        """List namespaces: `GET /v1/namespaces`."""
+        answer = self._transport.json(
+            "GET", "/v1/namespaces", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.NamespacesData(answer["data"])
+
     def create_namespace(
         self, body: bodies.CreateNamespace, *, idempotency_key: str | None = None
     ) -> models.NamespaceData:
@@ -36,27 +43,20 @@ class Operations:
         )
         return models.NamespaceData(answer["data"])
 
-    def list_namespaces(self, *, cursor: str | None = None, page_size: int | None = None) -> models.NamespacesData:
-        """List namespaces: `GET /v1/namespaces`."""
-        answer = self._transport.json(
-            "GET", "/v1/namespaces", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
-        )
-        return models.NamespacesData(answer["data"])
-
     def get_namespace(self, namespace_id: str) -> models.NamespaceData:
         """Get a namespace: `GET /v1/namespaces/{namespace_id}`."""
         answer = self._transport.json("GET", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
-        return models.NamespaceData(answer["data"])
-
-    def update_namespace(self, namespace_id: str, body: bodies.UpdateNamespace) -> models.NamespaceData:
-        """Change a namespace: `PATCH /v1/namespaces/{namespace_id}`."""
-        answer = self._transport.json("PATCH", f"/v1/namespaces/{segment(namespace_id)}", body=body, repeatable=True)
         return models.NamespaceData(answer["data"])
 
     def delete_namespace(self, namespace_id: str) -> models.NamespaceDeletedAnswer:
         """Delete a namespace: `DELETE /v1/namespaces/{namespace_id}`."""
         answer = self._transport.json("DELETE", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
         return models.NamespaceDeletedAnswer(answer)
+
+    def update_namespace(self, namespace_id: str, body: bodies.UpdateNamespace) -> models.NamespaceData:
+        """Change a namespace: `PATCH /v1/namespaces/{namespace_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/namespaces/{segment(namespace_id)}", body=body, repeatable=True)
+        return models.NamespaceData(answer["data"])
 
     def ingest_text(self, body: bodies.IngestText, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest a text: `POST /v1/ingest/text`."""
@@ -79,6 +79,11 @@ class Operations:
             idempotency_key=idempotency_key,
         )
         return models.IngestData(answer["data"])
+
+    def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
+        """Convert a file to Markdown: `POST /v1/convert/file`."""
+        answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
+        return models.ConvertData(answer["data"])
 
     def ingest_urls(self, body: bodies.IngestUrls, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest a list of URLs: `POST /v1/ingest/urls`."""
@@ -146,11 +151,6 @@ class Operations:
             "POST", "/v1/ingest/box", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
         return models.IngestData(answer["data"])
-
-    def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
-        """Convert a file to Markdown: `POST /v1/convert/file`."""
-        answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
-        return models.ConvertData(answer["data"])
 
     def list_job_runs(
         self,
@@ -258,15 +258,6 @@ class Operations:
         )
         return models.VectorStoreSearchAnswer(answer)
 
-    def create_evaluation(
-        self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
-    ) -> models.EvaluationData:
-        """Create an evaluation: `POST /v1/evaluations`."""
-        answer = self._transport.json(
-            "POST", "/v1/evaluations", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
-        )
-        return models.EvaluationData(answer["data"])
-
     def list_evaluations(
         self, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
     ) -> models.EvaluationsData:
@@ -279,16 +270,20 @@ class Operations:
         )
         return models.EvaluationsData(answer["data"])
 
+    def create_evaluation(
+        self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
+    ) -> models.EvaluationData:
+        """Create an evaluation: `POST /v1/evaluations`."""
+        answer = self._transport.json(
+            "POST", "/v1/evaluations", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.EvaluationData(answer["data"])
+
     def get_evaluation(self, evaluation_id: str, *, namespace_id: str) -> models.EvaluationData:
         """Get an evaluation: `GET /v1/evaluations/{evaluation_id}`."""
         answer = self._transport.json(
             "GET", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
         )
-        return models.EvaluationData(answer["data"])
-
-    def update_evaluation(self, evaluation_id: str, body: bodies.UpdateEvaluation) -> models.EvaluationData:
-        """Change an evaluation: `PATCH /v1/evaluations/{evaluation_id}`."""
-        answer = self._transport.json("PATCH", f"/v1/evaluations/{segment(evaluation_id)}", body=body, repeatable=True)
         return models.EvaluationData(answer["data"])
 
     def delete_evaluation(self, evaluation_id: str, *, namespace_id: str) -> models.EvaluationDeletedAnswer:
@@ -297,6 +292,11 @@ class Operations:
             "DELETE", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
         )
         return models.EvaluationDeletedAnswer(answer)
+
+    def update_evaluation(self, evaluation_id: str, body: bodies.UpdateEvaluation) -> models.EvaluationData:
+        """Change an evaluation: `PATCH /v1/evaluations/{evaluation_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/evaluations/{segment(evaluation_id)}", body=body, repeatable=True)
+        return models.EvaluationData(answer["data"])
 
     def list_questions(
         self,
@@ -316,6 +316,18 @@ class Operations:
         )
         return models.QuestionsData(answer["data"])
 
+    def list_runs(
+        self, evaluation_id: str, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
+    ) -> models.RunsData:
+        """List runs: `GET /v1/evaluations/{evaluation_id}/runs`."""
+        answer = self._transport.json(
+            "GET",
+            f"/v1/evaluations/{segment(evaluation_id)}/runs",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.RunsData(answer["data"])
+
     def start_run(
         self, evaluation_id: str, body: bodies.StartRun, *, idempotency_key: str | None = None
     ) -> models.RunData:
@@ -329,18 +341,6 @@ class Operations:
             idempotency_key=idempotency_key,
         )
         return models.RunData(answer["data"])
-
-    def list_runs(
-        self, evaluation_id: str, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
-    ) -> models.RunsData:
-        """List runs: `GET /v1/evaluations/{evaluation_id}/runs`."""
-        answer = self._transport.json(
-            "GET",
-            f"/v1/evaluations/{segment(evaluation_id)}/runs",
-            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
-            repeatable=True,
-        )
-        return models.RunsData(answer["data"])
 
     def get_run(
         self,
@@ -360,28 +360,20 @@ class Operations:
         )
         return models.RunData(answer["data"])
 
-    def draw_document_page(self, document_id: str, page: str, *, namespace_id: str, chunk: int | None = None) -> bytes:
-        """Draw a page of a document: `GET /v1/documents/{document_id}/pages/{page}`."""
-        return self._transport.content(
-            "GET",
-            f"/v1/documents/{segment(document_id)}/pages/{segment(page)}",
-            query={"namespaceId": namespace_id, "chunk": chunk},
-        )
-
     def fetch_documents(self, body: bodies.FetchDocuments) -> models.DocumentsData:
         """List documents: `POST /v1/documents`."""
         answer = self._transport.json("POST", "/v1/documents", body=body, repeatable=True)
         return models.DocumentsData(answer["data"])
 
-    def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
-        """Change metadata or access of documents: `PATCH /v1/documents`."""
-        answer = self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
-        return models.UpdatedDocumentsData(answer["data"])
-
     def delete_documents(self, body: bodies.DeleteDocuments) -> models.DocumentsDeletedAnswer:
         """Delete documents: `DELETE /v1/documents`."""
         answer = self._transport.json("DELETE", "/v1/documents", body=body, repeatable=True)
         return models.DocumentsDeletedAnswer(answer)
+
+    def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
+        """Change metadata or access of documents: `PATCH /v1/documents`."""
+        answer = self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
+        return models.UpdatedDocumentsData(answer["data"])
 
     def resync_documents(
         self, body: bodies.ResyncDocuments, *, idempotency_key: str | None = None
@@ -401,77 +393,6 @@ class Operations:
         """Check the receipt of a deletion: `POST /v1/deletions/verify`."""
         answer = self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
         return models.VerifiedDeletion(answer["data"])
-
-    def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
-        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
-        answer = self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
-        return models.GroupData(answer["data"])
-
-    def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
-        """Get a group: `GET /v1/groups/{group_id}`."""
-        answer = self._transport.json(
-            "GET", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
-        )
-        return models.GroupData(answer["data"])
-
-    def delete_group(self, group_id: str, *, namespace_id: str | None = None) -> models.DeletedGroup:
-        """Delete a group: `DELETE /v1/groups/{group_id}`."""
-        answer = self._transport.json(
-            "DELETE", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
-        )
-        return models.DeletedGroup(answer["data"])
-
-    def create_connection(
-        self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
-    ) -> models.CreatedConnectionData:
-        """Create a connection: `POST /v1/connections`."""
-        answer = self._transport.json(
-            "POST", "/v1/connections", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
-        )
-        return models.CreatedConnectionData(answer["data"])
-
-    def list_connections(
-        self,
-        *,
-        cursor: str | None = None,
-        page_size: int | None = None,
-        namespace_id: str,
-        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"] | None = None,
-    ) -> models.ConnectionsData:
-        """List connections: `GET /v1/connections`."""
-        answer = self._transport.json(
-            "GET",
-            "/v1/connections",
-            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id, "connector": connector},
-            repeatable=True,
-        )
-        return models.ConnectionsData(answer["data"])
-
-    def get_connection(self, connection_id: str, *, namespace_id: str | None = None) -> models.ConnectionData:
-        """Get a connection: `GET /v1/connections/{connection_id}`."""
-        answer = self._transport.json(
-            "GET", f"/v1/connections/{segment(connection_id)}", query={"namespaceId": namespace_id}, repeatable=True
-        )
-        return models.ConnectionData(answer["data"])
-
-    def update_connection(self, connection_id: str, body: bodies.UpdateConnection) -> models.UpdatedConnectionData:
-        """Change or re-authorize a connection: `PATCH /v1/connections/{connection_id}`."""
-        answer = self._transport.json("PATCH", f"/v1/connections/{segment(connection_id)}", body=body, repeatable=True)
-        return models.UpdatedConnectionData(answer["data"])
-
-    def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
-        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
-        answer = self._transport.json(
-            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=True
-        )
-        return models.BrowsedData(answer["data"])
-
-    def revoke_connection(self, connection_id: str, body: bodies.RevokeConnection) -> models.RevokedConnectionData:
-        """Revoke a connection: `POST /v1/connections/{connection_id}/revoke`."""
-        answer = self._transport.json(
-            "POST", f"/v1/connections/{segment(connection_id)}/revoke", body=body, repeatable=False
-        )
-        return models.RevokedConnectionData(answer["data"])
 
     def list_chunks(
         self,
@@ -503,17 +424,102 @@ class Operations:
         )
         return models.HistoryData(answer["data"])
 
-    def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """What goes on in a namespace: `GET /v1/activity`."""
-        answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
-        return models.ActivityData(answer["data"])
-
-    def create_webhook(self, body: bodies.CreateWebhook, *, idempotency_key: str | None = None) -> models.SecretData:
-        """Create a webhook: `POST /v1/webhooks`."""
-        answer = self._transport.json(
-            "POST", "/v1/webhooks", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+    def draw_document_page(self, document_id: str, page: str, *, namespace_id: str, chunk: int | None = None) -> bytes:
+        """Draw a page of a document: `GET /v1/documents/{document_id}/pages/{page}`."""
+        return self._transport.content(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/pages/{segment(page)}",
+            query={"namespaceId": namespace_id, "chunk": chunk},
         )
-        return models.SecretData(answer["data"])
+
+    def read_file(
+        self,
+        document_id: str,
+        kind: Literal["raw", "parsed"],
+        *,
+        expires: str,
+        signature: str,
+        key: str | None = None,
+        principal: str | None = None,
+        groups: str | None = None,
+    ) -> bytes:
+        """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
+        return self._transport.content(
+            "GET",
+            f"/v1/files/{segment(document_id)}/{segment(kind)}",
+            query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
+        )
+
+    def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
+        """Get a group: `GET /v1/groups/{group_id}`."""
+        answer = self._transport.json(
+            "GET", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.GroupData(answer["data"])
+
+    def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
+        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
+        answer = self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
+        return models.GroupData(answer["data"])
+
+    def delete_group(self, group_id: str, *, namespace_id: str | None = None) -> models.DeletedGroup:
+        """Delete a group: `DELETE /v1/groups/{group_id}`."""
+        answer = self._transport.json(
+            "DELETE", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.DeletedGroup(answer["data"])
+
+    def list_connections(
+        self,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        namespace_id: str,
+        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"] | None = None,
+    ) -> models.ConnectionsData:
+        """List connections: `GET /v1/connections`."""
+        answer = self._transport.json(
+            "GET",
+            "/v1/connections",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id, "connector": connector},
+            repeatable=True,
+        )
+        return models.ConnectionsData(answer["data"])
+
+    def create_connection(
+        self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
+    ) -> models.CreatedConnectionData:
+        """Create a connection: `POST /v1/connections`."""
+        answer = self._transport.json(
+            "POST", "/v1/connections", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.CreatedConnectionData(answer["data"])
+
+    def get_connection(self, connection_id: str, *, namespace_id: str | None = None) -> models.ConnectionData:
+        """Get a connection: `GET /v1/connections/{connection_id}`."""
+        answer = self._transport.json(
+            "GET", f"/v1/connections/{segment(connection_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.ConnectionData(answer["data"])
+
+    def update_connection(self, connection_id: str, body: bodies.UpdateConnection) -> models.UpdatedConnectionData:
+        """Change or re-authorize a connection: `PATCH /v1/connections/{connection_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/connections/{segment(connection_id)}", body=body, repeatable=True)
+        return models.UpdatedConnectionData(answer["data"])
+
+    def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
+        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
+        answer = self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=True
+        )
+        return models.BrowsedData(answer["data"])
+
+    def revoke_connection(self, connection_id: str, body: bodies.RevokeConnection) -> models.RevokedConnectionData:
+        """Revoke a connection: `POST /v1/connections/{connection_id}/revoke`."""
+        answer = self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/revoke", body=body, repeatable=False
+        )
+        return models.RevokedConnectionData(answer["data"])
 
     def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
         """List webhooks: `GET /v1/webhooks`."""
@@ -522,19 +528,26 @@ class Operations:
         )
         return models.WebhooksData(answer["data"])
 
+    def create_webhook(self, body: bodies.CreateWebhook, *, idempotency_key: str | None = None) -> models.SecretData:
+        """Create a webhook: `POST /v1/webhooks`."""
+        answer = self._transport.json(
+            "POST", "/v1/webhooks", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.SecretData(answer["data"])
+
     def get_webhook(self, webhook_id: str) -> models.WebhookData:
         """Get a webhook: `GET /v1/webhooks/{webhook_id}`."""
         answer = self._transport.json("GET", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
         return models.WebhookData(answer["data"])
 
-    def update_webhook(self, webhook_id: str, body: bodies.UpdateWebhook) -> models.WebhookData:
-        """Change a webhook: `PATCH /v1/webhooks/{webhook_id}`."""
-        answer = self._transport.json("PATCH", f"/v1/webhooks/{segment(webhook_id)}", body=body, repeatable=True)
-        return models.WebhookData(answer["data"])
-
     def delete_webhook(self, webhook_id: str) -> models.WebhookData:
         """Delete a webhook: `DELETE /v1/webhooks/{webhook_id}`."""
         answer = self._transport.json("DELETE", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
+        return models.WebhookData(answer["data"])
+
+    def update_webhook(self, webhook_id: str, body: bodies.UpdateWebhook) -> models.WebhookData:
+        """Change a webhook: `PATCH /v1/webhooks/{webhook_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/webhooks/{segment(webhook_id)}", body=body, repeatable=True)
         return models.WebhookData(answer["data"])
 
     def rotate_webhook(
@@ -679,6 +692,11 @@ class Operations:
         )
         return models.AuditData(answer["data"])
 
+    def read_activity(self, *, namespace_id: str) -> models.ActivityData:
+        """What goes on in a namespace: `GET /v1/activity`."""
+        answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.ActivityData(answer["data"])
+
     def read_queue(self) -> models.QueueData:
         """Read the queue: `GET /v1/queue`."""
         answer = self._transport.json("GET", "/v1/queue", repeatable=True)
@@ -697,21 +715,3 @@ class Operations:
         """Requests are served and accepted work is on its way: `GET /ready`."""
         answer = self._transport.json("GET", "/ready", repeatable=True)
         return models.Readiness(answer)
-
-    def read_file(
-        self,
-        document_id: str,
-        kind: Literal["raw", "parsed"],
-        *,
-        expires: str,
-        signature: str,
-        key: str | None = None,
-        principal: str | None = None,
-        groups: str | None = None,
-    ) -> bytes:
-        """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
-        return self._transport.content(
-            "GET",
-            f"/v1/files/{segment(document_id)}/{segment(kind)}",
-            query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
-        )

@@ -1,0 +1,395 @@
+"""OpenAPI description: Litestar makes it from the routes, msgspec its schemas from the wire structs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, cast
+
+import msgspec
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig, spec
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Parameter, Reference, Schema
+from litestar.openapi.spec.enums import OpenAPIType
+from msgspec.structs import fields
+
+from api import on_behalf
+from api.errors import TENANT_CODES, raises, render
+from api.permissions import Permission
+from api.wire.common import Answer, ErrorAnswer, TenantErrorAnswer
+from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.idempotency import HEADER
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces.validation import MODELS
+from retrieval.sources import CONNECTORS, slug
+from retrieval.webhooks.events import EVENTS, EVERY
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
+_REF = "#/components/schemas/{name}"
+_EVERY = (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.SERVICE_UNAVAILABLE)
+_WITH_BODY = (ErrorCode.REQUEST_TIMEOUT, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+_PURPOSE = {
+    400: "The request is not valid",
+    401: "The API key is missing, wrong or revoked",
+    403: "The API key may not do this, or a limit of the organization is reached",
+    404: "There is no such object for this caller",
+    408: "The body took too long to arrive",
+    409: "The Idempotency-Key belongs to another request",
+    413: "The body is too large",
+    415: "The body has another content type than the operation takes",
+    429: "The rate limit is reached",
+    500: "Something failed inside the service",
+    503: "The database is away",
+}
+_DESCRIPTION = """\
+Content goes into isolated namespaces, is cut, embedded and kept; semantic and hybrid search find it.
+
+Every request carries `Authorization: Bearer <API_KEY>`. An `X-Tenant-ID` header scopes documents, search and job runs
+to one tenant of the organization; without it they are those that belong to no tenant. An `X-On-Behalf-Of` header names
+a user: only what that user may see exists then.
+"""
+_SCHEME = "An API key, or a token of the identity provider where the installation names one."
+TEXT = Schema(type=OpenAPIType.STRING)
+BYTES = "application/octet-stream"
+_INTEGER = Schema(type=OpenAPIType.INTEGER, minimum=0)
+_HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
+    name: spec.OpenAPIHeader(description=description, schema=schema)
+    for name, description, schema in (
+        ("X-Request-Id", "Names this request in the log.", TEXT),
+        ("X-RateLimit-Limit", "Requests a minute.", _INTEGER),
+        ("X-RateLimit-Remaining", "Requests left in this minute.", _INTEGER),
+        ("X-RateLimit-Reset", "Unix seconds at which the next minute begins.", _INTEGER),
+        ("Retry-After", "Seconds to wait.", _INTEGER),
+    )
+}
+EXAMPLE = next(name for name in CONNECTORS if slug(name) != name.lower())
+"""A content service whose spellings differ."""
+_PATH_PARAMETERS: Mapping[str, str] = {
+    "namespace_id": "The namespace's id.",
+    "ingest_job_run_id": "The job run's id.",
+    "document_id": "The document's id.",
+    "connection_id": "The connection's id.",
+    "deletion_id": "The id of the deletion.",
+    "group_id": "The group's name.",
+    "evaluation_id": "The evaluation's id.",
+    "run_id": "The run's id.",
+    "key_id": "The API key's id.",
+    "tenant_id": "The tenant's name.",
+    "webhook_id": "The webhook's id.",
+    "delivery_id": "The delivery's id.",
+    "connector": f"The content service, such as `{slug(EXAMPLE)}` or `{EXAMPLE}`.",
+    "kind": "The file as it came, or the parsed text.",
+    "page": "The page of the document, counted from 1.",
+}
+
+
+@dataclass
+class Written(Schema):
+    """A schema, or an example, with all its members as they are written, null included."""
+
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_schema(self) -> dict[str, Any]:
+        return dict(self.members)
+
+
+BINARY = Written(members={"type": "string", "format": "binary"})
+
+
+class TenantUse(StrEnum):
+    """`IGNORED`: the header plays no part. `KNOWN`: it must name a known tenant. `MADE`: it may name a new one."""
+
+    IGNORED = "ignored"
+    KNOWN = "known"
+    MADE = "made"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Properties of an operation that its checks and its documentation need."""
+
+    method: Method
+    path: str
+    answer: type[Answer] | None
+    """None where the answer is no JSON but bytes of `media_type`."""
+    invalid: ErrorCode
+    permission: Permission
+    media_type: str = "application/json"
+    tenant: TenantUse = TenantUse.KNOWN
+    body: type[Any] | None = None
+    query: type[Any] | None = None
+    form: type[Any] | None = None
+    """The fields of a multipart form; the handler reads the body itself, for it is streamed."""
+    failed: ErrorCode = ErrorCode.INTERNAL_ERROR
+    raises: tuple[ErrorCode, ...] = ()
+    example: Any = None
+    stores: bool = True
+    """False for a POST that changes nothing, whatever its scope."""
+    bare: bool = False
+    """Nothing at all may be sent instead of a JSON body, which is one without fields."""
+    whole: bool = True
+    """False for a JSON body that is made of others, which the handler checks one by one."""
+    creates: bool = False
+    """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something: some reads are POST for the sake of their body."""
+        scope = self.permission.scope or ""
+        return self.creates or (
+            self.stores and self.method != "GET" and scope != "search" and not scope.endswith(":read")
+        )
+
+    @property
+    def structs(self) -> tuple[type[Any], ...]:
+        """What is described as a component: all that it takes and gives."""
+        return tuple(kind for kind in (self.answer, self.body, self.query, self.form) if kind is not None)
+
+
+def documented(about: Operation) -> type[spec.Operation]:
+    """The class of an operation's description: with the parameters, body, answer and errors that `about` implies."""
+
+    @dataclass
+    class Documented(spec.Operation):
+        def __post_init__(self) -> None:
+            self.parameters = [*_of_path(self.parameters), *_parameters(about)]
+            self.request_body = _request_body(about)
+            self.responses = {"200": _success(about, self.summary or ""), **error_responses(_codes(about))}
+
+    return Documented
+
+
+def documented_open(responses: Mapping[str, OpenAPIResponse], *parameters: Parameter) -> type[spec.Operation]:
+    """The class of an operation's description that needs no API key."""
+
+    @dataclass
+    class Documented(spec.Operation):
+        def __post_init__(self) -> None:
+            self.security = []
+            given = {parameter.name for parameter in parameters}
+            of_path = [parameter for parameter in _of_path(self.parameters) if parameter.name not in given]
+            self.parameters = [*of_path, *parameters] or None
+            self.responses = dict(responses)
+
+    return Documented
+
+
+def text_parameter(name: str, description: str, *, required: bool = False) -> Parameter:
+    return Parameter(name, "query", TEXT, description=description, required=required)
+
+
+def openapi_config(**options: Any) -> OpenAPIConfig:
+    """What Litestar needs for the description; `options`: how it is served."""
+    scheme = spec.SecurityScheme(type="http", scheme="bearer", description=_SCHEME)
+    return OpenAPIConfig(
+        title="Retrieval Service",
+        version="1.0.0",
+        description=_DESCRIPTION,
+        use_handler_docstrings=True,
+        security=[{"apiKey": []}],
+        components=spec.Components(security_schemes={"apiKey": scheme}, headers=_HEADERS),
+        **options,
+    )
+
+
+def describe(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+    """The whole description. `models`: the embedding models of each provider that this service takes."""
+    handlers = [handler for route in app.routes for handler in getattr(route, "route_handlers", ())]
+    description = app.openapi_schema.to_schema()
+    description["components"]["schemas"] = _components(handlers, models)
+    return description
+
+
+def document(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+    """The description of these handlers, without a running service."""
+    return describe(Litestar(list(handlers), openapi_config=openapi_config()), models)
+
+
+def response(
+    description: str, media_types: Iterable[str] = (), schema: Schema | Reference = TEXT, **headers: Any
+) -> OpenAPIResponse:
+    """A response with the headers of every answer."""
+    names = {name: Reference(f"#/components/headers/{name}") for name in _HEADERS if name != "Retry-After"}
+    content = {kind: OpenAPIMediaType(schema=schema) for kind in media_types}
+    return OpenAPIResponse(description, headers=cast("Any", names | headers), content=content or None)
+
+
+def json_response(kind: type[Any]) -> OpenAPIResponse:
+    return response(" ".join((kind.__doc__ or "").split()), ["application/json"], reference(kind))
+
+
+def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
+    """The errors with these codes, by status, with an example of each; `pages`: as HTML for browsers, too."""
+    responses = {}
+    for status, listed in raises(*codes).items():
+        named = list(dict.fromkeys(listed))
+        shapes = [
+            reference(TenantErrorAnswer if tenant else ErrorAnswer)
+            for tenant in (False, True)
+            if any((code in TENANT_CODES) is tenant for code in named)
+        ]
+        schema = shapes[0] if len(shapes) == 1 else Schema(any_of=shapes)
+        examples = {str(code): spec.Example(value=_example(code, _PURPOSE[status])) for code in named}
+        content = {"application/json": OpenAPIMediaType(schema=schema, examples=cast("Any", examples))}
+        answer = response(f"{_PURPOSE[status]}: {', '.join(named)}.", **(_RETRY if status in {429, 503} else {}))
+        answer.content = content | ({"text/html": OpenAPIMediaType(schema=TEXT)} if pages else {})
+        responses[str(status)] = answer
+    return responses
+
+
+def reference(kind: type[Any]) -> Reference:
+    return Reference(_REF.format(name=kind.__name__))
+
+
+_RETRY: dict[str, Any] = {"Retry-After": Reference("#/components/headers/Retry-After")}
+
+
+def _of_path(parameters: Iterable[Parameter | Reference] | None) -> list[Parameter]:
+    """The parameters that Litestar found in the path, described, the outer ones first."""
+    found = {parameter.name: parameter for parameter in parameters or () if isinstance(parameter, Parameter)}
+    for name, parameter in found.items():
+        parameter.description = _PATH_PARAMETERS[name]
+    return [found[name] for name in _PATH_PARAMETERS if name in found]
+
+
+def _parameters(about: Operation) -> list[Parameter]:
+    parameters = []
+    if about.query is not None:
+        properties = _written(about.query)["properties"]
+        for member in fields(about.query):
+            schema = properties[member.encode_name]
+            words = next(part["description"] for part in (schema, *schema.get("anyOf", ())) if "description" in part)
+            written = Written(members=schema)
+            parameters.append(
+                Parameter(member.encode_name, "query", written, description=words, required=member.required)
+            )
+    if about.tenant is not TenantUse.IGNORED:
+        tenant = Schema(type=OpenAPIType.STRING, pattern="^[A-Za-z0-9_-]{1,64}$")
+        parameters.append(Parameter("X-Tenant-ID", "header", tenant, description="The tenant to act for."))
+    if about.permission.on_behalf:
+        user = Schema(type=OpenAPIType.STRING, min_length=1)
+        words = "The user to act for: only what that user may see exists. Percent-encoded UTF-8."
+        parameters.append(Parameter(on_behalf.HEADER, "header", user, description=words))
+    if about.creates:
+        key = Schema(type=OpenAPIType.STRING, pattern=IDEMPOTENCY_KEY, max_length=255)
+        words = "For 24 hours the same key and request act once and get the same answer."
+        parameters.append(Parameter(HEADER, "header", key, description=words))
+    return parameters
+
+
+def _request_body(about: Operation) -> spec.RequestBody | None:
+    if about.form is not None:
+        schema = Written(members=_form(about.form))
+        return spec.RequestBody({"multipart/form-data": OpenAPIMediaType(schema=schema)}, required=True)
+    if about.body is None:
+        return None
+    example = None if about.example is None else Written(members=about.example)
+    media = OpenAPIMediaType(schema=reference(about.body), example=example)
+    return spec.RequestBody({"application/json": media}, required=True)
+
+
+def _success(about: Operation, summary: str) -> OpenAPIResponse:
+    if about.answer is not None:
+        return json_response(about.answer)
+    if about.media_type.startswith("text/"):
+        return response(summary, [about.media_type.partition(";")[0]])
+    kinds = dict.fromkeys((about.media_type, BYTES))  # generators of clients know the second
+    return response(summary, kinds, BINARY)
+
+
+def _codes(about: Operation) -> list[ErrorCode]:
+    codes = [*_EVERY, *about.raises, about.invalid, about.failed]
+    if about.tenant is not TenantUse.IGNORED:
+        codes += sorted(TENANT_CODES)
+    if about.body is not None or about.form is not None:
+        codes += _WITH_BODY
+    if about.creates:
+        codes.append(ErrorCode.IDEMPOTENCY_CONFLICT)
+    if not (about.body or about.form or about.query or about.permission.on_behalf):
+        codes.remove(about.invalid)
+    return codes
+
+
+def _example(code: ErrorCode, message: str) -> Any:
+    return msgspec.json.decode(render(ServiceError(code, f"{message}.")).body)
+
+
+def _written(kind: type[Any]) -> dict[str, Any]:
+    _, schemas = msgspec.json.schema_components([kind], ref_template=_REF)
+    return cast("dict[str, Any]", schemas[kind.__name__])
+
+
+def _form(kind: type[Any]) -> dict[str, Any]:
+    """The fields as a form sends them: objects as JSON text, and the file."""
+    properties: dict[str, Any] = {}
+    for name, schema in _written(kind)["properties"].items():
+        options = schema.get("anyOf", ())
+        content = next((option for option in options if option.get("type") != "null"), schema)
+        is_object = schema.get("type") == "object" or any(
+            "$ref" in option or option.get("type") == "object" for option in options
+        )
+        json_text = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
+        properties[name] = json_text if is_object else content
+    properties["file"] = {"type": "string", "format": "binary", "description": "The file, with its name."}
+    required = [field.encode_name for field in fields(kind) if field.required] + ["file"]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _components(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The schemas of all structs that the handlers take and give, adjusted for generators of clients."""
+    kinds: list[type[Any]] = [ErrorAnswer, TenantErrorAnswer]
+    for handler in handlers:
+        kinds += handler.opt.get("structs", ())
+    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(kinds)), ref_template=_REF)
+    for schema in schemas.values():
+        if "enum" in schema:
+            schema["type"] = "string"
+        for name, content in schema.get("properties", {}).items():
+            if content.get("enum") in ([True], [False]):
+                _require_constant(schema, name, content)
+    for name, provider in _MODELS.items():
+        schemas[name]["properties"]["model"] |= {"enum": list(models[provider])}
+    schemas["KeyScope"] = {"type": "string", "enum": list(SCOPES), "description": "What a key may be allowed to do."}
+    schemas["Key"]["properties"]["scopes"]["items"] = {"$ref": _REF.format(name="KeyScope")}
+    for option in schemas["CreateKey"]["properties"]["scopes"]["anyOf"]:
+        if option["type"] == "array":
+            option["items"] = {"$ref": _REF.format(name="KeyScope")}
+    for name in ("CreateWebhook", "UpdateWebhook", "Webhook"):
+        schemas[name]["properties"]["events"]["items"] = {"type": "string", "enum": [*EVENTS, EVERY]}
+    _split_change(schemas)
+    return dict(sorted(schemas.items()))
+
+
+_MODELS = {"OpenAIModel": "OPENAI", "CohereModel": "COHERE", "JinaModel": "JINA", "LocalModel": "LOCAL"}
+
+
+def _require_constant(schema: dict[str, Any], name: str, content: dict[str, Any]) -> None:
+    """Describe a member that is always there with one value as required, with its type."""
+    content |= {"type": "boolean", "const": content.pop("enum")[0]}
+    content.pop("default", None)
+    if name not in schema.setdefault("required", []):
+        schema["required"].insert(0, name)
+
+
+def _split_change(schemas: dict[str, Any]) -> None:
+    """Give `metadata` and `$metadata`, which are one name in most languages, a schema each."""
+    whole = schemas.pop("DocumentChange")["properties"]
+    parts = {
+        "MetadataMerge": ("metadata", "Merges by key: keys that are not named stay."),
+        "MetadataChange": ("$metadata", "Changes by operators; it may stand beside `metadata`."),
+    }
+    for title, (name, description) in parts.items():
+        schemas[title] = {
+            "title": title,
+            "description": description,
+            "type": "object",
+            "properties": {name: whole[name]},
+            "required": [name],
+        }
+    schemas["UpdateDocuments"]["properties"]["data"] = {
+        "description": "What to change.",
+        "anyOf": [{"$ref": _REF.format(name=title)} for title in parts],
+    }
