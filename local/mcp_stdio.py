@@ -1,73 +1,73 @@
-"""`retrieval mcp`: the Model Context Protocol over stdin and stdout, passed on to a server's `/mcp`."""
+"""`retrieval mcp`: the Model Context Protocol over stdin and stdout, with the tools of a server's `/mcp`."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import Any
 
+import anyio
 import httpx
+from mcp import MCPError, stdio_server
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.types import (
+    CONNECTION_CLOSED,
+    CallToolRequestParams,
+    CallToolResult,
+    JSONRPCError,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
 
+from api.mcp import IDENTITY
 from local import client_commands
 from retrieval.settings import Settings
 
-AT_ONCE = 8
 SECONDS = 120.0
-_UNREACHABLE = -32000
-"""Among the codes that JSON-RPC leaves to servers."""
+VERSION = "2025-11-25"
+"""Of the requests to the server: the newest revision whose requests need no headers of their own."""
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Until the end of stdin. One message a line; answers come as they are ready."""
+    """Serve until the end of stdin, in the revision that the program at the other end speaks."""
     url, key = client_commands.server(options, settings)
-    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
-    headers |= {"Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {key}", "MCP-Protocol-Version": VERSION}
     if options.tenant:
         headers["X-Tenant-ID"] = options.tenant
-    writing = Lock()
-
-    def pass_on(line: str) -> None:
-        answer = _answer(client, line)
-        if answer is not None:
-            with writing:
-                print(answer, flush=True)
-
-    with (
-        httpx.Client(base_url=url, headers=headers, timeout=SECONDS) as client,
-        ThreadPoolExecutor(AT_ONCE) as threads,
-    ):
-        for line in sys.stdin:
-            if line.strip():
-                threads.submit(pass_on, line)
+    anyio.run(_serve, url, headers)
     return 0
 
 
-def _answer(client: httpx.Client, line: str) -> str | None:
-    """What the server answers, on one line; None where nothing is to be said."""
+async def _serve(url: str, headers: dict[str, str]) -> None:
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=SECONDS) as client:
+
+        async def list_tools(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+            return ListToolsResult.model_validate(await _ask(client, "tools/list", {}))
+
+        async def call_tool(_: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+            call = {"name": params.name, "arguments": params.arguments or {}}
+            return CallToolResult.model_validate(await _ask(client, "tools/call", call))
+
+        server: Server[Any] = Server("retrieval", **IDENTITY, on_list_tools=list_tools, on_call_tool=call_tool)
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _ask(client: httpx.AsyncClient, method: str, params: dict[str, Any]) -> Any:
+    """The result of a request to the server. MCPError: the one that it answers, or what keeps it from answering."""
     try:
-        answer = client.post("/mcp", content=line.encode())
-        body = answer.json() if answer.content else None
+        response = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        body = response.json()
     except httpx.HTTPError as error:
-        return _failed(line, f"The server cannot be reached ({type(error).__name__}).")
-    except ValueError:
-        return _failed(line, f"The server answered {answer.status_code}, and not in JSON: is the address right?")
-    if isinstance(body, dict) and body.get("jsonrpc") == "2.0":
-        return json.dumps(body)
-    if answer.status_code < 400:
-        return None
-    return _failed(line, body.get("message", "") if isinstance(body, dict) else f"HTTP {answer.status_code}.")
-
-
-def _failed(line: str, message: str) -> str | None:
-    """An error for the request of the line; a notification has none."""
-    try:
-        asked: Any = json.loads(line)
-    except ValueError:
-        asked = {}
-    known = asked.get("id") if isinstance(asked, dict) else None
-    if known is None:
-        return None
-    return json.dumps({"jsonrpc": "2.0", "id": known, "error": {"code": _UNREACHABLE, "message": message}})
+        raise MCPError(CONNECTION_CLOSED, f"The server cannot be reached ({type(error).__name__}).") from error
+    except ValueError as error:
+        message = f"The server answered {response.status_code}, and not in JSON: is the address right?"
+        raise MCPError(CONNECTION_CLOSED, message) from error
+    match body:
+        case {"result": result}:
+            return result
+        case {"jsonrpc": "2.0"}:
+            raise MCPError.from_jsonrpc_error(JSONRPCError.model_validate(body))
+        case {"message": str() as message}:
+            raise MCPError(CONNECTION_CLOSED, message)
+    raise MCPError(CONNECTION_CLOSED, f"HTTP {response.status_code}.")

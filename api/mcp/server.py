@@ -6,7 +6,6 @@ Importing the SDK takes a second of processor time, so `api.routes.mcp` imports 
 from __future__ import annotations
 
 import logging
-from importlib import metadata
 from typing import Any, cast
 
 import structlog
@@ -28,7 +27,7 @@ from mcp.types import (
 )
 
 from api import request_context
-from api.mcp import tools
+from api.mcp import IDENTITY, tools
 from api.mcp.calls import WrongArgument
 from api.mcp.inner import Inner, Refused
 from retrieval.settings import Settings
@@ -36,10 +35,6 @@ from retrieval.settings import Settings
 log = structlog.get_logger()
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
-INSTRUCTIONS = (
-    "Search documents by meaning and by words, and read them. Begin with list_namespaces unless the key is bound to one"
-    " namespace. Cite results by their document and url. What is added is searchable once its job run is COMPLETED."
-)
 LISTING = CacheHint(ttl_ms=60_000, scope="private")
 """For so long a client may keep the list of tools: it depends on the key and changes with its scopes."""
 
@@ -82,9 +77,7 @@ def _caller(context: ServerRequestContext[Any, Any]) -> Inner:
 
 SERVER: Server[Any] = Server(
     "retrieval",
-    title="Retrieval Service",
-    version=metadata.version("retrieval-service"),
-    instructions=INSTRUCTIONS,
+    **IDENTITY,
     cache_hints={"tools/list": LISTING},
     get_tool_input_schema=lambda _: None,
     on_list_tools=_list_tools,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import httpx2
 import pytest
+from mcp import MCPError
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from api.mcp.inner import Inner
@@ -308,6 +313,47 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         said = rpc(org.client, "tools/call", {"name": name, "arguments": given}).json()["result"]
         assert said["isError"], (name, given)
         assert words in said["content"][0]["text"], said
+
+
+def over_stdio(url, key, steps, mode="auto"):
+    """What the steps, a coroutine function of a client, answer with `retrieval mcp` as server."""
+    command = [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", url, "--key", key]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
+    server = StdioServerParameters(command=command[0], args=command[1:], env=environment)
+
+    async def call():
+        async with Client(server, mode=mode) as client:
+            return await steps(client)
+
+    return asyncio.run(call())
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_command_passes_tools_on_in_every_revision(org, filled, mode):
+    space, document = filled
+
+    async def steps(client):
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        given = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
+        found, wrong = await client.call_tool("search", given), await client.call_tool("search", {"query": "a"})
+        return client.protocol_version, client.instructions, names, found, wrong
+
+    version, instructions, names, found, wrong = over_stdio(org.base, org.api_key, steps, mode)
+    assert (version > "2026") is (mode == "auto")
+    assert "list_namespaces" in instructions
+    assert names == READING | WRITING
+    assert found.structured_content["results"][0]["document"]["id"] == document
+    assert (wrong.is_error, "namespaceId is required" in wrong.content[0].text) == (True, True)
+
+
+def test_the_command_says_what_keeps_it_from_the_server(org):
+    async def steps(client):
+        with pytest.raises(MCPError) as refusal:
+            await client.list_tools()
+        return refusal.value.message
+
+    assert "API key" in over_stdio(org.base, "rtr_wrong", steps)
+    assert over_stdio("http://127.0.0.1:9", "rtr_wrong", steps) == "The server cannot be reached (ConnectError)."
 
 
 SDK = "@modelcontextprotocol/sdk@1.32.2"
