@@ -208,7 +208,7 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
     lease = claim(db, seconds=3)
     busy = Database(database_url, size=1, role="worker")
     with busy.transaction(), beating(busy, lease, seconds=3):
-        for _ in range(8):
+        for _ in range(5):
             time.sleep(1)
             (seen,) = batches.open_batches(db)
             assert not seen.lease_lost
@@ -218,11 +218,11 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
 def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope, monkeypatch):
     monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
     post(db, new_scope(), "a")
-    lease = claim(db, seconds=6)
-    with beating(db, lease, seconds=6):
+    lease = claim(db, seconds=3)
+    with beating(db, lease, seconds=3):
         with db.transaction() as connection:
             batches.guard(connection, lease)
-            time.sleep(7)
+            time.sleep(4)
         time.sleep(0.5)
         (seen,) = batches.open_batches(db)
         assert not seen.lease_lost
