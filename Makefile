@@ -57,6 +57,7 @@ lint-rules:
 
 # By a daemon, which looks again at what changed alone; it ends after an hour without work.
 lint-types-again:
+	@mkdir -p .mypy_cache
 	$(BIN)/dmypy --status-file .mypy_cache/daemon.json run --timeout 3600
 
 lint-imports:

@@ -57,7 +57,7 @@ class Permission:
 
 
 _WORDS: Mapping[Reach, str] = {
-    Reach.WITHIN: "A key bound to {keys} reaches what lies there.",
+    Reach.WITHIN: "A key bound to {keys} acts within its bounds.",
     Reach.NAMES: "A key bound to {keys} is shown `id`, `identifier` and `name` alone.",
     Reach.ITSELF: "",
     Reach.NOTHING: "Refused to a key that is bound to {keys}.",
