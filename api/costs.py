@@ -9,7 +9,7 @@ from psycopg.errors import QueryCanceled
 
 from api.services import Services
 from retrieval.conditions import rule
-from retrieval.database import bounds
+from retrieval.database import limits
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.filters import DocumentFilter
 
@@ -24,7 +24,7 @@ def search(services: Services, where: DocumentFilter | None, *, field: str = "fi
     """
     seconds = services.settings.search_seconds
     try:
-        with bounds.bounded(seconds):
+        with limits.bounded(seconds):
             yield
     except QueryCanceled as error:
         raise _too_dear(where, field, seconds) from error

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from retrieval.database import bounds, halves, json_numbers, lost_hosts
+from retrieval.database import halves, json_numbers, limits, lost_hosts
 from retrieval.database.limits import LIMITS, milliseconds
 from retrieval.database.pools import Pools, View
 from retrieval.database.sessions import PLANS, ThreadConnection
@@ -210,8 +210,8 @@ class Database:
 
     @contextmanager
     def _taken(self) -> Iterator[ThreadConnection]:
-        """A connection of the pool, for as long as the reader may take (`bounds`)."""
-        bound = bounds.current()
+        """A connection of the pool, for as long as the reader may take (`limits`)."""
+        bound = limits.current()
         usual = str(round(self._limits.statement * 1000)) if self._limits else "0"
         with self._connections().connection() as connection:
             connection.end_after(bound.milliseconds if bound else usual, usual)

@@ -1,4 +1,4 @@
-"""What was ingested: documents, chunks, and what finds them."""
+"""What was ingested: documents, chunks, what finds them, who may read them, and what is deleted or about to be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
+    ForeignKeyConstraint,
     Identity,
     Index,
     LargeBinary,
@@ -25,6 +27,7 @@ from retrieval.database.schema.columns import (
     json_column,
     number_column,
     partition_column,
+    reference_column,
     text_column,
     time_column,
 )
@@ -226,3 +229,93 @@ class TermCount(SQLModel, table=True):
     term: str = text_column(primary_key=True)
     part: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     chunks: int = Field(nullable=False)
+
+
+class ConnectionDocument(SQLModel, table=True):
+    """A connection that lists a document. No foreign keys: their checks would cost more than the insert."""
+
+    __tablename__ = "connection_documents"
+    __table_args__ = (Index("documents_by_connection", "connection_id", "document_id"),)
+    document_id: str = text_column(primary_key=True)
+    connection_id: str = text_column(primary_key=True)
+    listed_at: datetime = time_column()
+
+
+class Departure(SQLModel, table=True):
+    """`held`: too many left at once, so a person is to confirm; otherwise the job run that found it removes it."""
+
+    __tablename__ = "departures"
+    document_id: str = reference_column("documents.id", primary_key=True)
+    connection_id: str = reference_column("connections.id", index=True, primary_key=True)
+    job_run_id: str = text_column()
+    held: bool = Field(sa_column_kwargs={"server_default": "false"})
+    created_at: datetime = time_column()
+
+
+class AccessGroup(SQLModel, table=True):
+    """A group of users and of other groups, by its name."""
+
+    __tablename__ = "access_groups"
+    partition_id: int = partition_column(primary_key=True)
+    id: str = text_column(primary_key=True)
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()
+
+
+class GroupMember(SQLModel, table=True):
+    """What a group holds: `u:<user>` or `g:<group>`."""
+
+    __tablename__ = "group_members"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["partition_id", "group_id"], ["access_groups.partition_id", "access_groups.id"], ondelete="CASCADE"
+        ),
+        Index("groups_of_member", "partition_id", "member"),
+    )
+    partition_id: int = number_column(primary_key=True)
+    group_id: str = text_column(primary_key=True)
+    member: str = text_column(primary_key=True)
+
+
+def _count() -> int:
+    count: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    return count
+
+
+class Deletion(SQLModel, table=True):
+    """One DELETE of documents or of a namespace. `tenant` is null for a namespace with all of its tenants.
+
+    `unread`: a store does not let us look whether it is empty.
+    """
+
+    __tablename__ = "deletions"
+    id: str = text_column(primary_key=True)
+    organization_id: str = reference_column("organizations.id")
+    namespace_id: str = text_column()
+    tenant: str | None = text_column(nullable=True)
+    documents: int = _count()
+    chunks: int = _count()
+    vectors: int = _count()
+    files: int = _count()
+    unread: bool = Field(sa_column=Column(Boolean, nullable=False, server_default=text("false")))
+    requested_at: datetime = time_column()
+    confirmed_at: datetime | None = time_column(nullable=True)
+
+
+class DeletionStore(SQLModel, table=True):
+    """What one store has lost by a deletion, and when it was last asked and had nothing of it."""
+
+    __tablename__ = "deletion_stores"
+    deletion_id: str = reference_column("deletions.id", primary_key=True)
+    store: str = text_column(primary_key=True)
+    removed: int = Field(sa_column=Column(BigInteger, nullable=False))
+    read_back_at: datetime | None = time_column(nullable=True)
+
+
+class FilesFolder(SQLModel, table=True):
+    """One row: the id that the marker in the folder bears (`retrieval.readiness.files_folder`)."""
+
+    __tablename__ = "files_folder"
+    __table_args__ = (CheckConstraint("single", name="files_folder_is_one"),)
+    single: bool = Field(sa_column=Column(Boolean, primary_key=True, server_default=text("true"), nullable=False))
+    id: str = text_column()

@@ -1,19 +1,25 @@
-"""Who asks and where things go: organizations, keys, tenants, namespaces and their partitions."""
+"""Organizations, keys, namespaces and tenants, and what is counted and kept of their use."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
+    Date,
+    DateTime,
+    Double,
+    Identity,
     Index,
     LargeBinary,
+    SmallInteger,
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import json_column, reference_column, text_column, time_column
@@ -142,3 +148,88 @@ class Partition(SQLModel, table=True):
         sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")), default_factory=list
     )
     keyword_state: str | None = text_column(nullable=True)
+
+
+class QuotaChange(SQLModel, table=True):
+    """What one statement added to the documents of a tenant or took away; the sum is how many there are.
+
+    Written by a trigger on `documents` where the organization is `counted`; `retrieval.accounts.quotas` folds them.
+    """
+
+    __tablename__ = "quota_changes"
+    organization_id: str = text_column(primary_key=True)
+    change: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    tenant: str = text_column()
+    documents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    stored_bytes: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class TokenUsage(SQLModel, table=True):
+    """Tokens of documents that were embedded on a day (UTC), by scope and model."""
+
+    __tablename__ = "token_usage"
+    organization_id: str = text_column(primary_key=True)
+    day: date = Field(sa_column=Column(Date, primary_key=True))
+    namespace_id: str = text_column(primary_key=True)
+    tenant: str = text_column(primary_key=True)
+    provider: str = text_column(primary_key=True)
+    model: str = text_column(primary_key=True)
+    tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class AuditEntry(SQLModel, table=True):
+    """One write that was asked for, done or refused. No foreign keys: an entry outlives what it tells of.
+
+    `status`: the HTTP status of the answer. `source`: API or CLI. `object_ids`: the first documents that were changed,
+    `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's own id of
+    the request, `client_request_id`: the client's.
+    """
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (
+        Index("audit_entries_by_age", "created_at", postgresql_using="brin"),
+        CheckConstraint("source in ('API','CLI')", name="audit_source"),
+    )
+    organization_id: str = text_column(primary_key=True)
+    created_at: datetime = Field(
+        sa_column=Column(DateTime(timezone=True), primary_key=True, server_default=text("now()"), nullable=False)
+    )
+    id: str = text_column(primary_key=True)
+    key_id: str | None = text_column(nullable=True)
+    key_name: str | None = text_column(nullable=True)
+    principal: str | None = text_column(nullable=True)
+    method: str = text_column()
+    route: str = text_column()
+    object_type: str = text_column()
+    object_id: str | None = text_column(nullable=True)
+    status: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    request_id: str | None = text_column(nullable=True)
+    source: str = text_column()
+    subject: str | None = text_column(nullable=True)
+    object_ids: list[str] | None = Field(sa_column=Column(ARRAY(Text), nullable=True))
+    object_count: int | None = Field(nullable=True)
+    changes: list[dict[str, Any]] | None = Field(sa_column=Column(JSONB, nullable=True))
+    client_request_id: str | None = text_column(nullable=True)
+
+
+class MetricCount(SQLModel, table=True):
+    """`organization_id`: '' for the whole installation. `labels`: their values with commas. `part`: of a histogram the
+    upper bound of a bucket, or `sum`; '' of a counter. A few hundred rows for each organization at most."""
+
+    __tablename__ = "metric_counts"
+    organization_id: str = text_column(primary_key=True)
+    name: str = text_column(primary_key=True)
+    labels: str = text_column(primary_key=True)
+    part: str = text_column(primary_key=True)
+    value: float = Field(sa_column=Column(Double, nullable=False))
+
+
+class SearchTime(SQLModel, table=True):
+    """How many searches of a scope took about as long, by the hour. `bucket`: 8 times the log2 of milliseconds."""
+
+    __tablename__ = "search_times"
+    namespace_id: str = text_column(primary_key=True)
+    tenant: str = text_column(primary_key=True)
+    hour: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    bucket: int = Field(primary_key=True)
+    searches: int = Field()

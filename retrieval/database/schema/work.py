@@ -1,4 +1,4 @@
-"""Work to do: jobs, their runs in batches, and what garbage collection has to delete."""
+"""Work on its way: jobs, batches, crawls, vendors that do not answer, and the dispatchers' loops."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from sqlalchemy import (
     Identity,
     Index,
     LargeBinary,
+    SmallInteger,
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import json_column, partition_column, reference_column, text_column, time_column
@@ -178,3 +179,69 @@ class Sweep(SQLModel, table=True):
     removed: dict[str, Any] = json_column()
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
     due_at: datetime = time_column()
+
+
+class CrawlPage(SQLModel, table=True):
+    """A page that a crawl has seen, or the mark of a content that it keeps; dropped when the job run is over."""
+
+    __tablename__ = "crawl_pages"
+    job_run_id: str = reference_column("job_runs.id", primary_key=True)
+    key: str = text_column(primary_key=True)
+    position: int = Field(sa_column=Column(BigInteger, Identity(always=True), nullable=False))
+    depth: int = Field(nullable=False)
+    done: bool = Field(sa_column_kwargs={"server_default": "false"})
+    kept: bool = Field(sa_column_kwargs={"server_default": "false"})
+    tries: int = Field(sa_column_kwargs={"server_default": "0"})
+
+
+class Breaker(SQLModel, table=True):
+    """One vendor or site, as one organization asks it with one credential; a row only while it fails.
+
+    `key`: a hash of all these. `failures` in a row, which took `lost` seconds; it is open, and nobody asks, until
+    `open_until`, for the `opens`th time since `opened_at`. `probe`: the batch that may ask meanwhile. `partitions`:
+    scopes that need it for whatever they ingest. `patience`: seconds after which job runs that wait for it fail.
+    """
+
+    __tablename__ = "breakers"
+    __table_args__ = (
+        Index("breakers_open", "open_until", postgresql_where=text("open_until is not null")),
+        Index("breakers_of_organization", "organization_id", "updated_at"),
+    )
+    key: str = text_column(primary_key=True)
+    organization_id: str = reference_column("organizations.id")
+    name: str = text_column()
+    reason: str = text_column()
+    failures: int = Field(sa_column_kwargs={"server_default": "0"})
+    lost: float = Field(sa_column_kwargs={"server_default": "0"})
+    opens: int = Field(sa_column_kwargs={"server_default": "0"})
+    patience: float = Field(nullable=False)
+    opened_at: datetime | None = time_column(nullable=True)
+    open_until: datetime | None = time_column(nullable=True)
+    probe: str | None = text_column(nullable=True)
+    partitions: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False, server_default=text("'{}'")))
+    updated_at: datetime = time_column()
+
+
+class PrefectLevers(SQLModel, table=True):
+    """Levers of Prefect that hold ingestion back, as a dispatcher saw them last (`jobs.levers`): one row.
+
+    `sources`: those whose deployments are paused.
+    """
+
+    __tablename__ = "prefect_levers"
+    id: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    levers: list[dict[str, Any]] = Field(sa_column=Column(JSONB, nullable=False))
+    sources: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    recorded_at: datetime = time_column()
+
+
+class DispatcherLoop(SQLModel, table=True):
+    """`dispatcher`: host and process. `reason`: why the loop failed since its last success, by the error's name."""
+
+    __tablename__ = "dispatcher_loops"
+    dispatcher: str = text_column(primary_key=True)
+    loop: str = text_column(primary_key=True)
+    started_at: datetime = time_column()
+    succeeded_at: datetime | None = time_column(nullable=True)
+    reason: str | None = text_column(nullable=True)
+    recorded_at: datetime = time_column()

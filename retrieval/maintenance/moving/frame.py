@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval.database.database import Database
-from retrieval.maintenance.moving import parts
 from retrieval.maintenance.moving.archive import Archive, ArchiveError
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import FileStore, VectorStore
 from retrieval.security.secrets import KeyRing
+from retrieval.statuses import DocumentStatus
 
 LEASE_MINUTES = 15
 """For how long an import may be silent before garbage collection takes what it has made."""
@@ -55,7 +57,7 @@ class Frame:
         tenants: dict[int, str] = {}
         for row in self._archive.rows("partitions"):
             number, tenant = row.get("id"), row.get("tenant")
-            if not isinstance(number, int) or not isinstance(tenant, str) or not parts.TENANT.fullmatch(tenant):
+            if not isinstance(number, int) or not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
                 raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
             tenants[number] = tenant
         if len(set(tenants.values())) != len(tenants):
@@ -98,27 +100,25 @@ class Frame:
         """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
         if time.monotonic() - self._renewed < 10:
             return
-        kept = self._db.rows(parts.RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
+        kept = self._db.rows(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
         if len(kept) < len(self._to.partitions):
             raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
         self._renewed = time.monotonic()
 
     def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        for page in parts.pages(self._archive.rows(table), PAGE):
+        for page in pages(self._archive.rows(table), PAGE):
             self._renew()
             yield page
 
     def _show(self) -> None:
         """The one moment in which the namespace appears."""
         with self._db.transaction() as connection:
-            kept = connection.execute(parts.RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
+            kept = connection.execute(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
             if len(kept) < len(self._to.partitions):
                 raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
             connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in kept]})
-            connection.execute(parts.SHOW, {"id": self._to.config.id})
-            connection.execute(
-                parts.KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()}
-            )
+            connection.execute(SHOW, {"id": self._to.config.id})
+            connection.execute(KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()})
 
     def _insert(self, table: str, rows: list[dict[str, Any]], returning: str = "") -> list[Any]:
         """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
@@ -138,3 +138,89 @@ class Frame:
         with self._db.transaction() as connection:
             cursor = connection.execute(statement, {"rows": Jsonb(rows)})
             return cursor.fetchall() if returning else []
+
+
+T = TypeVar("T")
+
+DOCUMENT = re.compile(r"doc_[0-9A-Za-z]{1,60}")
+CONNECTION = re.compile(r"conn_[0-9A-Za-z]{1,60}")
+SOURCE = re.compile(r"[A-Z_]{1,40}")
+TENANT = re.compile(r"[A-Za-z0-9_\-]{0,64}")
+OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
+
+RENEW: LiteralString = (
+    "update sweeps set due_at = now() + make_interval(mins => %(minutes)s)"
+    " where partition_id = any(%(partitions)s) and kind = 'partition' returning id"
+)
+SHOW: LiteralString = "update namespaces set deleted_at = null, updated_at = now() where id = %(id)s"
+KNOWN: LiteralString = """
+    insert into tenants (organization_id, id)
+    select %(organization)s, tenant from partitions where id = any(%(partitions)s) and tenant <> ''
+    on conflict do nothing
+"""
+RUNS: LiteralString = """
+    insert into job_runs (id, job_id, partition_id, source, status, created_at, started_at, finished_at)
+    select w.run, w.job, w.partition, w.source, 'COMPLETED', j.created_at, now(), now()
+    from unnest(%(runs)s::text[], %(jobs)s::text[], %(partitions)s::int[], %(sources)s::text[])
+        with ordinality as w (run, job, partition, source, position)
+    join jobs j on j.id = w.job order by w.position returning job_id, id, number
+"""
+EMBEDDED: LiteralString = """
+    insert into embeddings (partition_id, key, values)
+    select distinct on (c.partition_id, w.key) c.partition_id, w.key, w.value::halfvec
+    from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
+    join chunks c on c.partition_id = any(%(partitions)s) and c.embedding_key = w.key on conflict do nothing
+"""
+VECTORS: LiteralString = """
+    select c.id, c.document_id, c.generation, c.index, e.values::text as values, d.document_type, d.source, d.metadata
+    from chunks c join documents d on d.id = c.document_id
+    left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+    where c.partition_id = %(partition)s and c.id > %(after)s order by c.id limit %(page)s
+"""
+
+
+@dataclass(slots=True)
+class Job:
+    """A job of the archive as it is here, with its one run."""
+
+    id: str
+    partition: int
+    source: str
+    run: str = ""
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Document:
+    """A document of the archive as it is here."""
+
+    id: str
+    partition: int
+    generation: int
+    run: str
+    visible: bool
+    status: str
+
+
+def status(said: str, *, visible: bool) -> str:
+    """As it is at rest: nothing of an import is under way."""
+    ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
+    if visible:
+        return said if said in ended else DocumentStatus.SUCCESS.value
+    return said if said in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
+
+
+def text(values: bytes) -> str:
+    halves = struct.unpack(f">{(len(values) - 4) // 2}e", values[4:])
+    return "[" + ",".join(map(repr, halves)) + "]"
+
+
+def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    page: list[T] = []
+    for row in rows:
+        page.append(row)
+        if len(page) == size:
+            yield page
+            page = []
+    if page:
+        yield page

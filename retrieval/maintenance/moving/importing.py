@@ -19,7 +19,7 @@ import psycopg
 from retrieval import ids
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
-from retrieval.maintenance.moving import parts
+from retrieval.maintenance.moving import frame
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
 from retrieval.maintenance.moving.carried import Carrying
 from retrieval.maintenance.moving.conversions import Conversion
@@ -89,8 +89,8 @@ def run(target: Target, archive: Archive) -> Imported:
 class _Import(Carrying):
     def __init__(self, target: Target, archive: Archive) -> None:
         super().__init__(target, archive)
-        self._jobs: dict[str, parts.Job] = {}
-        self._documents: dict[str, parts.Document] = {}
+        self._jobs: dict[str, frame.Job] = {}
+        self._documents: dict[str, frame.Document] = {}
         self._names: dict[str, str] = {}
         self._conversion = Conversion(archive.version)
         self._connections: dict[str, str] = {}
@@ -117,7 +117,7 @@ class _Import(Carrying):
         """Each keeps its id, unless one of them is taken here: then all get new ones."""
         for page in self._pages("documents"):
             names = [row["id"] for row in page]
-            if not all(isinstance(name, str) and parts.DOCUMENT.fullmatch(name) for name in names):
+            if not all(isinstance(name, str) and frame.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
             for row in page:
@@ -131,7 +131,7 @@ class _Import(Carrying):
     def _read_connections(self) -> None:
         for page in self._pages("connections"):
             for row in page:
-                if not parts.CONNECTION.fullmatch(row["id"]):
+                if not frame.CONNECTION.fullmatch(row["id"]):
                     raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
                 taken = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
                 self._connections[row["id"]] = ids.connection_id() if taken or self._renamed else row["id"]
@@ -156,9 +156,9 @@ class _Import(Carrying):
         for page in self._pages("jobs"):
             jobs = []
             for row in page:
-                if not parts.SOURCE.fullmatch(row["source"]):
+                if not frame.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a job has a source that cannot be.")
-                made = parts.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
+                made = frame.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
                 self._jobs[row["id"]] = made
                 config = self._conversion.job(row)["config"]
                 if config.get("connectionId") is not None:
@@ -176,7 +176,7 @@ class _Import(Carrying):
             some = [self._jobs[row["id"]] for row in page]
             by_job = {job.id: job for job in some}
             for made_run in self._db.rows(
-                parts.RUNS,
+                frame.RUNS,
                 {
                     "runs": [job.run for job in some],
                     "jobs": [job.id for job in some],
@@ -192,10 +192,10 @@ class _Import(Carrying):
             rows = []
             for row in page:
                 job, visible = self._jobs[row["job_id"]], int(row["active_generation"]) > 0
-                if self._partition(row) != job.partition or not parts.SOURCE.fullmatch(row["source"]):
+                if self._partition(row) != job.partition or not frame.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a document is not where its job is.")
-                status = parts.status(row["status"], visible=visible)
-                here = parts.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
+                status = frame.status(row["status"], visible=visible)
+                here = frame.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
                 self._documents[row["id"]] = here
                 rows.append(
                     {
@@ -246,7 +246,7 @@ class _Import(Carrying):
         if folder != file_keys.of_tenant(tenant):
             raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
         root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
-        found = parts.OF_DOCUMENT.fullmatch(rest)
+        found = frame.OF_DOCUMENT.fullmatch(rest)
         owner = self._documents.get(found["document"]) if found else None
         if found and owner:
             return f"{root}{owner.id}/{owner.generation}/{found['rest']}"
@@ -325,12 +325,12 @@ class _Import(Carrying):
     def _read_embeddings(self) -> int:
         """Their dimensions, 0 if there are none."""
         dimensions = 0
-        for page in parts.pages(self._archive.embeddings(), PAGE):
+        for page in frame.pages(self._archive.embeddings(), PAGE):
             self._renew()
-            texts = [parts.text(values) for _, values in page]
+            texts = [frame.text(values) for _, values in page]
             dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
             self._db.rows(
-                parts.EMBEDDED,
+                frame.EMBEDDED,
                 {"keys": [key for key, _ in page], "values": texts, "partitions": self._here()},
             )
         return dimensions
@@ -339,7 +339,7 @@ class _Import(Carrying):
         config = self._to.config
         for partition, tenant in self._to.partitions.values():
             scope, after = Scope(config.organization_id, config.id, tenant), 0
-            while rows := self._db.rows(parts.VECTORS, {"partition": partition, "after": after, "page": PAGE}):
+            while rows := self._db.rows(frame.VECTORS, {"partition": partition, "after": after, "page": PAGE}):
                 self._renew()
                 after = rows[-1]["id"]
                 vectors = [
