@@ -91,10 +91,10 @@ def _asked(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
         azure_region=False,
     )
     if content["grant_type"] == "refresh_token":
-        found = app.acquire_token_by_refresh_token(content["refresh_token"], [scopes[0]])
+        token = app.acquire_token_by_refresh_token(content["refresh_token"], [scopes[0]])
     else:
-        found = app.acquire_token_by_auth_code_flow(_begun(content, scopes), {"code": content["code"], "state": _STATE})
-    return dict(found)
+        token = app.acquire_token_by_auth_code_flow(_begun(content, scopes), {"code": content["code"], "state": _STATE})
+    return dict(token)
 
 
 def _begun(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def _begun(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, Any]:
 
 def _account(answer: Mapping[str, Any]) -> str | None:
     claims = answer.get("id_token_claims")
-    said = claims if isinstance(claims, dict) else {}
-    user, tenant = said.get("oid") or said.get("sub"), said.get("tid")
+    known_claims = claims if isinstance(claims, dict) else {}
+    user, tenant = known_claims.get("oid") or known_claims.get("sub"), known_claims.get("tid")
     return f"{tenant}.{user}" if isinstance(user, str) and isinstance(tenant, str) else None
 
 
@@ -145,9 +145,9 @@ class _Door:
         if not isinstance(body, dict) or "error" in body:
             raise Retryable(f"{self.service.name} answered without an access token.")
         lasts = body.get("expires_in")
-        known = isinstance(lasts, int) and 0 < lasts < _LONGEST
+        is_plausible = isinstance(lasts, int) and 0 < lasts < _LONGEST
         return _Answer(
-            json.dumps({name: body[name] for name in _READ if name in body and (known or name != "expires_in")})
+            json.dumps({name: body[name] for name in _READ if name in body and (is_plausible or name != "expires_in")})
         )
 
     def close(self) -> None:

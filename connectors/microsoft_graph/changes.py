@@ -51,26 +51,29 @@ class ChangesCursor:
 
     @classmethod
     def of(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
-        place = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
-        between = not place.whole and not place.again
-        return cls.new(drive.feed) if between and time.time() - place.begun > WEEK else place
+        position = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
+        between = not position.whole and not position.again
+        return cls.new(drive.feed) if between and time.time() - position.begun > WEEK else position
 
     @classmethod
     def new(cls, at: str) -> ChangesCursor:
         return cls(at, begun=int(time.time()))
 
     def __str__(self) -> str:
-        said = asdict(self)
-        return json.dumps(said if self.folders else {key: value for key, value in said.items() if key != "folders"})
+        fields = asdict(self)
+        return json.dumps(fields if self.folders else {key: value for key, value in fields.items() if key != "folders"})
 
     def seen(self, found: Sequence[Item]) -> ChangesCursor:
         """After these folders: one of another mark than before was moved or renamed."""
-        marks = {item["id"]: zlib.crc32(place.encode()) for item in found if (place := items.lies(item))}
+        marks = {item["id"]: zlib.crc32(location.encode()) for item in found if (location := items.lies(item))}
         full = len(self.folders) >= FOLDERS
-        moved = any(self.folders.get(one, None if full else mark) != mark for one, mark in marks.items())
-        known = {**{one: mark for one, mark in self.folders.items() if one not in marks}, **marks}
-        kept = dict(list(known.items())[-FOLDERS:])
-        return replace(self, folders=kept, again=self.again or (moved and not self.whole))
+        moved = any(self.folders.get(folder_id, None if full else mark) != mark for folder_id, mark in marks.items())
+        folder_marks = {
+            **{folder_id: mark for folder_id, mark in self.folders.items() if folder_id not in marks},
+            **marks,
+        }
+        newest = dict(list(folder_marks.items())[-FOLDERS:])
+        return replace(self, folders=newest, again=self.again or (moved and not self.whole))
 
 
 @dataclass(slots=True)
@@ -120,42 +123,42 @@ def pages(
     `homes` holds those of the newest page's items.
     """
     choice = choice or Choice()
-    place, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
+    position, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:
-        answer = graph.get(tokens, place.at)
-        if _is_forgotten(answer, place, drive):
+        answer = graph.get(tokens, position.at)
+        if _is_forgotten(answer, position, drive):
             rounds.restart()
-            place = ChangesCursor.new(graph.path(answer.location) if answer.location else drive.feed)
+            position = ChangesCursor.new(graph.path(answer.location) if answer.location else drive.feed)
             continue
-        found = _found(graph, answer)
-        rounds.turn(place.at, found)
+        raw_items = _found(graph, answer)
+        rounds.turn(position.at, raw_items)
         if homes is not None:
             homes.clear()
-            homes.update((item["id"], drive.home(item)) for item in found)
-        place = place.seen(found) if choice.has_places else place
-        after, done = _after(graph, drive, place, answer, found)
-        page = _page(found, folders, deep=bool(choice.ids))
-        yield replace(page, cursor=str(after), done=done, whole=done and place.whole)
+            homes.update((item["id"], drive.home(item)) for item in raw_items)
+        position = position.seen(raw_items) if choice.has_places else position
+        next_position, done = _after(graph, drive, position, answer, raw_items)
+        page = _page(raw_items, folders, deep=bool(choice.ids))
+        yield replace(page, cursor=str(next_position), done=done, whole=done and position.whole)
         if done:
             return
-        if after.whole and not place.whole:
+        if next_position.whole and not position.whole:
             rounds.restart()
-        place = after
+        position = next_position
 
 
 def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[SourceItem]:
     """The same item may be there several times: the last one counts. `deep`: with the ids of folders."""
     folders.learn(found)
-    here, left_out = [], Counter[str]()
+    page_items, left_out = [], Counter[str]()
     for item in {item["id"]: item for item in found}.values():
         if items.deleted(item):
-            here.append(SourceItem(item["id"], "", deleted=True))
+            page_items.append(SourceItem(item["id"], "", deleted=True))
         elif items.is_file(item):
-            here.append(items.listed(item, folders.path(item), folders.above(item) if deep else ()))
+            page_items.append(items.listed(item, folders.path(item), folders.above(item) if deep else ()))
         elif reason := items.left_out(item):
             left_out[reason] += 1
-    return Page(here, "", done=False, skipped=left_out)
+    return Page(page_items, "", done=False, skipped=left_out)
 
 
 def _after(
@@ -182,10 +185,10 @@ def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
             f"{graph.title} refuses to list the account's files (status {answer.status}): the account has no OneDrive,"
             " or the app lacks the permission Files.Read.All."
         )
-    found = answer.body.get("value")
-    if not isinstance(found, list):
+    values = answer.body.get("value")
+    if not isinstance(values, list):
         raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
-    return [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    return [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
 
 
 def home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
@@ -208,14 +211,16 @@ def version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> st
 def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
     """What an item is at this moment, and its content. Skippable if it cannot be had."""
     answer = here.get(drive.at(item_id))
-    found = answer.body
-    if answer.status != 200 or items.deleted(found) or not items.is_file(found):
+    item = answer.body
+    if answer.status != 200 or items.deleted(item) or not items.is_file(item):
         raise Skippable(VANISHED)
-    now = items.listed(found, Folders(lambda _: None).path(found))
-    if now.error:
-        raise Skippable(now.error)
-    written = here.download(drive.content_at(found), to, size=items.size(found), signed=items.signed_at(found))
-    return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)
+    current = items.listed(item, Folders(lambda _: None).path(item))
+    if current.error:
+        raise Skippable(current.error)
+    written = here.download(drive.content_at(item), to, size=items.size(item), signed=items.signed_at(item))
+    return RawContent(
+        to, current.name, current.media_type, written, version=current.version, properties=current.properties
+    )
 
 
 def gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:

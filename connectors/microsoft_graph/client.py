@@ -119,14 +119,14 @@ class Graph:
         _judge(self.title, answer)
         if answer.status_code < 400:
             raise TransientError(f"{self.title} answered with status {answer.status_code}, and without the file.")
-        said = GraphResponse(answer.status_code, _object(self.title, answer) or {})
-        raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
+        response = GraphResponse(answer.status_code, _object(self.title, answer) or {})
+        raise Skippable(MALWARE if response.code == "malwareDetected" else VANISHED)
 
     def signed(self, url: str) -> str:
         """An address that Graph names for a download. Skippable if it is neither https nor Graph's own place."""
         parts = urlsplit(url)
-        own = urlsplit(self.base)
-        if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
+        own_host = urlsplit(self.base)
+        if (parts.scheme, parts.netloc) == (own_host.scheme, own_host.netloc):
             return url
         if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc:
             raise Skippable(f"{self.title} gives the file out at an address that is not https, which is not asked.")
@@ -191,10 +191,10 @@ def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
     """The answer's JSON object; None if it is none, or has no end."""
     try:
         body = responses.read_body(answer.iter_bytes(), service=title)
-        found = msgspec.json.decode(body)
+        decoded = msgspec.json.decode(body)
     except (TransientError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None
 
 
 @lru_cache(maxsize=4)

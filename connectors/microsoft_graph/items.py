@@ -29,8 +29,8 @@ def listed(item: Item, path: str | None, above: tuple[str, ...] = ()) -> SourceI
     file = content(item)
     name, mime = _text(item, "name"), _text(file.get("file"), "mimeType")
     error = MALWARE if item.get("malware") is not None else ""
-    said = properties(item, path)
-    return SourceItem(item["id"], name, mime, version(item), error=error, properties=said, above=above)
+    item_properties = properties(item, path)
+    return SourceItem(item["id"], name, mime, version(item), error=error, properties=item_properties, above=above)
 
 
 def lies(item: Item) -> str:
@@ -56,7 +56,7 @@ def is_file(item: Item) -> bool:
 def left_out(item: Item) -> str:
     """Why an item that is no file is not brought, for the count of a job run; "" for folders, which are no loss."""
     remote = item.get("remoteItem")
-    if any(isinstance(one, dict) and one.get("package") is not None for one in (item, remote)):
+    if any(isinstance(part, dict) and part.get("package") is not None for part in (item, remote)):
         return NOTEBOOK
     if isinstance(remote, dict):
         return SHARED_FOLDER
@@ -71,35 +71,35 @@ def content(item: Item) -> Item:
 
 def version(item: Item) -> str:
     """The mark of the content. A hash says the same wherever it stands; the tags are for files without one."""
-    found = content(item)
-    file = found.get("file")
+    facets = content(item)
+    file = facets.get("file")
     hashes = file.get("hashes") if isinstance(file, dict) else None
     for name in _HASHES:
         if value := _text(hashes, name):
             return f"{name} {value}"
-    tags = ((found, "cTag"), (item, "cTag"), (found, "eTag"), (item, "eTag"), (found, "lastModifiedDateTime"))
-    return next((value for one, name in tags if (value := _text(one, name))), "")
+    tags = ((facets, "cTag"), (item, "cTag"), (facets, "eTag"), (item, "eTag"), (facets, "lastModifiedDateTime"))
+    return next((value for tag_holder, name in tags if (value := _text(tag_holder, name))), "")
 
 
 def size(item: Item) -> int | None:
     """In bytes; None if it is not said, or of a picture that is converted on its way: HEIC arrives as JPEG."""
-    found = content(item)
-    said = found.get("size")
-    converted = _text(found.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
-    return said if isinstance(said, int) and not converted else None
+    facets = content(item)
+    reported = facets.get("size")
+    converted = _text(facets.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
+    return reported if isinstance(reported, int) and not converted else None
 
 
 def properties(item: Item, path: str | None) -> dict[str, str | int]:
     """Under the names of the contract; what is not known is left out."""
-    found = content(item)
-    said = {
-        "url": _text(item, "webUrl") or _text(found, "webUrl"),
+    facets = content(item)
+    fields = {
+        "url": _text(item, "webUrl") or _text(facets, "webUrl"),
         "path": path,
-        "owner": _person(found.get("createdBy")) or _person(item.get("createdBy")),
-        "createdAt": _text(found, "createdDateTime") or _text(item, "createdDateTime"),
-        "modifiedAt": _text(found, "lastModifiedDateTime") or _text(item, "lastModifiedDateTime"),
+        "owner": _person(facets.get("createdBy")) or _person(item.get("createdBy")),
+        "createdAt": _text(facets, "createdDateTime") or _text(item, "createdDateTime"),
+        "modifiedAt": _text(facets, "lastModifiedDateTime") or _text(item, "lastModifiedDateTime"),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,30 +169,30 @@ class Folders:
 
     def path(self, item: Item) -> str | None:
         """Folders and name, "plans/2026/launch.txt"; None if a folder cannot be found out."""
-        place: _Place | None = _place(item)
+        parent: _Place | None = _place(item)
         names: list[str] = []
         for _ in range(_DEEPEST):
-            if place is None:
+            if parent is None:
                 return None
-            if place.path is not None:
-                return "/".join(filter(None, [place.path, *reversed(names)]))
-            names.append(place.name)
-            place = self._parent(place.parent)
+            if parent.path is not None:
+                return "/".join(filter(None, [parent.path, *reversed(names)]))
+            names.append(parent.name)
+            parent = self._parent(parent.parent)
         return None
 
     def above(self, item: Item) -> tuple[str, ...]:
         """Ids of the folders that it lies in, the drive's root last, as far as they can be found out."""
-        found: list[str] = []
-        place: _Place | None = _place(item)
-        while place is not None and place.parent and place.parent not in found and len(found) < _DEEPEST:
-            found.append(place.parent)
-            place = self._parent(place.parent)
-        return tuple(found)
+        folder_ids: list[str] = []
+        parent: _Place | None = _place(item)
+        while parent is not None and parent.parent and parent.parent not in folder_ids and len(folder_ids) < _DEEPEST:
+            folder_ids.append(parent.parent)
+            parent = self._parent(parent.parent)
+        return tuple(folder_ids)
 
     def _parent(self, folder_id: str) -> _Place | None:
         if folder_id not in self._known:
-            found = self._ask(folder_id) if folder_id else None
-            self._known[folder_id] = _place(found) if found is not None else None
+            folder = self._ask(folder_id) if folder_id else None
+            self._known[folder_id] = _place(folder) if folder is not None else None
         return self._known[folder_id]
 
 
@@ -222,12 +222,12 @@ NOT_THERE: Final = "There is no such folder, or the account may not read it."
 
 def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | None, cursor: str | None) -> Level:
     """The cursor: what of Graph's own link follows its address."""
-    place = cursor or (f"{drive.at(parent)}/children" if parent else f"{drive.place}/root/children")
-    answer = graph.get(tokens, place)
+    address = cursor or (f"{drive.at(parent)}/children" if parent else f"{drive.place}/root/children")
+    answer = graph.get(tokens, address)
     if answer.status != 200:
         raise Skippable(NOT_THERE)
-    found = answer.body.get("value")
-    if not isinstance(found, list):
+    values = answer.body.get("value")
+    if not isinstance(values, list):
         raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
 
     def ask(folder: str) -> Mapping[str, Any] | None:
@@ -235,9 +235,9 @@ def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | N
         return about.body if about.status == 200 else None
 
     folders = Folders(ask)
-    shown = [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    children = [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
     link = answer.body.get("@odata.nextLink")
-    entries = [_entry(item, folders) for item in shown if not deleted(item) and _is_brought(item)]
+    entries = [_entry(item, folders) for item in children if not deleted(item) and _is_brought(item)]
     return Level(entries, graph.path(link) if link else None)
 
 
@@ -247,16 +247,16 @@ def _is_brought(item: Item) -> bool:
 
 def _entry(item: Item, folders: Folders) -> Entry:
     is_folder = not is_file(item)
-    seen = listed(item, folders.path(item), folders.above(item))
+    source_item = listed(item, folders.path(item), folders.above(item))
     children = item["folder"].get("childCount") if is_folder else 0
     return Entry(
         item["id"],
-        seen.name,
+        source_item.name,
         is_folder=is_folder,
-        path=str(seen.properties.get("path") or seen.name),
-        media_type="" if is_folder else seen.media_type,
+        path=str(source_item.properties.get("path") or source_item.name),
+        media_type="" if is_folder else source_item.media_type,
         size=None if is_folder else size(item),
-        modified_at=str(seen.properties.get("modifiedAt") or "") or None,
+        modified_at=str(source_item.properties.get("modifiedAt") or "") or None,
         has_children=is_folder and children != 0,
-        above=seen.above,
+        above=source_item.above,
     )

@@ -42,13 +42,13 @@ _OWNERS: Final = "_o"
 def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
     """Of one item. Skippable where the account may not ask, or the answer is none."""
     users, groups, public = list[str](), list[str](), False
-    told = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")
-    for one in filter(_counts, told):
-        link = one.get("link")
-        scope = link.get("scope") if isinstance(link, Mapping) and not one.get("hasPassword") else None
+    permissions = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")
+    for permission in filter(_counts, permissions):
+        link = permission.get("link")
+        scope = link.get("scope") if isinstance(link, Mapping) and not permission.get("hasPassword") else None
         public = public or scope == "anonymous"
         groups += [ORGANIZATION] if scope == "organization" else []
-        for identity in _identities(one):
+        for identity in _identities(permission):
             user = _user(identity)
             group = "" if user else _group(identity) or _site_group(identity, drive)
             users += [user] if user else []
@@ -75,21 +75,21 @@ def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mappi
         answer = graph.get(tokens, path)
         if answer.status != 200:
             raise Skippable(CLOSED)
-        found, link = answer.body.get("value"), answer.body.get("@odata.nextLink")
-        if not isinstance(found, list) or not isinstance(link, str | None):
+        values, link = answer.body.get("value"), answer.body.get("@odata.nextLink")
+        if not isinstance(values, list) or not isinstance(link, str | None):
             raise Skippable(UNREADABLE)
-        yield from (one for one in found if isinstance(one, dict))
+        yield from (permission for permission in values if isinstance(permission, dict))
         if not link:
             return
         path = graph.path(link)
-        cursors.follow(path, brought=bool(found))
+        cursors.follow(path, brought=bool(values))
 
 
 def _identities(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    held = one.get("grantedToIdentitiesV2") or one.get("grantedToIdentities")
+    identities = one.get("grantedToIdentitiesV2") or one.get("grantedToIdentities")
     single = one.get("grantedToV2") or one.get("grantedTo")
-    several = held if isinstance(held, list) else []
-    yield from (each for each in (single, *several) if isinstance(each, Mapping))
+    several = identities if isinstance(identities, list) else []
+    yield from (identity for identity in (single, *several) if isinstance(identity, Mapping))
 
 
 def _user(identity: Mapping[str, Any]) -> str:
@@ -107,7 +107,7 @@ def _user(identity: Mapping[str, Any]) -> str:
 def _group(identity: Mapping[str, Any]) -> str:
     """By its address, else by its id; its owners alone by another name. "" for none, and for claims of everybody."""
     group, claim = identity.get("group"), _claim(identity)
-    claimed = next((claim.removeprefix(one) for one in _GROUPS if claim.startswith(one)), "")
+    claimed = next((claim.removeprefix(prefix) for prefix in _GROUPS if claim.startswith(prefix)), "")
     if claim.startswith("c:") and not claimed:
         return ""
     if claimed.endswith(_OWNERS):

@@ -199,7 +199,7 @@ class BoxSession:
 
     def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
         """All collaborations on a file (`files`) or a folder (`folders`)."""
-        found: list[Collaboration] = []
+        collaborations: list[Collaboration] = []
         cursors, marker = Cursors("Box's listing of collaborations"), ""
         while True:
             wish = {
@@ -209,10 +209,10 @@ class BoxSession:
             }
             expected = (NotFound, Forbidden, Unreadable)
             page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, expected)
-            found += map(Collaboration.of, page.entries)
+            collaborations += map(Collaboration.of, page.entries)
             marker = page.next_marker or ""
             if not marker:
-                return found
+                return collaborations
             cursors.follow(marker, brought=bool(page.entries))
 
     def events(self, tokens: TokenSource, position: str) -> Events:
@@ -269,8 +269,8 @@ class BoxSession:
                 return self._write(iter(lambda: content.read(responses.CHUNK_BYTES), b""), answer.headers, to)
             content.read(responses.CHUNK_BYTES)  # to its end: the connection serves again
             if answer.status == 202:
-                after = retry_after(answer.headers)
-                raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
+                delay = retry_after(answer.headers)
+                raise Retryable("Box is still preparing the file (202): it can be had later.", after=delay)
             if not answer.headers.get("Location"):
                 raise unreadable("Box")
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)

@@ -26,11 +26,11 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
     if parent is not None and not (parent.isascii() and parent.isdigit()):
         raise Skippable(NOT_THERE)
     try:
-        found = client.folder(tokens, parent or ROOT, cursor or "")
+        page = client.folder(tokens, parent or ROOT, cursor or "")
     except (NotFound, Forbidden, CursorExpired) as error:
         raise Skippable(NOT_THERE) from error
-    entries = [_entry(one) for one in found.entries if one.type in {"file", "folder"} and not files.is_gone(one)]
-    return Level(entries, found.next_marker or None)
+    entries = [_entry(item) for item in page.entries if item.type in {"file", "folder"} and not files.is_gone(item)]
+    return Level(entries, page.next_marker or None)
 
 
 def _entry(one: BoxItem) -> Entry:

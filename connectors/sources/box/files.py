@@ -150,7 +150,7 @@ def properties(entry: BoxItem) -> dict[str, str | int]:
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
     owner = entry.owned_by and (entry.owned_by.name or entry.owned_by.login)
-    said = {
+    fields = {
         "url": f"https://app.box.com/file/{entry.id}",
         "path": "/".join([*names, entry.name or entry.id]),
         "owner": owner,
@@ -158,7 +158,7 @@ def properties(entry: BoxItem) -> dict[str, str | int]:
         "modifiedAt": entry.content_modified_at or entry.modified_at,
         "title": PurePosixPath(entry.name or "").stem if _is_note(entry) else None,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def fetch(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> RawContent:

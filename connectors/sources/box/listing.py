@@ -67,8 +67,8 @@ class BoxCursor:
     def of(cls, cursor: str) -> BoxCursor:
         """Lost for what is no cursor of ours."""
         try:
-            place = cls(**json.loads(cursor))
-            return replace(place, waiting=tuple((folder, marker) for folder, marker in place.waiting))
+            position = cls(**json.loads(cursor))
+            return replace(position, waiting=tuple((folder, marker) for folder, marker in position.waiting))
         except (ValueError, TypeError) as error:
             raise Lost from error
 
@@ -87,27 +87,27 @@ class Walk:
     """Pages of folders, each by its marker."""
 
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        place: BoxCursor | None = None
+        position: BoxCursor | None = None
         while True:
             try:
-                place = place or self._begin(cursor)
-                page = self._page(place)
+                position = position or self._begin(cursor)
+                page = self._page(position)
             except Lost:
                 log.info("box.full_listing", connection_id=self.tokens.connection_id)
-                place = self._everything()
+                position = self._everything()
                 continue
             yield page
             if page.done:
                 return
-            place = BoxCursor.of(page.cursor)
+            position = BoxCursor.of(page.cursor)
 
     def _begin(self, cursor: str | None) -> BoxCursor:
         if cursor is None:
             return self._everything()
-        place = BoxCursor.of(cursor)
-        if place.step == "changes" and not place.asked and time.time() - place.since > WEEK:
+        position = BoxCursor.of(cursor)
+        if position.step == "changes" and not position.asked and time.time() - position.since > WEEK:
             raise Lost
-        return place
+        return position
 
     def _everything(self) -> BoxCursor:
         since = int(time.time())
@@ -124,18 +124,18 @@ class Walk:
 
     def _changes(self, place: BoxCursor) -> Page[SourceItem]:
         try:
-            found = self.client.events(self.tokens, place.at)
+            events = self.client.events(self.tokens, place.at)
         except CursorExpired as error:
             raise Lost from error
-        at = _position(found.next_stream_position)
-        files, folders = _named(found.entries, (folder for folder, _ in place.waiting))
+        at = _position(events.next_stream_position)
+        files, folders = _named(events.entries, (folder for folder, _ in place.waiting))
         waiting = dict.fromkeys([*place.waiting, *((folder, "") for folder in folders)])
         if at is None or place.asked >= MOST_EVENT_PAGES or len(waiting) > MOST_WAITING:
             raise Lost
-        over = not found.entries or at == place.at
+        over = not events.entries or at == place.at
         step: Literal["changes", "walk"] = "walk" if over else "changes"
-        after = replace(place, at=at, step=step, waiting=tuple(waiting), asked=place.asked + 1)
-        return self._told([self._file(one) for one in files], after, over=over and not waiting)
+        next_position = replace(place, at=at, step=step, waiting=tuple(waiting), asked=place.asked + 1)
+        return self._told([self._file(file) for file in files], next_position, over=over and not waiting)
 
     def _file(self, file_id: str) -> SourceItem:
         try:
@@ -144,25 +144,27 @@ class Walk:
             return SourceItem(file_id, "", deleted=True)
 
     def _folder(self, place: BoxCursor) -> Page[SourceItem]:
-        (folder, marker), rest = place.waiting[-1], place.waiting[:-1]
-        after = replace(place, waiting=rest, asked=place.asked + 1)
+        (folder, marker), waiting = place.waiting[-1], place.waiting[:-1]
+        next_position = replace(place, waiting=waiting, asked=place.asked + 1)
         self.asked.add((folder, marker))
         try:
-            found = self.client.folder(self.tokens, folder, marker)
+            page = self.client.folder(self.tokens, folder, marker)
         except (NotFound, Forbidden) as error:
-            return self._without(folder, after, error)
+            return self._without(folder, next_position, error)
         except CursorExpired as error:
             raise (Fatal(_STUCK) if place.whole else Lost) from error
-        if found.next_marker and (folder, found.next_marker) in self.asked:
+        if page.next_marker and (folder, page.next_marker) in self.asked:
             raise Fatal(_STUCK)
-        more = ((folder, found.next_marker),) if found.next_marker else ()
-        below = tuple((entry.id, "") for entry in found.entries if entry.type == "folder")
-        after = replace(after, waiting=(*rest, *more, *below))
-        if len(after.waiting) > MOST_WAITING or after.asked > MOST_REQUESTS:
+        further_pages = ((folder, page.next_marker),) if page.next_marker else ()
+        below = tuple((entry.id, "") for entry in page.entries if entry.type == "folder")
+        next_position = replace(next_position, waiting=(*waiting, *further_pages, *below))
+        if len(next_position.waiting) > MOST_WAITING or next_position.asked > MOST_REQUESTS:
             raise Fatal("The Box account has too many folders to be listed: share those that are wanted with another.")
-        items = [box_files.item(entry) for entry in found.entries if entry.type == "file"]
-        links = sum(entry.type == "web_link" for entry in found.entries)
-        return self._told(items, after, over=not after.waiting, skipped={"web link": links} if links else {})
+        items = [box_files.item(entry) for entry in page.entries if entry.type == "file"]
+        links = sum(entry.type == "web_link" for entry in page.entries)
+        return self._told(
+            items, next_position, over=not next_position.waiting, skipped={"web link": links} if links else {}
+        )
 
     def _without(self, folder: str, after: BoxCursor, error: Exception) -> Page[SourceItem]:
         """A folder that left while it waited: everything is to be listed if an event had named it."""
@@ -199,7 +201,8 @@ def _named(events: Iterable[Event], waiting: Iterable[str]) -> tuple[list[str], 
             places[kind].setdefault(its, []).append(_above(event.source or {}) if is_new else frozenset())
     walked = {*waiting, *places["folder"]}
     files, folders = (
-        [one for one, above in each.items() if not all(map(walked.__and__, above))] for each in places.values()
+        [folder_id for folder_id, above in folders_above.items() if not all(map(walked.__and__, above))]
+        for folders_above in places.values()
     )
     return files, folders
 

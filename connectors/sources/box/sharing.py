@@ -36,20 +36,28 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
     """Of one file; each folder is asked for once. Skippable where the account may not ask, or the answer is none."""
     try:
         file = client.shared(tokens, file_id)
-        above = [one.id for one in (file.path_collection.entries if file.path_collection else ()) if one.id != "0"]
-        told = list(client.collaborations(tokens, "files", file_id))
+        above = [
+            entry.id for entry in (file.path_collection.entries if file.path_collection else ()) if entry.id != "0"
+        ]
+        collaborations = list(client.collaborations(tokens, "files", file_id))
         for folder in above:
-            place = tokens.connection_id, folder
-            if place not in known:
-                known[place] = client.collaborations(tokens, "folders", folder)
-            told += known[place]
+            cache_key = tokens.connection_id, folder
+            if cache_key not in known:
+                known[cache_key] = client.collaborations(tokens, "folders", folder)
+            collaborations += known[cache_key]
     except (NotFound, Forbidden) as error:
         raise Skippable(CLOSED) from error
     except Unreadable as error:
         raise Skippable(UNREADABLE) from error
-    good = [one for one in told if one.status == "accepted" and one.role in _SEES and not _has_ended(one.expires_at)]
-    users = [name for one in good if (name := _login(one))]
-    groups = [f"box:{one.accessible_by.id}" for one in good if one.accessible_by and one.accessible_by.type == "group"]
+    good = [
+        entry
+        for entry in collaborations
+        if entry.status == "accepted" and entry.role in _SEES and not _has_ended(entry.expires_at)
+    ]
+    users = [name for entry in good if (name := _login(entry))]
+    groups = [
+        f"box:{entry.accessible_by.id}" for entry in good if entry.accessible_by and entry.accessible_by.type == "group"
+    ]
     owner = file.owned_by.login if file.owned_by else None
     reach = file.shared_link.effective_access if file.shared_link and _opens(file.shared_link) else None
     groups += [COMPANY] if reach == "company" and file.is_externally_owned is False else []

@@ -103,9 +103,9 @@ def _session(endpoint: Endpoint | None) -> requests.Session:
     class Adapter(HTTPAdapter):
         def send(self, request: requests.PreparedRequest, *given: Any, **named: Any) -> requests.Response:
             if base is not None:
-                asked = urlsplit(request.url or "")
-                path = base.path.rstrip("/") + str(asked.path)
-                request.url = urlunsplit((base.scheme, base.netloc, path, asked.query, ""))
+                target = urlsplit(request.url or "")
+                path = base.path.rstrip("/") + str(target.path)
+                request.url = urlunsplit((base.scheme, base.netloc, path, target.query, ""))
             return super().send(request, *given, **named)
 
     session = sessions.requests_session(endpoint, "DROPBOX")
@@ -130,12 +130,12 @@ def _judge(answer: requests.Response, **_: Any) -> None:
 
 
 def _words(answer: requests.Response) -> bytes:
-    said = b""
+    body = b""
     for piece in responses.iter_within(responses.iter_raw(answer.raw), SECONDS, NAME):
-        said += piece
-        if len(said) > _WORDS:
+        body += piece
+        if len(body) > _WORDS:
             break
-    return said
+    return body
 
 
 def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
@@ -145,11 +145,11 @@ def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
         return Unauthorized()
     if status == 400 and b"cursor" in said:
         return CursorExpired()
-    known: Mapping[int, Exception] = {
+    errors: Mapping[int, Exception] = {
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
     }
-    return known.get(status) or transient_error(NAME, status, headers) or unreadable(NAME)
+    return errors.get(status) or transient_error(NAME, status, headers) or unreadable(NAME)
 
 
 _PERMISSIONS = (

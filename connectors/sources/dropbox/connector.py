@@ -51,8 +51,8 @@ class Dropbox:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        found = listing.pages(self.client, tokens, cursor)
-        return folders.add_folders(found, self.client, tokens, self.choice.ids) if self.choice.ids else found
+        pages = listing.pages(self.client, tokens, cursor)
+        return folders.add_folders(pages, self.client, tokens, self.choice.ids) if self.choice.ids else pages
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return folders.list_folder(self.client, tokens, parent, cursor)

@@ -46,10 +46,10 @@ def item(file: Any) -> SourceItem | str:
         return SYMLINK
     if file.is_downloadable:
         return SourceItem(file.id, file.name, version=file.content_hash or file.rev, properties=_said(file))
-    wanted = _format(file)
-    if wanted is None:
+    export_format = _format(file)
+    if export_format is None:
         return NO_FORMAT
-    ending, media_type = FORMATS[wanted]
+    ending, media_type = FORMATS[export_format]
     name = PurePosixPath(file.name).stem + ending
     return SourceItem(file.id, name, media_type, file.rev, properties=_said(file))
 
@@ -75,10 +75,10 @@ def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> st
         from dropbox.exceptions import ApiError
 
         try:
-            found = item(sdk.files_get_metadata(external_id))
+            current = item(sdk.files_get_metadata(external_id))
         except ApiError:
             return ""
-        return found.version if isinstance(found, SourceItem) else ""
+        return current.version if isinstance(current, SourceItem) else ""
 
     return client.ask(tokens, request)
 

@@ -35,7 +35,7 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
             raise Skippable(NOT_THERE) from error
 
     answer = client.ask(tokens, request)
-    entries = [entry for one in answer.entries if (entry := _entry(one)) is not None]
+    entries = [entry for metadata in answer.entries if (entry := _entry(metadata)) is not None]
     return Level(entries, answer.cursor if answer.has_more else None)
 
 
@@ -57,14 +57,14 @@ def add_folders(
     pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
 ) -> Iterator[Page[SourceItem]]:
     """The pages, each item with those of these folders that it lies in."""
-    folders = {one: path for one in ids if (path := _folder_path(client, tokens, one)) is not None}
+    folders = {folder_id: path for folder_id in ids if (path := _folder_path(client, tokens, folder_id)) is not None}
     for page in pages:
         yield replace(page, items=[replace(item, above=_above(item, folders)) for item in page.items])
 
 
 def _above(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
     path = "/" + str(item.properties.get("path") or "").casefold()
-    return tuple(one for one, folder in folders.items() if path.startswith(folder + "/"))
+    return tuple(folder_id for folder_id, folder in folders.items() if path.startswith(folder + "/"))
 
 
 def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
@@ -76,10 +76,10 @@ def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> st
         from dropbox.stone_validators import ValidationError
 
         try:
-            found = sdk.files_get_metadata(folder)
+            metadata = sdk.files_get_metadata(folder)
         except (ApiError, ValidationError):
             return None
-        lies = found.path_display or found.path_lower
-        return str(lies).casefold() if isinstance(found, FolderMetadata) and lies else None
+        lies = metadata.path_display or metadata.path_lower
+        return str(lies).casefold() if isinstance(metadata, FolderMetadata) and lies else None
 
     return client.ask(tokens, request) if folder.startswith("id:") else None

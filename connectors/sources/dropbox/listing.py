@@ -54,9 +54,9 @@ class DropboxCursor:
 
     @classmethod
     def of(cls, cursor: str | None) -> DropboxCursor:
-        place = cls(**json.loads(cursor)) if cursor else cls()
-        overdue = not place.whole and time.time() - place.since > WEEK
-        return cls() if overdue else place
+        position = cls(**json.loads(cursor)) if cursor else cls()
+        overdue = not position.whole and time.time() - position.since > WEEK
+        return cls() if overdue else position
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
@@ -64,23 +64,23 @@ class DropboxCursor:
 
 def pages(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """See `Connector.iter_changes`."""
-    place, starts, empty, seen = DropboxCursor.of(cursor), 0, 0, set[str]()
+    position, starts, empty, seen_cursors = DropboxCursor.of(cursor), 0, 0, set[str]()
     while True:
-        found = _next(client, tokens, place)
-        if found is None:
+        answer = _next(client, tokens, position)
+        if answer is None:
             starts += 1
             if starts > STARTS:
                 raise Retryable("Dropbox has reset its listing several times in a row.")
-            place = DropboxCursor()
+            position = DropboxCursor()
             continue
-        page, place = found
+        page, position = answer
         yield page
         if page.done:
             return
         empty = 0 if page.items else empty + 1
-        if place.at is None or place.at in seen or empty > EMPTY:
+        if position.at is None or position.at in seen_cursors or empty > EMPTY:
             raise Retryable("Dropbox's listing does not come to an end.")
-        seen.add(place.at)
+        seen_cursors.add(position.at)
 
 
 def _next(
@@ -94,16 +94,16 @@ def _next(
         return None
     paths = _changed(answer.entries, place)
     looked = place.looked + len(paths)
-    left = _left(client, tokens, paths) if looked <= LOOKUPS else None
-    if left is None:
+    moved_ids = _left(client, tokens, paths) if looked <= LOOKUPS else None
+    if moved_ids is None:
         if not place.whole:
             return None
-        left, since = set(), 0.0  # deleted while everything was being listed: seen when that is done again
-    after = DropboxCursor(answer.cursor, place.whole, since, looked)
+        moved_ids, since = set(), 0.0  # deleted while everything was being listed: seen when that is done again
+    next_position = DropboxCursor(answer.cursor, place.whole, since, looked)
     done = not answer.has_more
-    saved = DropboxCursor(answer.cursor, whole=False, since=since) if done else after
-    page = _page(answer.entries, left)
-    return replace(page, cursor=str(saved), done=done, whole=done and place.whole), after
+    saved = DropboxCursor(answer.cursor, whole=False, since=since) if done else next_position
+    page = _page(answer.entries, moved_ids)
+    return replace(page, cursor=str(saved), done=done, whole=done and place.whole), next_position
 
 
 def _ask(sdk: Any, place: DropboxCursor) -> Any:
@@ -122,10 +122,15 @@ def _ask(sdk: Any, place: DropboxCursor) -> Any:
 def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
     from dropbox.files import FileMetadata
 
-    found = [files.item(entry) for entry in entries if isinstance(entry, FileMetadata)]
-    items = {one.external_id: one for one in found if isinstance(one, SourceItem)}
-    items |= {one: SourceItem(one, "", deleted=True) for one in left}
-    return Page(list(items.values()), "", done=False, skipped=Counter(one for one in found if isinstance(one, str)))
+    files_found = [files.item(entry) for entry in entries if isinstance(entry, FileMetadata)]
+    items = {file_item.external_id: file_item for file_item in files_found if isinstance(file_item, SourceItem)}
+    items |= {file_item: SourceItem(file_item, "", deleted=True) for file_item in left}
+    return Page(
+        list(items.values()),
+        "",
+        done=False,
+        skipped=Counter(file_item for file_item in files_found if isinstance(file_item, str)),
+    )
 
 
 def _changed(entries: Sequence[Any], place: DropboxCursor) -> dict[str, str | None]:
@@ -156,11 +161,13 @@ def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str |
     if not paths:
         return set()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="dropbox") as pool:
-        known = list(pool.map(ids_at, paths))
-        if any(not ids and now is None for ids, now in zip(known, paths.values(), strict=True)):
+        ids_by_path = list(pool.map(ids_at, paths))
+        if any(not ids and current_id is None for ids, current_id in zip(ids_by_path, paths.values(), strict=True)):
             return None
-        before = sorted(set().union(*(ids - {now} for ids, now in zip(known, paths.values(), strict=True))))
-        return {one for one, went in zip(before, pool.map(is_gone, before), strict=True) if went}
+        former_ids = sorted(
+            set().union(*(ids - {current_id} for ids, current_id in zip(ids_by_path, paths.values(), strict=True)))
+        )
+        return {file_id for file_id, went in zip(former_ids, pool.map(is_gone, former_ids), strict=True) if went}
 
 
 def _ids_at(sdk: Any, path: str) -> set[str]:
@@ -168,6 +175,6 @@ def _ids_at(sdk: Any, path: str) -> set[str]:
     from dropbox.exceptions import ApiError
 
     try:
-        return {one.id for one in sdk.files_list_revisions(path, limit=REVISIONS).entries}
+        return {revision.id for revision in sdk.files_list_revisions(path, limit=REVISIONS).entries}
     except ApiError:
         return set()

@@ -45,12 +45,12 @@ def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceA
 
         try:
             users, groups = _members(sdk, file_id)
-            said = sdk.sharing_get_file_metadata(file_id)
+            metadata = sdk.sharing_get_file_metadata(file_id)
         except ApiError as error:
             raise Skippable(CLOSED) from error
         except (ValidationError, AssertionError, LookupError, TypeError, AttributeError) as error:
             raise Skippable(UNREADABLE) from error  # what the SDK cannot make an answer of, of this one file
-        audience, team = _audience(said.link_metadata), said.owner_team and said.owner_team.id
+        audience, team = _audience(metadata.link_metadata), metadata.owner_team and metadata.owner_team.id
         groups += [TEAM] if audience == "team" and team and team == client.team(tokens) else []
         return SourceAccess(tuple(users), tuple(groups), public=audience == "public")
 
@@ -64,8 +64,8 @@ def _members(sdk: Any, file_id: str) -> tuple[list[str], list[str]]:
     cursors, users, groups = Cursors("Dropbox's listing of members"), list[str](), list[str]()
     page = sdk.sharing_list_file_members(file_id, include_inherited=True, limit=LIMIT)
     while True:
-        users += [one.user.email for one in page.users if _sees(one)]
-        groups += [f"dropbox:{one.group.group_id}" for one in page.groups if _sees(one)]
+        users += [member.user.email for member in page.users if _sees(member)]
+        groups += [f"dropbox:{member.group.group_id}" for member in page.groups if _sees(member)]
         if not page.cursor:
             return users, groups
         cursors.follow(page.cursor, brought=bool(page.users or page.groups))

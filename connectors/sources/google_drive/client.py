@@ -38,8 +38,8 @@ class Drive:
 
     def shared_drives(self) -> dict[str, str]:
         """Names by id of all that the account is a member of."""
-        listed = every(self._shared_drives)
-        return {one["id"]: one["name"] for answer in listed for one in answer["drives"]}
+        answers = every(self._shared_drives)
+        return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
 
     def start_token(self, log: str) -> str:
         """Where changes go on from now: of a shared drive, or for "" of the account itself."""
@@ -99,8 +99,8 @@ class Drive:
 
     def permissions(self, file_id: str, page: str | None) -> Answer:
         """A page of a file's permissions, inherited ones too."""
-        asked = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
-        fields = f"nextPageToken,permissions({asked},permissionDetails(inherited))"
+        wanted_fields = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
+        fields = f"nextPageToken,permissions({wanted_fields},permissionDetails(inherited))"
         return self._listed(
             "permissions",
             lambda drive: drive.permissions.list(
@@ -192,7 +192,7 @@ def _judge(answer: Answer, what: str) -> None:
         raise transport.senseless_answer()
     if answer.get("incompleteSearch"):
         raise transport.incomplete_answer()
-    files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
+    files = answer.get("files", []) + [change["file"] for change in answer.get("changes", []) if change.get("file")]
     if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
         raise transport.senseless_answer()
 

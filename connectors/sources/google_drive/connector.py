@@ -41,29 +41,37 @@ _STAYS: Final = frozenset({"owner", "organizer"})
 def read_access(drive: Drive, file_id: str) -> SourceAccess:
     """Of one file. Skippable where the account may not ask, or nothing is told: each file has at least an owner."""
     try:
-        said = [one for answer in every(lambda page: drive.permissions(file_id, page)) for one in _permissions(answer)]
+        permissions = [
+            permission
+            for answer in every(lambda page: drive.permissions(file_id, page))
+            for permission in _permissions(answer)
+        ]
     except (transport.CursorExpired, transport.Forbidden) as error:
         raise Skippable(CLOSED) from error
-    if not said:
+    if not permissions:
         raise Skippable(UNREADABLE)
-    good = [one for one in said if isinstance(one, dict) and _counts(one)]
+    good = [permission for permission in permissions if isinstance(permission, dict) and _counts(permission)]
     domains = [f"domain:{name.lower()}" for name in _named(good, "domain", "domain")]
     groups = (*(address.lower() for address in _named(good, "group", "emailAddress")), *domains)
-    public = any(one.get("type") == "anyone" for one in good)
+    public = any(permission.get("type") == "anyone" for permission in good)
     return SourceAccess(tuple(_named(good, "user", "emailAddress")), groups, public=public)
 
 
 def _permissions(answer: Mapping[str, Any]) -> list[Any]:
     """Of a page, which may leave an empty list out."""
-    found, following = answer.get("permissions", []), answer.get("nextPageToken")
-    if not isinstance(found, list) or not isinstance(following, str | None):
+    values, following = answer.get("permissions", []), answer.get("nextPageToken")
+    if not isinstance(values, list) or not isinstance(following, str | None):
         raise Skippable(UNREADABLE)
-    return found
+    return values
 
 
 def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
     """The names of permissions of a kind. An unknown kind is nobody, and so is a name that is no text."""
-    return [one[field] for one in good if one.get("type") == kind and isinstance(one.get(field), str) and one[field]]
+    return [
+        permission[field]
+        for permission in good
+        if permission.get("type") == kind and isinstance(permission.get(field), str) and permission[field]
+    ]
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
@@ -80,9 +88,9 @@ def _counts(one: Mapping[str, Any]) -> bool:
 
 def _is_cut(one: Mapping[str, Any]) -> bool:
     """Whether it comes from above, and what comes from above does not count here."""
-    told = one.get("permissionDetails")
-    details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    is_direct = any(each.get("inherited") is False for each in details)
+    raw_details = one.get("permissionDetails")
+    details = [detail for detail in raw_details if isinstance(detail, Mapping)] if isinstance(raw_details, list) else []
+    is_direct = any(detail.get("inherited") is False for detail in details)
     return bool(one.get("inheritedPermissionsDisabled")) and not is_direct and not _has(one, _STAYS)
 
 

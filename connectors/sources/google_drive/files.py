@@ -79,14 +79,14 @@ def version_of(file: Mapping[str, Any]) -> str:
 def properties_of(file: Mapping[str, Any]) -> dict[str, str | int]:
     """What Google Drive says of a file. Files of a shared drive have no owner; Google's own kinds are titled."""
     owner = (file.get("owners") or [{}])[0]
-    known = {
+    fields = {
         "url": file.get("webViewLink"),
         "createdAt": file.get("createdTime"),
         "modifiedAt": file.get("modifiedTime"),
         "owner": owner.get("displayName") or owner.get("emailAddress"),
         "title": file["name"] if file["mimeType"] in EXPORTS else None,
     }
-    return {name: str(value) for name, value in known.items() if value}
+    return {name: str(value) for name, value in fields.items() if value}
 
 
 _PICTURE_DATA = re.compile(rb"^\[([^\]\n]{1,100})\]:[ \t]*<data:[^>\n]*>[ \t]*\r?\n?", re.MULTILINE)
@@ -265,14 +265,14 @@ def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> Level:
     drives = (
         []
         if cursor
-        else [Entry(one, name, is_folder=True, path=name, has_children=True) for one, name in shared.items()]
+        else [Entry(drive_id, name, is_folder=True, path=name, has_children=True) for drive_id, name in shared.items()]
     )
     answer = drive.files(_TOP[kind], "", page or None)
-    found = [*drives, *_entries(drive, shared, answer["files"])]
+    entries = [*drives, *_entries(drive, shared, answer["files"])]
     following = answer.get("nextPageToken")
     if following or kind == MINE:
-        return Level(found, f"{kind} {following}" if following else f"{SHARED} ")
-    return Level(found)
+        return Level(entries, f"{kind} {following}" if following else f"{SHARED} ")
+    return Level(entries)
 
 
 def _listed_folder(drive: Drive, shared: Mapping[str, str], parent: str, cursor: str | None) -> Level:

@@ -70,14 +70,14 @@ class DriveCursor:
     def read(cls, cursor: str | None) -> DriveCursor | None:
         """None for none, and for one that cannot be read."""
         try:
-            said: dict[str, Any] = json.loads(cursor or "null")
-            return cls(**{**said, "steps": [Step(*step) for step in said["steps"]]})
+            fields: dict[str, Any] = json.loads(cursor or "null")
+            return cls(**{**fields, "steps": [Step(*step) for step in fields["steps"]]})
         except (ValueError, TypeError, LookupError):
             return None
 
     def __str__(self) -> str:
-        said = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
-        return json.dumps(said, separators=(",", ":"))
+        fields = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
+        return json.dumps(fields, separators=(",", ":"))
 
     def keep(self, folder_id: str) -> None:
         """Look into this folder with each listing from now on."""
@@ -152,13 +152,13 @@ class DriveListing:
         while state.steps:
             step = state.steps[0]
             self._turn(step, state.page)
-            found = self._found(state, step)
-            state.page = found.next
-            state.steps = state.steps if found.next else state.steps[1:]
-            self._empty = 0 if found.items or found.skipped or found.next is None else self._empty + 1
+            page = self._found(state, step)
+            state.page = page.next
+            state.steps = state.steps if page.next else state.steps[1:]
+            self._empty = 0 if page.items or page.skipped or page.next is None else self._empty + 1
             done = not state.steps
-            skipped, self._left_out = found.skipped + self._left_out, Counter()
-            yield Page(found.items, str(state), done, skipped, whole=done and state.whole)
+            skipped, self._left_out = page.skipped + self._left_out, Counter()
+            yield Page(page.items, str(state), done, skipped, whole=done and state.whole)
 
     def _found(self, state: DriveCursor, step: Step) -> Found:
         """Of a part that may not be listed only that there is one."""
@@ -188,7 +188,7 @@ class DriveListing:
             return self._everything()
         fresh = self._start_tokens(sorted(self._shared.keys() - state.tokens.keys()))
         state.whole, state.page = False, None
-        state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in fresh]
+        state.steps = [Step("changes", log) for log in state.tokens] + [Step("files", new) for new in fresh]
         state.steps += [Step("shared", "", folder) for folder in state.shared]
         state.tokens |= fresh
         return state
@@ -199,71 +199,71 @@ class DriveListing:
         self._left_out.clear()
         self._shared.update(self._drive.shared_drives())
         tokens = self._start_tokens(["", *self._shared])
-        return DriveCursor(tokens, [Step("files", one) for one in tokens], _today(), whole=not self._left_out)
+        return DriveCursor(tokens, [Step("files", log) for log in tokens], _today(), whole=not self._left_out)
 
     def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
         """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
         tokens = {}
-        for one in logs:
+        for log_id in logs:
             try:
-                tokens[one] = self._drive.start_token(one)
+                tokens[log_id] = self._drive.start_token(log_id)
             except (transport.CursorExpired, transport.Forbidden):
-                if not one:
+                if not log_id:
                     raise
-                log.warning("drive.skipped", drive=one)
+                log.warning("drive.skipped", drive=log_id)
                 self._left_out[files.BARRED_DRIVE] += 1
-                del self._shared[one]
+                del self._shared[log_id]
         return tokens
 
     def _files(self, state: DriveCursor, step: Step) -> Found:
         self._folders.load(step.log)
         answer = self._drive.files(FILES, step.log, state.page)
-        found = Found(answer.get("nextPageToken") or None)
+        page = Found(answer.get("nextPageToken") or None)
         for file in answer["files"]:
             if step.log or file.get("driveId") not in self._shared:  # a shared drive lists its own
                 self._listed.add(file["id"])
-                self._take(state, file, found)
-        if not step.log and found.next is None:
+                self._take(state, file, page)
+        if not step.log and page.next is None:
             for folder in self._folders.foreign:
-                self._look_into(state, folder, found)
-        return found
+                self._look_into(state, folder, page)
+        return page
 
     def _changes(self, state: DriveCursor, step: Step) -> Found:
         answer = self._drive.changes(step.log, state.page or state.tokens[step.log])
-        found = Found(answer.get("nextPageToken") or None)
+        page = Found(answer.get("nextPageToken") or None)
         for change in answer["changes"]:
             file: Answer = change.get("file") or {}
             told_elsewhere = not step.log and {change.get("driveId"), file.get("driveId")} & self._shared.keys()
             if change.get("changeType", "file") == "file" and not told_elsewhere:
-                self._changed(state, change["fileId"], file, found)
-        if found.next is None:
+                self._changed(state, change["fileId"], file, page)
+        if page.next is None:
             state.tokens[step.log] = str(answer["newStartPageToken"])
-        return found
+        return page
 
     def _folder(self, state: DriveCursor, step: Step) -> Found:
         """What lies in a folder goes with it, whether the service tells of each file or not."""
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
         answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page, part=True)
-        found = Found(answer.get("nextPageToken") or None)
-        told = [file["id"] in self._listed or self._folders.knows(file["id"]) for file in answer["files"]]
-        if step.kind == "shared" and not (told and all(told)):
+        page = Found(answer.get("nextPageToken") or None)
+        already_listed = [file["id"] in self._listed or self._folders.knows(file["id"]) for file in answer["files"]]
+        if step.kind == "shared" and not (already_listed and all(already_listed)):
             state.keep(step.folder)
         for file in answer["files"]:
             is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
             if file["mimeType"] == files.FOLDER:
-                self._walk(state, file, "trash" if is_gone else step.kind, found)
+                self._walk(state, file, "trash" if is_gone else step.kind, page)
             elif is_gone:
-                found.gone(file["id"])
+                page.gone(file["id"])
             elif file["id"] not in self._listed:
-                self._take(state, file, found)
-        return found
+                self._take(state, file, page)
+        return page
 
     def _shared_folder(self, state: DriveCursor, step: Step) -> Found:
         """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
         try:
             return self._folder(state, step)
         except transport.CursorExpired:
-            state.shared = [one for one in state.shared if one != step.folder]
+            state.shared = [folder for folder in state.shared if folder != step.folder]
             if not state.whole:
                 raise
             return Found(None)
@@ -313,20 +313,20 @@ class DriveListing:
 
     def _take(self, state: DriveCursor, file: Mapping[str, Any], found: Found) -> None:
         """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
-        wanted: Mapping[str, Any] | None = file
+        target: Mapping[str, Any] | None = file
         reason = ""
         if file["mimeType"] == files.SHORTCUT:
-            wanted, reason = self._target(file)
-            if wanted is not None and self._folders.is_foreign(wanted) and wanted["mimeType"] == files.FOLDER:
-                self._folders.note(wanted)
-                self._look_into(state, wanted["id"], found)
+            target, reason = self._target(file)
+            if target is not None and self._folders.is_foreign(target) and target["mimeType"] == files.FOLDER:
+                self._folders.note(target)
+                self._look_into(state, target["id"], found)
                 return
-            if wanted is not None and wanted["mimeType"] == files.FOLDER:
+            if target is not None and target["mimeType"] == files.FOLDER:
                 reason = files.FOLDER_SHORTCUT
-        if reason or wanted is None or (reason := files.skip_reason(wanted)):
+        if reason or target is None or (reason := files.skip_reason(target)):
             found.skipped[reason] += 1
-        elif wanted["mimeType"] != files.FOLDER:
-            found.items.append(files.source_item(wanted, self._folders.place(wanted)))
+        elif target["mimeType"] != files.FOLDER:
+            found.items.append(files.source_item(target, self._folders.place(target)))
 
     def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
         """What a shortcut leads to, asked for once, or why it counts for nothing."""

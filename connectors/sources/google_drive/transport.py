@@ -123,13 +123,13 @@ def _reason(content: bytes) -> str | None:
     """The reason that Google names, "" if it names none; None if this is no error of Google's."""
     try:
         error: Any = json.loads(content)["error"]
-        reasons = [one.get("reason") for one in error.get("errors") or []]
-        details = [one.get("reason") for one in error.get("details") or []]
+        reasons = [detail.get("reason") for detail in error.get("errors") or []]
+        details = [detail.get("reason") for detail in error.get("details") or []]
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in details:
         return "insufficientPermissions"
-    return next((str(one) for one in reasons if one), "")
+    return next((str(detail) for detail in reasons if detail), "")
 
 
 BASE_URL: Final = "https://www.googleapis.com"
@@ -192,9 +192,9 @@ class HttpPool:
             request.http = wire
             download, ended = MediaIoBaseDownload(sink, request, chunksize=PIECE), False
             while not ended:
-                before = sink.size
+                size_before = sink.size
                 _, ended = download.next_chunk()
-                if not ended and sink.size == before:
+                if not ended and sink.size == size_before:
                     raise TransientError("Google Drive's download stands still.")
 
     @contextmanager
@@ -282,8 +282,8 @@ def _service(base: str) -> Service:
     """The SDK's description of the service comes with its package."""
     logging.getLogger("googleapiclient").setLevel(logging.CRITICAL)  # it would log what the vendor says
     options = {"api_endpoint": base}
-    made = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
-    return Service(made.files(), made.changes(), made.drives(), made.permissions())
+    service = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
+    return Service(service.files(), service.changes(), service.drives(), service.permissions())
 
 
 def _close(wires: list[_Connection]) -> None:
@@ -328,12 +328,12 @@ def _is_first(wires: HttpPool, url: str) -> bool:
 def _read(answer: httpx.Response, sink: Sink) -> None:
     ends = time.monotonic() + ANSWER_SECONDS
     if answer.status_code != 200:
-        said = b""
+        body = b""
         for piece in answer.iter_bytes():
-            said += piece
-            if len(said) > _REFUSAL_BYTES or time.monotonic() > ends:
+            body += piece
+            if len(body) > _REFUSAL_BYTES or time.monotonic() > ends:
                 break
-        raise explain_refusal(answer.status_code, said, answer.headers)
+        raise explain_refusal(answer.status_code, body, answer.headers)
     if answer.headers.get("content-type", "").startswith("text/html"):
         raise Unsupported("Google Drive shows a page where the document should be.")
     for piece in answer.iter_bytes():

@@ -41,14 +41,14 @@ def file_item(block: Mapping[str, Any], page_id: str, now: datetime) -> SourceIt
     if not address or not isinstance(block.get("last_edited_time"), str):
         return None
     name = _name(block, address)
-    said = {
+    fields = {
         "url": f"https://www.notion.so/{page_id.replace('-', '')}#{str(block['id']).replace('-', '')}",
         "createdAt": str(block.get("created_time") or ""),
         "modifiedAt": str(block["last_edited_time"]),
     }
-    known: dict[str, str | int] = {key: value for key, value in said.items() if value}
+    properties: dict[str, str | int] = {key: value for key, value in fields.items() if value}
     version = pages.page_version(block, now)
-    return SourceItem(f"{page_id}/{block['id']}", name, _media_type(name), version, properties=known)
+    return SourceItem(f"{page_id}/{block['id']}", name, _media_type(name), version, properties=properties)
 
 
 def named_file(block: Mapping[str, Any], page_id: str) -> tuple[str, str, str] | None:
@@ -96,15 +96,15 @@ def _block(ask: Ask, external_id: str) -> Answer:
 def _address(block: Mapping[str, Any]) -> str:
     """Where Notion keeps the file, signed; "" for other blocks, and for files elsewhere."""
     kind = block.get("type")
-    held = block.get(kind) if kind in KINDS else None
-    kept = held.get("file") if isinstance(held, Mapping) and held.get("type") == "file" else None
-    address = kept.get("url") if isinstance(kept, Mapping) else None
+    content = block.get(kind) if kind in KINDS else None
+    stored_file = content.get("file") if isinstance(content, Mapping) and content.get("type") == "file" else None
+    address = stored_file.get("url") if isinstance(stored_file, Mapping) else None
     return address if isinstance(address, str) else ""
 
 
 def _name(block: Mapping[str, Any], address: str) -> str:
-    told = block[block["type"]].get("name")
-    return str(told or unquote(basename(urlsplit(address).path)) or block["type"])
+    name = block[block["type"]].get("name")
+    return str(name or unquote(basename(urlsplit(address).path)) or block["type"])
 
 
 def _media_type(name: str) -> str:
@@ -130,16 +130,16 @@ def children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
     at: str | None = None
     cursors = Cursors("Notion's listing of a page's blocks")
     while True:
-        place = at
+        position = at
         answer = ask(
-            lambda client, token, place=place: client.blocks.children.list(  # type: ignore[misc]
-                block_id, auth=token, page_size=100, start_cursor=place
+            lambda client, token, position=position: client.blocks.children.list(  # type: ignore[misc]
+                block_id, auth=token, page_size=100, start_cursor=position
             )
         )
         results = answer.get("results")
         if not isinstance(results, list):
             raise Retryable("Notion's answer holds no blocks.")
-        yield from (one for one in results if isinstance(one, dict) and one.get("id"))
+        yield from (block for block in results if isinstance(block, dict) and block.get("id"))
         at = answer.get("next_cursor") if answer.get("has_more") else None
         if not at:
             return
@@ -148,21 +148,21 @@ def children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
 
 def inside(page_id: str, ask: Ask, now: datetime) -> Inside:
     """Of one page, not of the pages below it. Nothing of a page that is gone or may not be read."""
-    found, left, waiting = Inside(), REQUESTS, [page_id]
+    contents, requests_left, waiting = Inside(), REQUESTS, [page_id]
 
     def bounded(request: Request) -> Answer:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal requests_left
+        requests_left -= 1
+        if requests_left < 0:
             raise _Enough
         return ask(request)
 
     try:
         while waiting:
-            waiting += _below(waiting.pop(), page_id, bounded, found, now)
+            waiting += _below(waiting.pop(), page_id, bounded, contents, now)
     except _Enough:
-        found.cut = True
-    return found
+        contents.cut = True
+    return contents
 
 
 class _Enough(Exception):
@@ -171,18 +171,18 @@ class _Enough(Exception):
 
 def _below(block_id: str, page_id: str, ask: Ask, found: Inside, now: datetime) -> list[str]:
     """Notes what lies right below a block; the blocks that have others below them."""
-    more = []
+    further_ids = []
     try:
         for block in children(ask, block_id):
-            one, kind = str(block["id"]), block.get("type")
+            child_id, kind = str(block["id"]), block.get("type")
             if kind == "child_page":
-                found.pages.append(one)
+                found.pages.append(child_id)
             elif kind == "child_database":
-                found.databases.append(one)
+                found.databases.append(child_id)
             elif (item := file_item(block, page_id, now)) is not None:
                 found.files.append(item)
             elif block.get("has_children") is True:
-                more.append(one)
+                further_ids.append(child_id)
     except (NotFound, BadRequest, Forbidden):
         return []
-    return more
+    return further_ids

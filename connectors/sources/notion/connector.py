@@ -55,15 +55,19 @@ def _top(ask: Ask, paths: Paths, cursor: str | None) -> Level:
     """What lies in nothing else that is shared, and what no query of its parent names. Notion's search knows no levels:
     a page of it may hold none."""
     answer = ask(lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=cursor))
-    found: dict[str, Entry] = {}
-    for told in answer.get("results") or ():
-        if not isinstance(told, Mapping) or pages.is_out(told):
+    entries: dict[str, Entry] = {}
+    for result in answer.get("results") or ():
+        if not isinstance(result, Mapping) or pages.is_out(result):
             continue
-        one = _database(ask, told) or told if told.get("object") == "data_source" else told
-        is_among_rows = one.get("object") == "database" and bool((one.get("parent") or {}).get("database_id"))
-        if one.get("object") in {"page", "database"} and (is_among_rows or not paths.lies_in(one, ask)):
-            found[str(one["id"])] = _entry(one, ask, paths)
-    return Level(list(found.values()), _next(answer))
+        entry_object = _database(ask, result) or result if result.get("object") == "data_source" else result
+        is_among_rows = entry_object.get("object") == "database" and bool(
+            (entry_object.get("parent") or {}).get("database_id")
+        )
+        if entry_object.get("object") in {"page", "database"} and (
+            is_among_rows or not paths.lies_in(entry_object, ask)
+        ):
+            entries[str(entry_object["id"])] = _entry(entry_object, ask, paths)
+    return Level(list(entries.values()), _next(answer))
 
 
 def _database(ask: Ask, source: Answer) -> Answer | None:
@@ -83,25 +87,29 @@ def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> Level:
     )
     entries = [
         entry
-        for one in answer.get("results") or ()
-        if isinstance(one, Mapping) and (entry := _file_entry(one, str(page["id"]), path, above)) is not None
+        for result in answer.get("results") or ()
+        if isinstance(result, Mapping) and (entry := _file_entry(result, str(page["id"]), path, above)) is not None
     ]
     return Level(entries, _next(answer))
 
 
 def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> Level:
-    sources = [str(one["id"]) for one in database.get("data_sources") or ()]
+    sources = [str(data_source["id"]) for data_source in database.get("data_sources") or ()]
     number, at = json.loads(cursor) if cursor else (0, None)
     if number >= len(sources):
         return Level([])
     answer = ask(
         lambda client, token: client.data_sources.query(sources[number], auth=token, page_size=PAGE, start_cursor=at)
     )
-    rows = [one for one in answer.get("results") or () if isinstance(one, Mapping) and not pages.is_out(one)]
-    entries = [_entry(one, ask, paths) for one in rows if one.get("object") == "page"]
+    rows = [
+        data_source
+        for data_source in answer.get("results") or ()
+        if isinstance(data_source, Mapping) and not pages.is_out(data_source)
+    ]
+    entries = [_entry(data_source, ask, paths) for data_source in rows if data_source.get("object") == "page"]
     following = _next(answer)
-    place = [number, following] if following else [number + 1, None]
-    return Level(entries, json.dumps(place) if following or number + 1 < len(sources) else None)
+    next_cursor = [number, following] if following else [number + 1, None]
+    return Level(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
 
 
 def _entry(thing: Answer, ask: Ask, paths: Paths) -> Entry:
@@ -126,8 +134,8 @@ def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[
         title = str((block.get(kind) or {}).get("title") or pages.UNTITLED)
         is_folder = kind == "child_database"
         media = "" if is_folder else pages.MEDIA_TYPE
-        place = (*join_path(its), *above)
-        return Entry(its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=place)
+        location = (*join_path(its), *above)
+        return Entry(its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location)
     item = blocks.named_file(block, page_id)
     if item is None:
         return None
@@ -148,29 +156,29 @@ UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
 
 def read_access(ask: Callable[[Request], Answer]) -> SourceAccess:
     """Of every page of the workspace. Skippable where the integration may not ask, or is shown no address."""
-    found, at = list[str](), None
+    emails, at = list[str](), None
     cursors = Cursors("Notion's listing of users")
     while True:
-        place = at
+        position = at
         try:
             answer = ask(
-                lambda client, token, place=place: client.users.list(  # type: ignore[misc]
-                    auth=token, page_size=100, start_cursor=place
+                lambda client, token, position=position: client.users.list(  # type: ignore[misc]
+                    auth=token, page_size=100, start_cursor=position
                 )
             )
         except (NotFound, BadRequest, Forbidden) as error:
             raise Skippable(ACCESS_CLOSED) from error
-        told, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
-        if not isinstance(told, list) or not isinstance(at, str | None):
+        results, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
+        if not isinstance(results, list) or not isinstance(at, str | None):
             raise Skippable(UNREADABLE)
-        people = [one for one in told if isinstance(one, Mapping) and one.get("type") == "person"]
-        found += [address for one in people if (address := _address(one.get("person")))]
+        people = [user for user in results if isinstance(user, Mapping) and user.get("type") == "person"]
+        emails += [address for user in people if (address := _address(user.get("person")))]
         if not at:
             break
         cursors.follow(at, brought=bool(people))
-    if not found:
+    if not emails:
         raise Skippable(ACCESS_CLOSED)
-    return SourceAccess(tuple(found))
+    return SourceAccess(tuple(emails))
 
 
 def _address(person: Any) -> str:
@@ -295,5 +303,5 @@ class Notion:
         if len(data) > self.wire.largest:
             raise Skippable(TOO_LARGE)
         to.write_bytes(data)
-        said = {**pages.page_properties(page), "title": title, "path": path}
-        return RawContent(to, title, pages.MEDIA_TYPE, len(data), properties=said)
+        fields = {**pages.page_properties(page), "title": title, "path": path}
+        return RawContent(to, title, pages.MEDIA_TYPE, len(data), properties=fields)

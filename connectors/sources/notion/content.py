@@ -99,10 +99,10 @@ def _with_tables(lines: list[str]) -> Iterator[str]:
 
 def _table(text: str) -> str:
     """Its first row is the head."""
-    found = [row.split("</td>")[:-1] for row in _BREAK.sub(" ", text).split("</tr>")[:-1]]
+    table_rows = [row.split("</td>")[:-1] for row in _BREAK.sub(" ", text).split("</tr>")[:-1]]
     rows = [
         [" ".join(_CELL.split(cell)[-1].replace("\\|", "|").replace("|", "\\|").split()) for cell in row]
-        for row in found
+        for row in table_rows
     ]
     wide = max(map(len, rows), default=0)
     if not wide:
@@ -129,23 +129,23 @@ def _inline(found: re.Match[str]) -> str:
 
 def _laid_out(parts: Iterator[tuple[str, bool]]) -> Iterator[str]:
     """Lines of lists, quotes and tables lie beside each other, all others apart; children of others are no code."""
-    before = ""
+    previous = ""
     for text, is_code in parts:
         if is_code:
             yield ""
             indent = len(text) - len(text.lstrip("\t"))
             yield from (re.sub(rf"^\t{{0,{indent}}}", "", line) for line in text.split("\n"))
-            before = "code"
+            previous = "code"
             continue
         for line in text.split("\n"):
             bare = line.strip()
             if not bare:
                 continue
             kind = _kind(bare)
-            if kind != before or kind == "text":
+            if kind != previous or kind == "text":
                 yield ""
             yield " " * 4 * (len(line) - len(line.lstrip("\t"))) + bare if kind == "list" else bare
-            before = kind
+            previous = kind
 
 
 def _kind(line: str) -> str:
@@ -188,8 +188,12 @@ class Content:
             raise Retryable("Notion's answer holds no Markdown.")
         if answer.get("truncated") is True and not left_out:
             return self._walked(block_id)
-        for one in map(str, left_out):
-            text = _put(text, one, "" if one in seen or _is_page(text, one) else self._left_out(one, seen))
+        for missing_id in map(str, left_out):
+            text = _put(
+                text,
+                missing_id,
+                "" if missing_id in seen or _is_page(text, missing_id) else self._left_out(missing_id, seen),
+            )
             if len(text) > self.largest:
                 raise Skippable(TOO_LARGE)
         return text
@@ -218,10 +222,10 @@ class Content:
         """The blocks below, a line each, children further in."""
         for block in blocks.children(self._ask, block_id):
             kind = str(block.get("type"))
-            held = block.get(kind)
+            content = block.get(kind)
             shape = _SHAPES.get(kind, _text)
-            line = shape(held) if isinstance(held, Mapping) else ""
-            yield from ("\t" * depth + one for one in line.split("\n") if line)
+            line = shape(content) if isinstance(content, Mapping) else ""
+            yield from ("\t" * depth + text_line for text_line in line.split("\n") if line)
             if kind == "table":
                 yield from self._table(str(block["id"]))
             elif block.get("has_children") is True and kind not in _APART and depth < DEPTH:
@@ -249,8 +253,8 @@ def _put(text: str, block_id: str, found: str) -> str:
 
 def _is_page(text: str, block_id: str) -> bool:
     """Whether a page or a database was left out: it is a document of its own, if it is shared."""
-    place = _place(block_id).search(text)
-    return place is not None and _PAGE.search(place[0]) is not None
+    match = _place(block_id).search(text)
+    return match is not None and _PAGE.search(match[0]) is not None
 
 
 def _place(block_id: str) -> re.Pattern[str]:
@@ -259,23 +263,23 @@ def _place(block_id: str) -> re.Pattern[str]:
 
 
 def _text(held: Mapping[str, Any]) -> str:
-    return "".join(str(one.get("plain_text", "")) for one in held.get("rich_text") or ()).replace("<", "\\<")
+    return "".join(str(span.get("plain_text", "")) for span in held.get("rich_text") or ()).replace("<", "\\<")
 
 
 def _code(held: Mapping[str, Any]) -> str:
-    text = "".join(str(one.get("plain_text", "")) for one in held.get("rich_text") or ())
+    text = "".join(str(span.get("plain_text", "")) for span in held.get("rich_text") or ())
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
     return f"{fence}{held.get('language') or ''}\n{text}\n{fence}"
 
 
 def _cells(held: Mapping[str, Any]) -> str:
-    cells = ["".join(str(one.get("plain_text", "")) for one in cell) for cell in held.get("cells") or ()]
+    cells = ["".join(str(span.get("plain_text", "")) for span in cell) for cell in held.get("cells") or ()]
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def _linked(held: Mapping[str, Any]) -> str:
     """A bookmark or an attached file: its caption and where it lies."""
-    caption = "".join(str(one.get("plain_text", "")) for one in held.get("caption") or ()) or held.get("name")
+    caption = "".join(str(span.get("plain_text", "")) for span in held.get("caption") or ()) or held.get("name")
     address = held.get("url") or (held.get(str(held.get("type"))) or {}).get("url")
     return f"[{caption or address}]({address})" if address else str(caption or "")
 

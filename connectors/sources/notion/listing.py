@@ -64,8 +64,8 @@ class NotionCursor:
     def of(cls, cursor: str | None) -> NotionCursor:
         """A cursor that cannot be read is none: everything is listed anew."""
         try:
-            found = json.loads(cursor or "{}")
-            return cls(**{**found, **{name: tuple(found.get(name, ())) for name in _TUPLES}})
+            fields = json.loads(cursor or "{}")
+            return cls(**{**fields, **{name: tuple(fields.get(name, ())) for name in _TUPLES}})
         except (ValueError, TypeError, AttributeError):
             return cls()
 
@@ -82,13 +82,13 @@ class NotionCursor:
         if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
             return self
         seconds = int(now.timestamp())
-        again = self.newest is None or seconds - self.full > WEEK
+        is_due = self.newest is None or seconds - self.full > WEEK
         return NotionCursor(
             hidden=tuple(dict.fromkeys([*self.kept, *named])),
             databases=tuple(dict.fromkeys([*self.inner, *named])),
             inner=self.inner,
-            looked=None if again else self.newest,
-            full=seconds if again else self.full,
+            looked=None if is_due else self.newest,
+            full=seconds if is_due else self.full,
         )
 
     def end(self) -> NotionCursor:
@@ -137,14 +137,16 @@ class NotionListing:
 
         Most databases hold nothing that search has not named: not each of them is worth a page.
         """
-        named = tuple(page for one in self.choice.include if _ID.fullmatch(page := one.get("id", "").partition("/")[0]))
-        idle, place = 0, place.begun(self.now, named)
+        chosen_pages = tuple(
+            page for entry in self.choice.include if _ID.fullmatch(page := entry.get("id", "").partition("/")[0])
+        )
+        idle, place = 0, place.begun(self.now, chosen_pages)
         for number in count(1):
             if hash(place) in self._been:  # places name all databases that are left, and take memory
                 raise Retryable("Notion's listing repeats a page and would never end.")
             self._been.add(hash(place))
-            before, (items, place) = place, self._step(place)
-            idle = idle + 1 if not items and place.is_within(before) else 0
+            previous, (items, place) = place, self._step(place)
+            idle = idle + 1 if not items and place.is_within(previous) else 0
             if idle > IDLE:
                 raise Retryable("Notion's listing repeats the same pages and has no end.")
             is_end = place.is_end
@@ -182,29 +184,31 @@ class NotionListing:
             raise Fatal(
                 "Notion does not let the integration read: give it the capability to read content, and authorize again."
             ) from error
-        found, after = _read(answer, place)
+        results, next_position = _read(answer, place)
         if place.newest is None:
-            after = replace(after, newest=_before(found))
-        items, after = self._items(found, self._told(after, found))
-        if after.at is not None:
-            return items, after
-        if after.cut and place.step == "newest":
-            return items, replace(after, step="oldest", cut=False)
-        if after.cut:
+            next_position = replace(next_position, newest=_before(results))
+        items, next_position = self._items(results, self._told(next_position, results))
+        if next_position.at is not None:
+            return items, next_position
+        if next_position.cut and place.step == "newest":
+            return items, replace(next_position, step="oldest", cut=False)
+        if next_position.cut:
             log.warning("notion.search_cut", pages=len(self._listed))
-        return items, replace(after, step="rows", cut=False)
+        return items, replace(next_position, step="rows", cut=False)
 
     def _opened_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The next database is asked for its sources; one that is gone or not shared has none."""
-        first, rest = place.databases[0], place.databases[1:]
+        first, further = place.databases[0], place.databases[1:]
         self._opened.add(first)
         try:
             answer = self.ask(lambda client, token: client.databases.retrieve(first, auth=token))
         except (NotFound, BadRequest, Forbidden):
-            return [], replace(place, databases=rest)
-        named = () if pages.is_out(answer) else answer.get("data_sources") or ()
-        sources = tuple(str(one["id"]) for one in named if str(one["id"]) not in self._opened)
-        return [], replace(place, databases=rest, sources=sources)
+            return [], replace(place, databases=further)
+        data_sources = () if pages.is_out(answer) else answer.get("data_sources") or ()
+        sources = tuple(
+            str(data_source["id"]) for data_source in data_sources if str(data_source["id"]) not in self._opened
+        )
+        return [], replace(place, databases=further, sources=sources)
 
     def _queried(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Rows of the first source. Past Notion's limit of rows another query begins at the last one's creation."""
@@ -218,53 +222,64 @@ class NotionListing:
                 raise
             log.warning("notion.rows_refused", data_source=source)
             return [], self._behind(place)
-        found, after = _read(answer, place)
-        after = self._told(after, [one for one in found if one.get("object") == "data_source"])
-        after = replace(after, last=max([place.last or "", *(str(one.get("created_time") or "") for one in found)]))
-        if after.at is None and after.cut and after.last and after.last > (place.since or ""):
-            after = replace(after, since=after.last, cut=False)
-        elif after.at is None:
-            if after.cut:
+        results, next_position = _read(answer, place)
+        next_position = self._told(
+            next_position, [result for result in results if result.get("object") == "data_source"]
+        )
+        next_position = replace(
+            next_position, last=max([place.last or "", *(str(result.get("created_time") or "") for result in results)])
+        )
+        if (
+            next_position.at is None
+            and next_position.cut
+            and next_position.last
+            and next_position.last > (place.since or "")
+        ):
+            next_position = replace(next_position, since=next_position.last, cut=False)
+        elif next_position.at is None:
+            if next_position.cut:
                 log.warning("notion.rows_cut", data_source=source)
-            after = self._behind(after)
-        return self._items(found, after)
+            next_position = self._behind(next_position)
+        return self._items(results, next_position)
 
     def _looked_into(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Files of the first page that waits for it, and what else lies in it."""
-        found = blocks.inside(place.look[0], self.ask, self.now)
-        self._skipped[LARGE_PAGE] += found.cut
-        known = {*place.hidden, *place.kept, *self._listed}
-        hidden = (*place.hidden, *(one for one in found.pages if one not in known))
-        inner = (*place.inner, *(one for one in found.databases if one not in place.inner))
+        contents = blocks.inside(place.look[0], self.ask, self.now)
+        self._skipped[LARGE_PAGE] += contents.cut
+        known_ids = {*place.hidden, *place.kept, *self._listed}
+        hidden = (*place.hidden, *(page_id for page_id in contents.pages if page_id not in known_ids))
+        inner = (*place.inner, *(page_id for page_id in contents.databases if page_id not in place.inner))
         self._skipped[MANY_PAGES] += max(0, len(hidden) - HIDDEN) + max(0, len(inner) - DATABASES)
-        fresh = (one for one in found.databases if one not in self._opened and one not in place.databases)
+        fresh = (
+            page_id for page_id in contents.databases if page_id not in self._opened and page_id not in place.databases
+        )
         databases = (*place.databases, *fresh)
-        after = replace(
+        next_position = replace(
             place, look=place.look[1:], hidden=hidden[:HIDDEN], inner=inner[:DATABASES], databases=databases
         )
-        return self._inside(place.look[0], found.files), after
+        return self._inside(place.look[0], contents.files), next_position
 
     def _asked_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The first page that no listing names, if it is there."""
-        first, rest = place.hidden[0], replace(place, hidden=place.hidden[1:])
+        first, remaining = place.hidden[0], replace(place, hidden=place.hidden[1:])
         if first in self._listed:
-            return [], rest
+            return [], remaining
         try:
             page = self.ask(lambda client, token: client.pages.retrieve(first, auth=token))
         except (NotFound, BadRequest, Forbidden):
-            return [], rest
+            return [], remaining
         if pages.is_out(page):
-            return [], rest
-        return self._items([page], replace(rest, kept=(*rest.kept, first)))
+            return [], remaining
+        return self._items([page], replace(remaining, kept=(*remaining.kept, first)))
 
     def _query(self, source: str, place: NotionCursor) -> Answer:
-        more: dict[str, Any] = {}
+        paging: dict[str, Any] = {}
         if place.since:
-            more["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
+            paging["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
         sorts = [{"timestamp": "created_time", "direction": "ascending"}]
         return self.ask(
             lambda client, token: client.data_sources.query(
-                source, auth=token, page_size=PAGE, start_cursor=place.at, sorts=sorts, **more
+                source, auth=token, page_size=PAGE, start_cursor=place.at, sorts=sorts, **paging
             )
         )
 
@@ -274,19 +289,19 @@ class NotionListing:
 
     def _items(self, found: list[Answer], place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The pages that are there and were not listed before; those that changed are to be looked into."""
-        items, look, named = [], list(place.look), set[str]()
-        for one in found:
-            if one.get("object") == "page" and one["id"] not in self._listed:
-                self._listed.add(one["id"])
-                named.add(str(one["id"]))
-                page = one if "last_edited_time" in one else self._whole(str(one["id"]))
+        items, look, seen_ids = [], list(place.look), set[str]()
+        for result in found:
+            if result.get("object") == "page" and result["id"] not in self._listed:
+                self._listed.add(result["id"])
+                seen_ids.add(str(result["id"]))
+                page = result if "last_edited_time" in result else self._whole(str(result["id"]))
                 if page is not None and not pages.is_out(page):
                     item, deeper = self._placed(page)
                     items.append(item)
                     is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
                     look += [str(page["id"])] if is_new and deeper else []
                     self.unchanged |= set() if is_new else {str(page["id"])}
-        hidden = tuple(one for one in place.hidden if one not in named)
+        hidden = tuple(result for result in place.hidden if result not in seen_ids)
         return items, replace(place, look=tuple(look), hidden=hidden)
 
     def _placed(self, page: Answer) -> tuple[SourceItem, bool]:
@@ -296,7 +311,7 @@ class NotionListing:
             return item, True
         path, above = self.paths.place(page, self.ask)
         item = replace(item, properties={**item.properties, "path": path}, above=(*above, *join_path(item.external_id)))
-        inside = any(one.startswith(f"{item.external_id}/") for one in self.choice.ids)
+        inside = any(chosen_id.startswith(f"{item.external_id}/") for chosen_id in self.choice.ids)
         return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
 
     def _inside(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
@@ -306,7 +321,9 @@ class NotionListing:
             return files
         path, above = self.paths.place(page, self.ask)
         above = (*join_path(page_id), *above)
-        return [replace(one, properties={**one.properties, "path": f"{path}/{one.name}"}, above=above) for one in files]
+        return [
+            replace(file, properties={**file.properties, "path": f"{path}/{file.name}"}, above=above) for file in files
+        ]
 
     def _whole(self, page_id: str) -> Answer | None:
         """Of a page of which a listing gave the id alone."""
@@ -318,18 +335,20 @@ class NotionListing:
     def _told(self, place: NotionCursor, found: list[Answer]) -> NotionCursor:
         """Databases that were not opened before, and sources of which the database is not told."""
         databases, sources = list(place.databases), list(place.sources)
-        for one in found:
-            parent = one.get("parent") or {}
-            source = one["id"] if one.get("object") == "data_source" else parent.get("data_source_id")
-            told, wanted = (database, databases) if (database := parent.get("database_id")) else (source, sources)
-            if told and told not in self._opened and told not in wanted:
-                wanted.append(str(told))
+        for result in found:
+            parent = result.get("parent") or {}
+            source = result["id"] if result.get("object") == "data_source" else parent.get("data_source_id")
+            parent_id, known_parents = (
+                (database, databases) if (database := parent.get("database_id")) else (source, sources)
+            )
+            if parent_id and parent_id not in self._opened and parent_id not in known_parents:
+                known_parents.append(str(parent_id))
         return replace(place, databases=tuple(databases), sources=tuple(sources))
 
 
 def _before(found: list[Answer]) -> str | None:
     """The latest change of these, less what Notion's search may lag behind."""
-    times = [one["last_edited_time"] for one in found if isinstance(one.get("last_edited_time"), str)]
+    times = [result["last_edited_time"] for result in found if isinstance(result.get("last_edited_time"), str)]
     try:
         latest = datetime.fromisoformat(max(times)).astimezone(UTC) - OVERLAP
     except ValueError:
@@ -342,6 +361,6 @@ def _read(answer: Answer, place: NotionCursor) -> tuple[list[Answer], NotionCurs
     results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
     if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):
         raise Retryable("Notion's listing breaks off before its end.")
-    found = [one for one in results if isinstance(one, dict) and one.get("id")]
+    valid_results = [result for result in results if isinstance(result, dict) and result.get("id")]
     is_cut = place.cut or (answer.get("request_status") or {}).get("type") == "incomplete"
-    return list(found), replace(place, at=str(at) if has_more else None, cut=is_cut)
+    return list(valid_results), replace(place, at=str(at) if has_more else None, cut=is_cut)

@@ -36,8 +36,8 @@ def page_version(page: Answer, now: datetime) -> str:
 
 def page_properties(page: Answer) -> dict[str, str | int]:
     """The properties that a listing gives."""
-    known = {"url": page.get("url"), "createdAt": page.get("created_time"), "modifiedAt": page.get("last_edited_time")}
-    return {name: value for name, value in known.items() if isinstance(value, str) and value}
+    fields = {"url": page.get("url"), "createdAt": page.get("created_time"), "modifiedAt": page.get("last_edited_time")}
+    return {name: value for name, value in fields.items() if isinstance(value, str) and value}
 
 
 def is_out(page: Answer) -> bool:
@@ -50,7 +50,7 @@ def page_title(thing: Answer) -> str:
     if isinstance(thing.get("title"), list):
         return _plain(thing["title"]) or UNTITLED
     values = _properties(thing).values()
-    return next((_plain(one["title"]) for one in values if one.get("type") == "title"), "") or UNTITLED
+    return next((_plain(value["title"]) for value in values if value.get("type") == "title"), "") or UNTITLED
 
 
 def is_row(page: Answer) -> bool:
@@ -59,45 +59,49 @@ def is_row(page: Answer) -> bool:
 
 def row_lines(page: Answer, ask: Callable[[Request], Answer]) -> str:
     """A database row's properties as a Markdown list, but for the title and those without a value."""
-    found = {name: one for name, one in _properties(page).items() if one.get("type") != "title"}
+    columns = {name: value for name, value in _properties(page).items() if value.get("type") != "title"}
     values = {
-        name: property_value(_whole(page, one, ask) if one.get("has_more") is True else one)
-        for name, one in found.items()
+        name: property_value(_whole(page, value, ask) if value.get("has_more") is True else value)
+        for name, value in columns.items()
     }
     return "\n".join(f"- **{_line(name)}**: {_line(text)}" for name, text in values.items() if text)
 
 
 def _whole(page: Answer, one: Mapping[str, Any], ask: Callable[[Request], Answer]) -> Mapping[str, Any]:
     """A relation of which the page names only the first 25, as far as `RELATED` requests bring it."""
-    held: list[Any] = []
+    items: list[Any] = []
     at: str | None = None
     for _ in range(RELATED):
-        place = at
+        position = at
         answer = ask(
-            lambda client, token, place=place: client.pages.properties.retrieve(  # type: ignore[misc]
-                str(page["id"]), str(one["id"]), auth=token, page_size=100, start_cursor=place
+            lambda client, token, position=position: client.pages.properties.retrieve(  # type: ignore[misc]
+                str(page["id"]), str(one["id"]), auth=token, page_size=100, start_cursor=position
             )
         )
-        held += [entry["relation"] for entry in answer.get("results") or () if entry.get("type") == "relation"]
+        items += [entry["relation"] for entry in answer.get("results") or () if entry.get("type") == "relation"]
         at = answer.get("next_cursor") if answer.get("has_more") else None
         if not at:
             break
-    return {**one, "relation": held or one.get("relation")}
+    return {**one, "relation": items or one.get("relation")}
 
 
 def property_value(one: Any) -> str:
     """A property's value in words; "" for none, for kinds that hold no words, and for shapes that nobody knows."""
     kind = one.get("type") if isinstance(one, Mapping) else None
-    held = one.get(kind) if kind else None
+    content = one.get(kind) if kind else None
     try:
-        return "" if held is None else _VALUES.get(str(kind), _nothing)(held)
+        return "" if content is None else _VALUES.get(str(kind), _nothing)(content)
     except (AttributeError, KeyError, TypeError):
         return ""
 
 
 def _properties(page: Answer) -> dict[str, Mapping[str, Any]]:
-    found = page.get("properties")
-    return {name: one for name, one in found.items() if isinstance(one, Mapping)} if isinstance(found, dict) else {}
+    values = page.get("properties")
+    return (
+        {name: value for name, value in values.items() if isinstance(value, Mapping)}
+        if isinstance(values, dict)
+        else {}
+    )
 
 
 def _plain(texts: Any) -> str:
@@ -121,7 +125,7 @@ def _name(held: Any) -> str:
 
 
 def _names(held: Any) -> str:
-    return _joined(_name(one) for one in held)
+    return _joined(_name(option) for option in held)
 
 
 def _person(held: Any) -> str:
@@ -140,7 +144,9 @@ def _date(held: Any) -> str:
 
 def _rollup(held: Any) -> str:
     return (
-        _joined(property_value(one) for one in held["array"]) if held.get("type") == "array" else property_value(held)
+        _joined(property_value(value) for value in held["array"])
+        if held.get("type") == "array"
+        else property_value(held)
     )
 
 
@@ -203,23 +209,23 @@ class Paths:
         titles, ids = [page_title(page)], list[str]()
         parent = page.get("parent")
         for _ in range(DEPTH):
-            kind, one = _parent_name(parent)
-            if one is None:
+            kind, parent_id = _parent_name(parent)
+            if parent_id is None:
                 break
             ids += join_path(str(parent["data_source_id"])) if parent and parent.get("data_source_id") else []
-            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            title, parent = self._known.get(parent_id) or self._asked(kind, parent_id, ask)
             titles += [title] if title else []
-            ids += join_path(one)
+            ids += join_path(parent_id)
         return "/".join(reversed(titles)), tuple(ids)
 
     def lies_in(self, thing: Answer, ask: Callable[[Request], Answer]) -> bool:
         """Whether it lies in a page or database that can be seen, through blocks without a title too."""
         parent = thing.get("parent")
         for _ in range(DEPTH):
-            kind, one = _parent_name(parent)
-            if one is None:
+            kind, parent_id = _parent_name(parent)
+            if parent_id is None:
                 return False
-            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            title, parent = self._known.get(parent_id) or self._asked(kind, parent_id, ask)
             if title:
                 return True
         return False
@@ -227,10 +233,10 @@ class Paths:
     def _asked(self, kind: str, one: str, ask: Callable[[Request], Answer]) -> tuple[str, Any]:
         try:
             thing = ask(_ASKED[kind](one))
-            found = ("" if kind == "block_id" else page_title(thing), thing.get("parent"))
+            title_and_parent = ("" if kind == "block_id" else page_title(thing), thing.get("parent"))
         except (NotFound, BadRequest, Forbidden):
-            found = ("", None)
-        return self._known.setdefault(one, found)
+            title_and_parent = ("", None)
+        return self._known.setdefault(one, title_and_parent)
 
 
 def join_path(one: str) -> list[str]:
@@ -243,5 +249,5 @@ def _parent_name(parent: Any) -> tuple[str, str | None]:
     if not isinstance(parent, Mapping):
         return "", None
     kind = "database_id" if parent.get("database_id") else str(parent.get("type"))
-    one = parent.get(kind) if kind in _ASKED else None
-    return kind, str(one) if one else None
+    parent_id = parent.get(kind) if kind in _ASKED else None
+    return kind, str(parent_id) if parent_id else None

@@ -72,13 +72,15 @@ class Wire:
     def download(self, address: str, to: Path) -> int:
         """The file at an address that Notion signed, in `to`; its size. It is asked without a token, by https alone,
         and where this service may dial. Skippable if it cannot be had, Retryable for trouble that passes."""
-        ours = address.startswith(self._base + "/")
-        if not ours and not address.startswith("https://"):
+        is_own_host = address.startswith(self._base + "/")
+        if not is_own_host and not address.startswith("https://"):
             raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")
-        way = httpx.HTTPTransport(verify=self._verify) if ours else Transport(fetch_guard.guard(self._settings))
+        transport = (
+            httpx.HTTPTransport(verify=self._verify) if is_own_host else Transport(fetch_guard.guard(self._settings))
+        )
         try:
             with (
-                sessions.httpx_client(self._verify, seconds=SECONDS, transport=way) as client,
+                sessions.httpx_client(self._verify, seconds=SECONDS, transport=transport) as client,
                 client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer,
             ):
                 if answer.status_code != 200:

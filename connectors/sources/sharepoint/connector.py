@@ -24,25 +24,25 @@ def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: st
     """The parent: nothing, a site's id (with commas), a library's drive, or an item as documents are called."""
     sites = Sites(graph, tokens)
     if parent is None:
-        return Level([_place(str(one["id"]), str(one.get("webUrl") or ""), one) for one in sites.all_followed()])
+        return Level([_place(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.all_followed()])
     if "," in parent:
         libraries = sites.libraries(parent)
         if libraries is None:
             raise Skippable(items.NOT_THERE)
-        return Level([_place(str(one["id"]), str(one.get("webUrl") or ""), one, (parent,)) for one in libraries])
+        return Level([_place(str(site["id"]), str(site.get("webUrl") or ""), site, (parent,)) for site in libraries])
     drive_id, _, item = parent.partition("/")
     library = sites.library(drive_id)
     if library is None:
         raise Skippable(items.NOT_THERE)
     above = path_of(str(library.get("webUrl") or "")) or str(library.get("name") or "")
-    found = items.list_folder(graph, tokens, Drive.of(drive_id), item or None, cursor)
-    return replace(found, entries=[_within(one, drive_id, above) for one in found.entries])
+    level = items.list_folder(graph, tokens, Drive.of(drive_id), item or None, cursor)
+    return replace(level, entries=[_within(site, drive_id, above) for site in level.entries])
 
 
 def _place(its: str, address: str, said: object, above: tuple[str, ...] = ()) -> Entry:
-    named = said if isinstance(said, dict) else {}
+    labels = said if isinstance(said, dict) else {}
     path = path_of(address)
-    name = str(named.get("displayName") or named.get("name") or path)
+    name = str(labels.get("displayName") or labels.get("name") or path)
     return Entry(its, name, is_folder=True, path=path, has_children=True, above=above)
 
 
@@ -102,8 +102,8 @@ class SharePoint:
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")
         raw = self.graph.call(tokens, lambda here: changes.fetched(here, Drive.of(drive), item_id, to))
-        known = {name: value for name, value in raw.properties.items() if name != "path"}
-        return replace(raw, properties=known)  # the path is the listing's, which knows the library's own
+        properties = {name: value for name, value in raw.properties.items() if name != "path"}
+        return replace(raw, properties=properties)  # the path is the listing's, which knows the library's own
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         """Also true for files in libraries that are not followed, or chosen, any more."""

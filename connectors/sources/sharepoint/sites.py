@@ -89,13 +89,13 @@ class Sites:
     def of(self, choice: Choice) -> Libraries:
         """In which anything can be chosen: those that `include` leads to, and of the followed sites where it names a
         type or an open beginning of paths, or is not there. Fatal if they cannot be listed."""
-        named = [place for one in choice.include if (place := _place(one))]
-        if choice.include and len(named) == len(choice.include):
-            return self.chosen(named).without(choice)
-        found = self.followed()
-        if named:
-            self.chosen(named, found)
-        return found.without(choice)
+        addresses = [address for entry in choice.include if (address := _place(entry))]
+        if choice.include and len(addresses) == len(choice.include):
+            return self.chosen(addresses).without(choice)
+        libraries = self.followed()
+        if addresses:
+            self.chosen(addresses, libraries)
+        return libraries.without(choice)
 
     def followed(self) -> Libraries:
         """Of all sites that the person follows. Fatal if they cannot be listed."""
@@ -105,11 +105,11 @@ class Sites:
                 f"{self.graph.title} refuses to list the sites that the account follows: it is no account of work or"
                 " school, or the app lacks the permission Sites.Read.All."
             )
-        found = Libraries()
+        libraries = Libraries()
         for site in sites:
-            if not self._take(site["id"], found):
-                found.left_out[CLOSED_SITE] += 1
-        return found
+            if not self._take(site["id"], libraries):
+                libraries.left_out[CLOSED_SITE] += 1
+        return libraries
 
     def all_followed(self) -> list[Mapping[str, Any]]:
         """The sites that the person follows, none where they cannot be listed."""
@@ -118,7 +118,7 @@ class Sites:
     def libraries(self, site_id: str) -> list[Mapping[str, Any]] | None:
         """Those of a site; None where there is no such site."""
         drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
-        return None if drives is None else [one for one in drives if one.get("driveType", _LIBRARY) == _LIBRARY]
+        return None if drives is None else [drive for drive in drives if drive.get("driveType", _LIBRARY) == _LIBRARY]
 
     def library(self, drive_id: str) -> Mapping[str, Any] | None:
         return self._one(Drive.of(drive_id).place)
@@ -126,8 +126,10 @@ class Sites:
     def chosen(self, include: Sequence[Mapping[str, str]], found: Libraries | None = None) -> Libraries:
         """Sites, that is all libraries of each, and single libraries: by id, or by the path of their address."""
         found, hosts = found or Libraries(), list[str]()
-        for one in include:
-            is_there = self._by_id(one["id"], found) if one.get("id") else self._by_path(one["path"], found, hosts)
+        for address in include:
+            is_there = (
+                self._by_id(address["id"], found) if address.get("id") else self._by_path(address["path"], found, hosts)
+            )
             if not is_there:
                 found.left_out[NOT_FOUND] += 1
         return found
@@ -149,8 +151,8 @@ class Sites:
             root = self._one("/sites/root") or {}
             hosts.append(urlsplit(str(root.get("webUrl") or "")).hostname or "")
         for end in range(len(names), -1, -1):
-            place = "/".join(quote(name, safe="") for name in names[:end])
-            site = self._one(f"/sites/{hosts[0]}:/{place}") if end else self._one("/sites/root")
+            site_path = "/".join(quote(name, safe="") for name in names[:end])
+            site = self._one(f"/sites/{hosts[0]}:/{site_path}") if end else self._one("/sites/root")
             if site is not None and isinstance(site.get("id"), str):
                 return self._take(site["id"], found, "/".join(names) if end < len(names) else "")
         return False
@@ -158,10 +160,12 @@ class Sites:
     def _take(self, site_id: str, found: Libraries, library: str = "") -> bool:
         """All libraries of a site, or the one with this path; whether there are any to be had."""
         drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
-        wanted = [one for one in drives or () if not library or _leads(library, path_of(str(one.get("webUrl") or "")))]
-        for one in wanted:
-            found.add(one, site_id)
-        return drives is not None and (bool(wanted) or not library)
+        chosen_drives = [
+            drive for drive in drives or () if not library or _leads(library, path_of(str(drive.get("webUrl") or "")))
+        ]
+        for drive in chosen_drives:
+            found.add(drive, site_id)
+        return drives is not None and (bool(chosen_drives) or not library)
 
     def _every(self, path: str) -> list[Mapping[str, Any]] | None:
         """All pages of a collection; None if Graph says no."""
@@ -171,13 +175,13 @@ class Sites:
             answer = self.graph.get(self.tokens, path)
             if answer.status != 200:
                 return None
-            found = list(_entries(answer.body.get("value"), self.graph.title))
-            entries += found
+            all_entries = list(_entries(answer.body.get("value"), self.graph.title))
+            entries += all_entries
             link = answer.body.get("@odata.nextLink")
             if not link:
                 return entries
             path = self.graph.path(link)
-            cursors.follow(path, brought=bool(found))
+            cursors.follow(path, brought=bool(all_entries))
 
     def _one(self, path: str) -> Mapping[str, Any] | None:
         answer = self.graph.get(self.tokens, path)
@@ -214,7 +218,7 @@ def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
 def _entries(found: Any, title: str) -> Iterator[Mapping[str, Any]]:
     if not isinstance(found, list):
         raise Retryable(f"{title}'s listing broke off: its answer holds no entries.")
-    yield from (one for one in found if isinstance(one, dict) and isinstance(one.get("id"), str))
+    yield from (entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("id"), str))
 
 
 @dataclass(slots=True)
@@ -240,16 +244,16 @@ class LibrariesCursor:
             return None
 
     def __str__(self) -> str:
-        said = {key: value for key, value in asdict(self).items() if key != "sites" or value}
-        return json.dumps(said, separators=(",", ":"))
+        fields = {key: value for key, value in asdict(self).items() if key != "sites" or value}
+        return json.dumps(fields, separators=(",", ":"))
 
 
 def begin_listing(before: LibrariesCursor | None, libraries: Libraries, chosen: str) -> LibrariesCursor:
     """The state at the beginning of a listing: of everything, or of what changed since the last one."""
     paths = dict(libraries.paths)
-    left = libraries.whole and before is not None and before.places.keys() - paths.keys()
+    removed_libraries = libraries.whole and before is not None and before.places.keys() - paths.keys()
     sites = dict(libraries.sites) if chosen else {}
-    if before is None or before.chosen != chosen or left:
+    if before is None or before.chosen != chosen or removed_libraries:
         return LibrariesCursor(paths, {}, list(paths), chosen=chosen, sites=sites)
     fresh = [drive for drive in paths if drive not in before.places]
     return LibrariesCursor(paths, before.places, list(paths), fresh, whole=False, chosen=chosen, sites=sites)
@@ -282,7 +286,7 @@ def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
     """The feed of the library has come to its end: `whole` if it began anew, and then all others do, too."""
     state.left.pop(0)
     if whole and not state.whole and library not in state.fresh:
-        state.left = [one for one in state.paths if one != library]
+        state.left = [path_library for path_library in state.paths if path_library != library]
         state.places = {library: state.places[library]}
         state.whole = True
 
@@ -290,10 +294,10 @@ def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
 def _told(page: Page[SourceItem], state: LibrariesCursor, library: str, left_out: Counter[str]) -> Page[SourceItem]:
     """The page of one library's feed as one of the whole listing."""
     site = state.sites.get(library, "")
-    here = [_item(item, library, state.paths[library], site) for item in page.items]
+    page_items = [_item(item, library, state.paths[library], site) for item in page.items]
     done = not state.left
     skipped = Counter(page.skipped) + left_out
-    return replace(page, items=here, cursor=str(state), done=done, skipped=skipped, whole=done and state.whole)
+    return replace(page, items=page_items, cursor=str(state), done=done, skipped=skipped, whole=done and state.whole)
 
 
 def _item(item: SourceItem, library: str, above: str, site: str) -> SourceItem:
@@ -301,5 +305,5 @@ def _item(item: SourceItem, library: str, above: str, site: str) -> SourceItem:
     properties: dict[str, Any] = dict(item.properties)
     if "path" in properties:
         properties["path"] = f"{above}/{properties['path']}"
-    folders = (*(f"{library}/{one}" for one in item.above), library, *([site] if site else []))
+    folders = (*(f"{library}/{folder_id}" for folder_id in item.above), library, *([site] if site else []))
     return replace(item, external_id=f"{library}/{item.external_id}", properties=properties, above=folders)
