@@ -86,9 +86,9 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
 
     def __post_init__(self) -> None:
-        for one in structs.fields(self.app):
-            if (Secret in (one.type, *get_args(one.type))) != (one.encode_name in SECRET_FIELDS):
+        for field in structs.fields(self.app):
+            if (Secret in (field.type, *get_args(field.type))) != (field.encode_name in SECRET_FIELDS):
                 raise ValueError(
-                    f"{self.title}: {one.encode_name} must be a Secret and stand in SECRET_FIELDS of "
+                    f"{self.title}: {field.encode_name} must be a Secret and stand in SECRET_FIELDS of "
                     "retrieval/namespaces/namespaces.py, or neither: only the names there are sealed at rest."
                 )

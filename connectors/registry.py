@@ -204,8 +204,8 @@ def page_drawer() -> PageRenderer:
 @lru_cache(maxsize=1)
 def infos() -> Mapping[str, ConnectorInfo]:
     """What each content service says of itself, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
-    found = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
-    return cast("Mapping[str, ConnectorInfo]", found)
+    infos_by_name = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
+    return cast("Mapping[str, ConnectorInfo]", infos_by_name)
 
 
 def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
@@ -216,9 +216,9 @@ def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> 
 
 def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False) -> Authorizer:
     """Who speaks OAuth2 with a content service. `sharing`: it is to be asked whom it shows its items, too."""
-    made = connector(name, app, options).authorizer
-    more = getattr(made, "with_sharing", None)
-    return cast("Authorizer", more()) if sharing and more is not None else made
+    base_authorizer = connector(name, app, options).authorizer
+    with_sharing = getattr(base_authorizer, "with_sharing", None)
+    return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer
 
 
 def _load(table: Mapping[str, str], value: str, field: str) -> Any:

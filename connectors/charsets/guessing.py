@@ -83,7 +83,7 @@ def guess(data: bytes, *, wide: bool = False) -> str | None:
 
 def _part(data: bytes) -> bytes:
     """From a little before the first character beyond ASCII, at the start of a unit of UTF-16."""
-    first = next((place for place in range(len(data)) if data[place] > 127), 0)
+    first = next((position for position in range(len(data)) if data[position] > 127), 0)
     start = max(first - _BACK, 0) // 2 * 2
     return data[start : start + _SAMPLE]
 
@@ -101,7 +101,7 @@ def _eastern(sample: bytes, name: str) -> float:
     text = _decoded(sample, name)
     if name not in _WIDE:
         return _cost(text, {})
-    return max(_cost(text, _weights(one)) for one in ("", *_CYRILLIC, *_GREEK, *_ARABIC, *_HEBREW, *_THAI))
+    return max(_cost(text, _weights(alphabet)) for alphabet in ("", *_CYRILLIC, *_GREEK, *_ARABIC, *_HEBREW, *_THAI))
 
 
 @lru_cache(maxsize=64)
@@ -109,25 +109,25 @@ def _weights(alphabet: str) -> dict[str, float]:
     """Rank to probability, falling as 1 / (rank + 4); capitals are rarer."""
     total = sum(1 / (rank + 4) for rank in range(len(alphabet))) or 1.0
 
-    known = {letter: math.log(1 / (rank + 4) / total) for rank, letter in enumerate(alphabet)}
-    return {**{letter.upper(): cost - 2.5 for letter, cost in known.items() if len(letter.upper()) == 1}, **known}
+    weights = {letter: math.log(1 / (rank + 4) / total) for rank, letter in enumerate(alphabet)}
+    return {**{letter.upper(): cost - 2.5 for letter, cost in weights.items() if len(letter.upper()) == 1}, **weights}
 
 
 def _cost(text: str, weights: dict[str, float]) -> float:
-    cost, before = 0.0, " "
-    for place, character in enumerate(text):
+    cost, previous = 0.0, " "
+    for position, character in enumerate(text):
         if character in weights:
             cost += weights[character]
-            cost += _CASE if character >= _LATIN_END and before.isascii() and before.isalpha() else 0.0
+            cost += _CASE if character >= _LATIN_END and previous.isascii() and previous.isalpha() else 0.0
         elif character < "\x80":
             cost += _of_ascii(character)
-            cost += _CASE if character.isalpha() and before >= _LATIN_END and before in weights else 0.0
+            cost += _CASE if character.isalpha() and previous >= _LATIN_END and previous in weights else 0.0
         elif not weights and (east := _of_east(character)) is not None:
             cost += east
         else:
-            cost += _of_sign(character, before, text[place + 1 : place + 2])
-        cost += _CASE if character.isupper() and before.islower() else 0.0
-        before = character
+            cost += _of_sign(character, previous, text[position + 1 : position + 2])
+        cost += _CASE if character.isupper() and previous.islower() else 0.0
+        previous = character
     return cost
 
 
@@ -147,8 +147,8 @@ def _of_east(character: str) -> float | None:
     """Of a character of Chinese, Japanese or Korean; None if it is none."""
     if "\u3040" <= character <= "\u30ff":
         return -4.2
-    for known, cost in _KNOWN:
-        if character in known:
+    for characters, cost in _KNOWN:
+        if character in characters:
             return cost
     if "\uac00" <= character <= "\ud7a3":
         return -8.0 if _within(character, "euc_kr", 0xB0, 0xC8) else -13.0

@@ -79,9 +79,9 @@ def _counted(answer: Any) -> int:
 def _in_order(answer: Any) -> list[Any]:
     """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
     try:
-        found = sorted(answer["data"], key=lambda entry: entry["index"])
-        whole = [entry["index"] for entry in found] == list(range(len(found)))
-        vectors = [entry["embedding"] for entry in found]
+        entries = sorted(answer["data"], key=lambda entry: entry["index"])
+        whole = [entry["index"] for entry in entries] == list(range(len(entries)))
+        vectors = [entry["embedding"] for entry in entries]
     except (TypeError, KeyError) as error:
         raise TransientError(f"{TITLE}'s answer was no list of vectors.") from error
     if not whole:

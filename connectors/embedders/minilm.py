@@ -126,8 +126,8 @@ class _Builder:
         packed = np.concatenate([self.weights[f"{part}.weight"].T for part in parts], axis=1)
         bias = np.concatenate([self.weights[f"{part}.bias"] for part in parts])
         heads = [hidden, self.tensor(f"{at}qkv", packed), self.tensor(f"{at}qkv.bias", bias), "lengths"]
-        seen = self.node("Attention", heads, f"{at}attended", domain=_FUSED, num_heads=_HEADS)
-        hidden = self.added(seen, hidden, f"{at}attention.output.")
+        attended = self.node("Attention", heads, f"{at}attended", domain=_FUSED, num_heads=_HEADS)
+        hidden = self.added(attended, hidden, f"{at}attention.output.")
         wide = self.product(hidden, f"{at}intermediate.dense")
         bias_name = self.weight(f"{at}intermediate.dense.bias")
         active = self.node("BiasGelu", [wide, bias_name], f"{at}active", domain=_FUSED)
@@ -160,13 +160,13 @@ def _tensors(data: mmap.mmap) -> Weights:
     """A safetensors file: 8 bytes of header length, a JSON header with types and offsets, then the numbers."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
-    found: Weights = {}
+    weights: Weights = {}
     for name, entry in header.items():
         if name != "__metadata__" and entry["dtype"] == "F32":
             begin, end = entry["data_offsets"]
             values = np.frombuffer(data, np.float32, count=(end - begin) // 4, offset=start + begin)
-            found[name] = values.reshape(entry["shape"])
-    return found
+            weights[name] = values.reshape(entry["shape"])
+    return weights
 
 
 def _quantized(path: Path) -> Path:

@@ -143,9 +143,9 @@ def _choose_encoding(
 def in_order(entries: Any) -> list[Any]:
     """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
     try:
-        found = sorted(entries, key=lambda entry: entry.index)
-        whole = [entry.index for entry in found] == list(range(len(found)))
-        vectors = [_numbers(entry.embedding) for entry in found]
+        ordered = sorted(entries, key=lambda entry: entry.index)
+        whole = [entry.index for entry in ordered] == list(range(len(ordered)))
+        vectors = [_numbers(entry.embedding) for entry in ordered]
     except (TypeError, ValueError, AttributeError) as error:
         raise TransientError(f"{TITLE}'s answer was no list of vectors.") from error
     if not whole:

@@ -55,8 +55,8 @@ def estimate_tokens(provider: str, model: str, texts: Sequence[str]) -> list[int
     """About how many tokens the vendor will count, by the tokenizer that stands for the model's own."""
     spans = tokenizer_for(provider, model).spans(texts)
     return [
-        max(len(found), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
-        for found, text in zip(spans, texts, strict=True)
+        max(len(text_spans), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
+        for text_spans, text in zip(spans, texts, strict=True)
     ]
 
 
@@ -236,16 +236,16 @@ class VendorEmbedder:
 
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        sent = self._prefixed(texts, kind)
-        sizes = estimate_tokens(self.provider, self.model, sent)
+        prefixed = self._prefixed(texts, kind)
+        sizes = estimate_tokens(self.provider, self.model, prefixed)
         requests = self._meter.pack(sizes, self._server.texts)
         parts: list[Embeddings] = []
         if self._meter.unsure and len(requests) > 1:
-            parts.append(self._request(sent[: len(requests[0])], kind))
-            sent = sent[len(requests[0]) :]
+            parts.append(self._request(prefixed[: len(requests[0])], kind))
+            prefixed = prefixed[len(requests[0]) :]
             requests = self._meter.pack(sizes[len(requests[0]) :], self._server.texts)
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
-            batches = [[sent[number] for number in request] for request in requests]
+            batches = [[prefixed[number] for number in request] for request in requests]
             contexts = [copy_context() for _ in batches]
             parts += pool.map(lambda context, batch: context.run(self._request, batch, kind), contexts, batches)
         return self._unit(np.concatenate(parts))
@@ -280,8 +280,8 @@ class VendorEmbedder:
         """
         import numpy as np
 
-        most = min(len(texts), self._server.texts or len(texts))
-        size, begun, largest, too_many = most, 0, 0, False
+        limit = min(len(texts), self._server.texts or len(texts))
+        size, begun, largest, too_many = limit, 0, 0, False
         parts: list[Embeddings] = []
         while begun < len(texts):
             part = texts[begun : begun + size]
@@ -295,7 +295,7 @@ class VendorEmbedder:
                     too_many = too_many or not refusal.of_tokens
                     continue
                 parts.append(self._shortened(part[0], kind, refusal))
-                size, too_many = most, False
+                size, too_many = limit, False
             begun += len(part)
         if too_many:
             self._server.learn(texts=largest)
@@ -335,20 +335,20 @@ class VendorEmbedder:
         if len(vectors) != count:
             raise Retryable(f"{self._title} answered with {len(vectors)} vectors where {count} were due.")
         try:
-            made = np.asarray(vectors, dtype=np.float32)
+            array = np.asarray(vectors, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise Retryable(f"{self._title} answered with vectors of different sizes, or with no numbers.") from error
-        if made.ndim != 2 or (self._known is not None and made.shape[1] != self._known):
-            size = made.shape[-1] if made.ndim == 2 else 0
+        if array.ndim != 2 or (self._known is not None and array.shape[1] != self._known):
+            size = array.shape[-1] if array.ndim == 2 else 0
             raise Fatal(
                 f"{self._title} answered with vectors of {size} dimensions where its model {self.model} makes"
                 f" {self._known}. Check the model, or the server that the endpoint leads to.",
                 field=MODEL_FIELD,
             )
-        if not np.isfinite(made).all():
+        if not np.isfinite(array).all():
             raise Retryable(f"{self._title} answered with numbers that are not finite.")
-        self._known = made.shape[1]
-        return made
+        self._known = array.shape[1]
+        return array
 
     @staticmethod
     def _unit(vectors: Embeddings) -> Embeddings:

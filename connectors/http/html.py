@@ -63,10 +63,10 @@ def select(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNod
     from selectolax.lexbor import SelectolaxError
 
     try:
-        found = parsed.css(", ".join(selectors)) if selectors else []
+        nodes = parsed.css(", ".join(selectors)) if selectors else []
     except SelectolaxError as error:
         raise ValueError("one of the selectors is no CSS") from error
-    chosen: dict[int, LexborNode] = {node.mem_id: node for node in found}
+    chosen: dict[int, LexborNode] = {node.mem_id: node for node in nodes}
     return [node for node in chosen.values() if not _inside(node, chosen)]
 
 
@@ -93,8 +93,8 @@ def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
 def about(parsed: LexborHTMLParser, url: str) -> About:
     """`url`: where the page came from."""
     base = link(url, _attribute(parsed, "base[href]", "href")) or url
-    said = ", ".join(node.attributes.get("content") or "" for node in parsed.css('meta[name="robots" i]'))
-    directives = robots(said)
+    robots_content = ", ".join(node.attributes.get("content") or "" for node in parsed.css('meta[name="robots" i]'))
+    directives = robots(robots_content)
     return About(
         title=_line(_words(parsed, "title") or _meta(parsed, "og:title") or _words(parsed, "h1")),
         language=_line(_attribute(parsed, "html[lang]", "lang"))[:35],
@@ -108,31 +108,31 @@ def about(parsed: LexborHTMLParser, url: str) -> About:
 
 def robots(said: str, name: str = "") -> frozenset[str]:
     """Which of `noindex` and `nofollow` a robots meta tag or an X-Robots-Tag header says to the crawler `name`."""
-    found, ours = set[str](), True
+    rules, applies = set[str](), True
     for part in said.lower().split(","):
         agent, colon, words = part.partition(":")
         scoped = bool(colon) and agent.strip() not in _VALUED
         if scoped:
-            ours = agent.strip() in ("*", name.lower())
-        if ours:
-            found.update((words if scoped else part).split())
+            applies = agent.strip() in ("*", name.lower())
+        if applies:
+            rules.update((words if scoped else part).split())
     both = {"noindex", "nofollow"}
-    return frozenset(both if "none" in found else found & both)
+    return frozenset(both if "none" in rules else rules & both)
 
 
 def links(parsed: LexborHTMLParser, page: About) -> list[str]:
     """Where the page leads: absolute, without fragments, each once, but for those that its author gives no word for."""
-    found = {
+    addresses = {
         link(page.base, node.attributes.get("href") or ""): None
         for node in parsed.css("a[href], area[href]")
         if "nofollow" not in (node.attributes.get("rel") or "").lower().split()
     }
-    found |= {link(page.base, node.attributes.get("src") or ""): None for node in parsed.css("frame[src]")}
+    addresses |= {link(page.base, node.attributes.get("src") or ""): None for node in parsed.css("frame[src]")}
     for node in parsed.css('meta[http-equiv="refresh" i]'):
         if moved := _REFRESH.search(node.attributes.get("content") or ""):
-            found[link(page.base, moved[1] or moved[2])] = None
-    found.pop("", None)
-    return list(found) if page.follow else []
+            addresses[link(page.base, moved[1] or moved[2])] = None
+    addresses.pop("", None)
+    return list(addresses) if page.follow else []
 
 
 def link(base: str, href: str) -> str:

@@ -74,9 +74,9 @@ def make(
     connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
 ) -> OAuth:
     """The flow of a namespace's app. Where the settings name endpoints, those; an app may bring its own page."""
-    own = settings.oauth_endpoints.get(connector)
-    authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
-    token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke
+    endpoints = settings.oauth_endpoints.get(connector)
+    authorize = app.get("authorizationUrl") or (endpoints and endpoints.authorize) or service.authorize
+    token, revoke = (endpoints and endpoints.token) or service.token, (endpoints and endpoints.revoke) or service.revoke
     return OAuth(service, app["clientId"], app["clientSecret"], authorize, token, revoke, send)
 
 
@@ -102,7 +102,7 @@ class OAuth:
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
         """The parameters of the base stay, but for those that are ours."""
-        ours = {
+        own_parameters = {
             **self.service.extra,
             "client_id": self.client_id,
             "response_type": "code",
@@ -110,12 +110,12 @@ class OAuth:
             "state": state,
         }
         if challenge is not None:
-            ours |= {"code_challenge": challenge, "code_challenge_method": "S256"}
+            own_parameters |= {"code_challenge": challenge, "code_challenge_method": "S256"}
         if challenge is not None and self.service.nonce:
-            ours["nonce"] = hashlib.sha256(challenge.encode()).hexdigest()
+            own_parameters["nonce"] = hashlib.sha256(challenge.encode()).hexdigest()
         parts = urlsplit(self.authorize_at)
-        kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in ours]
-        return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
+        parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in own_parameters]
+        return urlunsplit(parts._replace(query=urlencode([*parameters, *own_parameters.items()])))
 
     def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:
         content = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
@@ -152,11 +152,11 @@ class OAuth:
             raise Retryable(f"{self.service.name} answered without an access token.")
         refresh, lasts = answer.get("refresh_token"), answer.get("expires_in")
         account = answer.get(self.service.account) if self.service.account else None
-        known = isinstance(lasts, int | float) and 0 < lasts < 10**9
+        is_plausible = isinstance(lasts, int | float) and 0 < lasts < 10**9
         return Tokens(
             access_token=access,
             refresh_token=refresh if isinstance(refresh, str) and refresh else before.refresh_token,
-            expires_at=datetime.now(UTC) + timedelta(seconds=lasts) if known else None,
+            expires_at=datetime.now(UTC) + timedelta(seconds=lasts) if is_plausible else None,
             account=account if isinstance(account, str) else before.account,
         )
 
@@ -212,8 +212,10 @@ def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:
     """The scopes that a person withheld, such as by an unticked box; a service that names none granted all of them."""
     if not isinstance(granted, str):
         return ""
-    had = {_scope(one) for one in granted.replace(",", " ").split()}
-    return ", ".join(name for name, others in rights.items() if not had & {_scope(name), *map(_scope, others)})
+    granted_scopes = {_scope(scope) for scope in granted.replace(",", " ").split()}
+    return ", ".join(
+        name for name, alternatives in rights.items() if not granted_scopes & {_scope(name), *map(_scope, alternatives)}
+    )
 
 
 def _scope(name: str) -> str:

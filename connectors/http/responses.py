@@ -38,9 +38,9 @@ def transient_error(
 
     A vendor's own: more statuses that are `passing` or `busy`, or are `busy_if_asked`, with a Retry-After.
     """
-    after = retry_after(headers)
-    if status in BUSY | busy or (status in busy_if_asked and after is not None):
-        return RateLimited(after)
+    delay = retry_after(headers)
+    if status in BUSY | busy or (status in busy_if_asked and delay is not None):
+        return RateLimited(delay)
     if status in PASSING | passing or status >= 500:
         return TransientError(f"{service} answered with an error of its own ({status}).")
     return None

@@ -78,11 +78,11 @@ class Bucket:
         """Take a turn: 0 if it may begin now, else the seconds after which to ask again."""
         cost = min(cost, self._burst)
         with self._lock:
-            now = time.monotonic()
-            if now < self._free_at:
-                return self._free_at - now + random.uniform(0, 0.1)  # noqa: S311 - spreads threads, hides nothing
-            self._tokens = min(self._burst, self._tokens + (now - self._seen) * self._rate)
-            self._seen = now
+            current = time.monotonic()
+            if current < self._free_at:
+                return self._free_at - current + random.uniform(0, 0.1)  # noqa: S311 - spreads threads, hides nothing
+            self._tokens = min(self._burst, self._tokens + (current - self._seen) * self._rate)
+            self._seen = current
             if self._tokens >= cost:
                 self._tokens -= cost
                 return 0.0
@@ -180,16 +180,16 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     Retry-After is a number, which some vendors give with a fraction, or a date (RFC 9110, section 10.2.3);
     `retry-after-ms` is OpenAI's. The names of `headers` may be in any case.
     """
-    given = {name.lower(): value.strip() for name, value in headers.items() if name.lower().startswith("retry-after")}
+    delays = {name.lower(): value.strip() for name, value in headers.items() if name.lower().startswith("retry-after")}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if _NUMBER.fullmatch(given.get(name, "")):
-            return min(float(given[name]) * unit, LONGEST_ASKED)
+        if _NUMBER.fullmatch(delays.get(name, "")):
+            return min(float(delays[name]) * unit, LONGEST_ASKED)
     try:
-        moment = parsedate_to_datetime(given.get("retry-after", ""))
-        wanted = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - time.time()
+        moment = parsedate_to_datetime(delays.get("retry-after", ""))
+        seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
-    return min(max(wanted, 0.0), LONGEST_ASKED)
+    return min(max(seconds, 0.0), LONGEST_ASKED)
 
 
 class Unauthorized(Exception):

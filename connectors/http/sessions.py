@@ -115,7 +115,7 @@ def require_private_without_tls(guard: Guard, url: str, *, title: str, field: st
         raise Fatal(str(error), field=field) from error
     except OSError as error:
         raise TransientError(f"The host name of the {title} cannot be resolved.") from error
-    addresses = [ip_address(where[0]) for _, where in resolved]
+    addresses = [ip_address(socket_address[0]) for _, socket_address in resolved]
     if not all(any(address in network for network in guard.allowed) for address in addresses):
         words = f"Without https only a {title} in a range that RETRIEVAL_FETCH_ALLOW names can be used."
         raise Fatal(words, field=field)

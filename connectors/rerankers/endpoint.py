@@ -44,8 +44,10 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
     guarded = fetch_guard.guard(settings)
-    way = Transport(guarded, most=MOST_BYTES)
-    client = sessions.httpx_client(sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=way, headers=headers)
+    transport = Transport(guarded, most=MOST_BYTES)
+    client = sessions.httpx_client(
+        sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
+    )
     asker = _Asker(client, url, config.get("model"), guarded)
     return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
 
@@ -68,8 +70,8 @@ class _Asker:
         status, answer = self._post(form, query, texts, seconds)
         if status.status_code in _OTHER_FORM and not self._settled:
             form = "texts" if form == "documents" else "documents"
-            other, answer = self._post(form, query, texts, seconds)
-            status = other if other.status_code == 200 else status
+            other_form, answer = self._post(form, query, texts, seconds)
+            status = other_form if other_form.status_code == 200 else status
         if status.status_code != 200:
             raise understand(TITLE, status.status_code, status.headers)
         self._form, self._settled = form, True

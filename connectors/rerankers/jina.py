@@ -34,9 +34,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
         if answer.status_code != 200:
             raise understand(TITLE, answer.status_code, answer.headers)
         try:
-            found = answer.json()["results"]
+            results = answer.json()["results"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise unreadable(TITLE) from error
-        return pairs(TITLE, found, "relevance_score")
+        return pairs(TITLE, results, "relevance_score")
 
     return VendorReranker(title=TITLE, ask=ask, batch=512, calls=2, logits=False, close=client.close)

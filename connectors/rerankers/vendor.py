@@ -48,19 +48,19 @@ class VendorReranker:
         if len(parts) == 1:
             return self._bounded(self._part(query, parts[0], end))
         with ThreadPoolExecutor(min(len(parts), self._calls), thread_name_prefix="rerank") as pool:
-            found = list(pool.map(lambda part: self._part(query, part, end), parts))
-        return self._bounded([score for part in found for score in part])
+            scores = list(pool.map(lambda part: self._part(query, part, end), parts))
+        return self._bounded([score for part in scores for score in part])
 
     def check(self) -> None:
         """Raise Fatal or Retryable unless one text can be scored now."""
         self.rerank("check", ["check"], seconds=CHECK_SECONDS)
 
     def _part(self, query: str, texts: Sequence[str], end: float) -> list[float]:
-        left = end - time.monotonic()
-        if left <= 0:
+        seconds_left = end - time.monotonic()
+        if seconds_left <= 0:
             raise Retryable(f"{self._title} did not answer in time.")
         try:
-            pairs = self._ask(query, texts, left)
+            pairs = self._ask(query, texts, seconds_left)
         except RateLimited as error:
             raise Retryable(f"{self._title} takes no more requests for now (429).", after=error.after) from error
         except TransientError as error:
@@ -86,10 +86,10 @@ def logistic(logit: float) -> float:
 def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
     """Number and score of each entry of an answer; TransientError for what is no such list."""
     try:
-        found = [(entry["index"], entry[score]) for entry in entries]
-        if not all(type(at) is int and type(value) in {int, float} for at, value in found):
+        scored = [(entry["index"], entry[score]) for entry in entries]
+        if not all(type(at) is int and type(value) in {int, float} for at, value in scored):
             raise unreadable(title)
-        return [(at, float(value)) for at, value in found]
+        return [(at, float(value)) for at, value in scored]
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise unreadable(title) from error
 

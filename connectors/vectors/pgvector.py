@@ -142,27 +142,32 @@ class PgVectorStore:
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove by id; unknown ids are no error."""
         with self._connection() as connection:
-            found = self._found(connection, scope)
-            for start in range(0, len(ids) if found else 0, _PART):
+            partition = self._found(connection, scope)
+            for start in range(0, len(ids) if partition else 0, _PART):
                 part = list(ids[start : start + _PART])
-                connection.execute(_DELETE, {"partition": found["id"] if found else None, "ids": part})
+                connection.execute(_DELETE, {"partition": partition["id"] if partition else None, "ids": part})
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
         """Every id that starts with `prefix`, in order, read in parts."""
-        after, size = "", _PART
+        last_id, size = "", _PART
         while size == _PART:
             with self._connection() as connection:
-                found = self._found(connection, scope)
-                params = {"partition": found and found["id"], "after": after, "prefix": prefix, "limit": _PART}
+                partition = self._found(connection, scope)
+                params = {
+                    "partition": partition and partition["id"],
+                    "after": last_id,
+                    "prefix": prefix,
+                    "limit": _PART,
+                }
                 names = [row["id"] for row in connection.execute(_IDS, params).fetchall()]
             yield from names
-            size, after = len(names), names[-1] if names else after
+            size, last_id = len(names), names[-1] if names else last_id
 
     def misfits(self, scope: Scope) -> Iterator[str]:
         """Ids of vectors that searches leave out, since they have other dimensions."""
         with self._connection() as connection:
-            found = self._found(connection, scope)
-            params = {"partition": found and found["id"], "dimensions": self._dimensions}
+            partition = self._found(connection, scope)
+            params = {"partition": partition and partition["id"], "dimensions": self._dimensions}
             rows = connection.execute(_MISFITS, params).fetchall()
         return (row["id"] for row in rows)
 
@@ -197,26 +202,26 @@ class PgVectorStore:
         `seconds`: Retryable if it takes longer, and what was built of it is taken away; 0 for as long as it takes.
         """
         with self._connection() as connection:
-            found = self._found(connection, scope)
-            if found is None or found["indexed"] or self._is_small(connection, found["id"]):
+            partition = self._found(connection, scope)
+            if partition is None or partition["indexed"] or self._is_small(connection, partition["id"]):
                 return False
         with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
             _limit(connection, statement=seconds)
             try:
-                return self._build(connection, int(found["id"]))
+                return self._build(connection, int(partition["id"]))
             except psycopg.errors.QueryCanceled:
                 with suppress(psycopg.Error):
-                    self._drop(connection, int(found["id"]))
+                    self._drop(connection, int(partition["id"]))
                 raise
 
     def drop_index(self, scope: Scope) -> None:
         """Take the partition's index away, whatever became of it."""
         with self._connection() as connection:
-            found = self._found(connection, scope)
+            partition = self._found(connection, scope)
             self._indexed.pop(scope.tenant, None)
-        if found is not None:
+        if partition is not None:
             with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
-                self._drop(connection, int(found["id"]))
+                self._drop(connection, int(partition["id"]))
 
     def _drop(self, connection: Connection[Any], partition: int) -> None:
         """An index that another partition gets holds the table's lock for as long as it takes: not waited for."""
@@ -224,8 +229,8 @@ class PgVectorStore:
         connection.execute(f"drop index concurrently if exists {self._index(partition)}".encode())
 
     def _build(self, connection: Connection[Any], partition: int) -> bool:
-        ours = connection.execute("select pg_try_advisory_lock(1986356071, %s)", [partition]).fetchone()
-        if not ours or not ours[0]:
+        lock_row = connection.execute("select pg_try_advisory_lock(1986356071, %s)", [partition]).fetchone()
+        if not lock_row or not lock_row[0]:
             return False
         name = self._index(partition)
         connection.execute("set maintenance_work_mem = '256MB'")
@@ -257,9 +262,12 @@ class PgVectorStore:
         size = int(self._dimensions)
         distance = f"v.values::halfvec({size}) <=> %(values)s::halfvec({size})"
         statement = _OF_NAMED.format(distance=distance, partition=int(partition), size=size, condition=condition)
-        more = {"named": list(where.document_ids), "most": min(_VALUES_MOST // size, _EACH_MOST * params["top_k"])}
+        extra_params = {
+            "named": list(where.document_ids),
+            "most": min(_VALUES_MOST // size, _EACH_MOST * params["top_k"]),
+        }
         with self._db.tuned(plan_once=False) as connection:
-            scoped = visible(statement, {**params, **filtering, **more}, viewer)
+            scoped = visible(statement, {**params, **filtering, **extra_params}, viewer)
             return connection.execute(scoped.text, scoped.params).fetchall()
 
     def _nearest(
@@ -329,24 +337,24 @@ class PgVectorStore:
         if scope.tenant in self._indexed and scope.namespace == self._namespace:
             return self._indexed[scope.tenant], True
         with self._db.tuned() as connection:
-            found = self._found(connection, scope)
-        if found is None:
+            partition = self._found(connection, scope)
+        if partition is None:
             return None, False
-        if found["indexed"]:
-            self._indexed[scope.tenant] = int(found["id"])
-        return int(found["id"]), bool(found["indexed"])
+        if partition["indexed"]:
+            self._indexed[scope.tenant] = int(partition["id"])
+        return int(partition["id"]), bool(partition["indexed"])
 
     def _found(self, connection: Connection[Row], scope: Scope) -> Row | None:
         return connection.execute(_PARTITION, self._params(scope)).fetchone()
 
     def _made(self, connection: Connection[Row], scope: Scope) -> int:
-        found = self._found(connection, scope)
-        if found is None:
+        partition = self._found(connection, scope)
+        if partition is None:
             connection.execute(_MAKE, self._params(scope))
-            found = self._found(connection, scope)
-        if found is None:
+            partition = self._found(connection, scope)
+        if partition is None:
             raise Retryable("The scope is being created.")
-        return int(found["id"])
+        return int(partition["id"])
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         if scope.namespace != self._namespace:

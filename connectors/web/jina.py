@@ -41,15 +41,15 @@ class Jina:
         """See the port. PDF and office files come as the Markdown that the Reader makes of them."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):
-            found = self._service.ask(lambda: self._read(address))
-        final = _text(found, "url")
+            answer = self._service.ask(lambda: self._read(address))
+        final = _text(answer, "url")
         if final:
             final = require_allowed(final, self._service.guard, options)
-        if page := _text(found, "html"):
+        if page := _text(answer, "html"):
             return scraping_api.html_page(
                 scraping_api.file_page(page.encode(), url, to, self._service.most, HTML, final), options
             )
-        return scraping_api.markdown_page(_text(found, "content"), url, to, self._service.most, final, found)
+        return scraping_api.markdown_page(_text(answer, "content"), url, to, self._service.most, final, answer)
 
     def check(self) -> None:
         """Read the smallest page there is: the Reader has no other call that tells a good key."""
@@ -73,8 +73,8 @@ class Jina:
             raise self._service.unreadable() from error
         if not isinstance(data, dict):
             raise self._service.unreadable()
-        if (said := _WARNING.search(_text(data, "warning"))) and int(said[1]) >= 400:
-            raise site_said(int(said[1]))
+        if (warning := _WARNING.search(_text(data, "warning"))) and int(warning[1]) >= 400:
+            raise site_said(int(warning[1]))
         return data
 
 

@@ -192,9 +192,9 @@ def markdown_page(text: str, name: str, to: Path, most: int, url: str, said: Map
     """Markdown that the service made of the page. `said`: of the page, by the contract's names."""
     if not text.strip():
         raise Skippable("The page holds no text, or no element that includeSelectors name.")
-    made = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)
+    content = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)
     lines = {key: _one_line(said.get(key))[:length] for key, length in _LENGTHS.items()}
-    return replace(made, properties={key: line for key, line in lines.items() if line})
+    return replace(content, properties={key: line for key, line in lines.items() if line})
 
 
 def _one_line(said: object) -> str:

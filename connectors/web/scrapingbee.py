@@ -43,9 +43,9 @@ class ScrapingBee:
         final = answer.headers.get("spb-resolved-url", "")
         if final:
             final = require_allowed(final, self._service.guard, options)
-        named = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
-        made = scraping_api.file_page(answer.content, url, to, self._service.most, named, final)
-        return scraping_api.html_page(made, options) if html.is_html(named) else made
+        media_type = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
+        content = scraping_api.file_page(answer.content, url, to, self._service.most, media_type, final)
+        return scraping_api.html_page(content, options) if html.is_html(media_type) else content
 
     def check(self) -> None:
         """Ask how much of the account is used up, which costs nothing."""
@@ -55,15 +55,15 @@ class ScrapingBee:
         answer = self._service.send("GET", f"{self._service.base_url}/usage", seconds=30, params={"api_key": self._key})
         self._refuse(answer)
         try:
-            left = answer.json()["max_api_credit"] - answer.json()["used_api_credit"]
+            credit_left = answer.json()["max_api_credit"] - answer.json()["used_api_credit"]
         except (ValueError, LookupError, TypeError) as error:
             raise self._service.unreadable() from error
-        if left <= 0:
+        if credit_left <= 0:
             self._service.refuse(402, {})
 
     def _page(self, url: str) -> ScrapeResponse:
-        asked = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
-        answer = self._service.send("GET", f"{self._service.base_url}/", seconds=SECONDS, params=asked)
+        parameters = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
+        answer = self._service.send("GET", f"{self._service.base_url}/", seconds=SECONDS, params=parameters)
         status = answer.headers.get("spb-initial-status-code", "")
         if not answer.ok and status.isdecimal() and int(status) >= 400:
             raise site_said(int(status))

@@ -78,8 +78,8 @@ def _config(addressing: str) -> Config:
 
 def _bare() -> Session:
     """A session without configuration files and without any variable of the environment."""
-    known: Mapping[str, Any] = Session.SESSION_VARIABLES
-    nothing = {name: (None, None, default, convert) for name, (_, _, default, convert) in known.items()}
+    session_variables: Mapping[str, Any] = Session.SESSION_VARIABLES
+    nothing = {name: (None, None, default, convert) for name, (_, _, default, convert) in session_variables.items()}
     nothing["config_file"] = nothing["credentials_file"] = (None, None, os.devnull, None)
     return Session(session_vars=nothing)
 

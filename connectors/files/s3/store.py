@@ -33,21 +33,21 @@ class S3Files:
 
     def put(self, key: str, chunks: Iterable[bytes]) -> int:
         """A small file in one request, a larger one in parts, which are given up together if one of them fails."""
-        place = self._place(key)
+        object_key = self._place(key)
         parts = _parts(chunks)
         first = next(parts, b"")
         second = next(parts, None)
         if second is not None:
-            return self._put_parts(place, _again((first, second), parts))
+            return self._put_parts(object_key, _again((first, second), parts))
         with _explained():
-            self._client.put_object(**place, Body=first)
+            self._client.put_object(**object_key, Body=first)
         return len(first)
 
     @contextmanager
     def open(self, key: str) -> Iterator[BinaryIO]:
-        place = self._place(key)
+        object_key = self._place(key)
         with _explained():
-            body = self._client.get_object(**place)["Body"]
+            body = self._client.get_object(**object_key)["Body"]
         with contextlib.closing(body):
             yield cast("BinaryIO", io.BufferedReader(_Stream(body), 1 << 18))
 
@@ -64,15 +64,15 @@ class S3Files:
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Keys with the size of each file in bytes, by the same requests."""
-        asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": PREFIX + prefix}
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": PREFIX + prefix}
         while True:
             with _explained():
-                page = self._client.list_objects_v2(**asked)
-            yield from ((found["Key"].removeprefix(PREFIX), found["Size"]) for found in page.get("Contents", ()))
+                page = self._client.list_objects_v2(**request)
+            yield from ((entry["Key"].removeprefix(PREFIX), entry["Size"]) for entry in page.get("Contents", ()))
             token = page.get("NextContinuationToken")
-            if not page.get("IsTruncated") or not token or token == asked.get("ContinuationToken"):
+            if not page.get("IsTruncated") or not token or token == request.get("ContinuationToken"):
                 return
-            asked["ContinuationToken"] = token
+            request["ContinuationToken"] = token
 
     def check(self) -> None:
         """Write, read and delete a small file: what the access key must be allowed to do."""
@@ -167,18 +167,18 @@ def _url(endpoint: str) -> str:
 
 def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces of PART, the last one shorter."""
-    held = bytearray()
+    buffer = bytearray()
     for chunk in chunks:
         view = memoryview(chunk)
         while view:
-            taken = view[: PART - len(held)]
-            held += taken
-            view = view[len(taken) :]
-            if len(held) == PART:
-                yield bytes(held)
-                held.clear()
-    if held:
-        yield bytes(held)
+            head = view[: PART - len(buffer)]
+            buffer += head
+            view = view[len(head) :]
+            if len(buffer) == PART:
+                yield bytes(buffer)
+                buffer.clear()
+    if buffer:
+        yield bytes(buffer)
 
 
 def _again(begun: Iterable[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -56,12 +56,12 @@ class PineconeClient:
         """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
         try:
             host, port = fetch_guard.host_and_port(self._url)
-            found = self._guard.resolve(host, port)
+            infos = self._guard.resolve(host, port)
         except Blocked as error:
             raise Fatal(str(error), field="indexHost") from error
         except OSError as error:
             raise Retryable("The host name of the vector index cannot be resolved.") from error
-        addresses = [ip_address(where[0]) for _, where in found]
+        addresses = [ip_address(socket_address[0]) for _, socket_address in infos]
         if self._url.startswith("http://") and not all(
             any(address in network for network in self._guard.allowed) for address in addresses
         ):

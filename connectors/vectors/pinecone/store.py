@@ -68,19 +68,19 @@ def of_condition(condition: Condition, *, holds: bool = True) -> Expression | No
         case Not(part):
             return of_condition(part, holds=not holds)
         case All(parts) | AnyOf(parts):
-            said = [of_condition(part, holds=holds) for part in parts]
-            return _every(said) if isinstance(condition, All) is holds else _some(said)
+            clauses = [of_condition(part, holds=holds) for part in parts]
+            return _every(clauses) if isinstance(condition, All) is holds else _some(clauses)
         case Leaf():
             return _leaf(condition, equal=holds is (condition.op in {"eq", "in"}))
 
 
 def _every(said: Sequence[Expression | None]) -> Expression | None:
-    clauses = [one for one in said if one is not None]
+    clauses = [clause for clause in said if clause is not None]
     return {"$and": clauses} if clauses else None
 
 
 def _some(said: Sequence[Expression | None]) -> Expression | None:
-    clauses = [one for one in said if one is not None]
+    clauses = [clause for clause in said if clause is not None]
     return {"$or": clauses} if len(clauses) == len(said) else None
 
 
@@ -100,7 +100,7 @@ def _leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
 
 
 def _marked(key: str, values: Sequence[Any]) -> Expression:
-    return {"marks": {"$in": [*dict.fromkeys(labels.mark(key, one) for one in values), labels.ANY]}}
+    return {"marks": {"$in": [*dict.fromkeys(labels.mark(key, value) for value in values), labels.ANY]}}
 
 
 BATCH = 200
@@ -143,10 +143,10 @@ class PineconeStore:
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
         """Put vectors in, replacing by id; the last one of an id wins. One of length 0 is left out."""
-        place = self._place(scope)
+        namespace = self._place(scope)
         latest = {vector.id: vector for vector in vectors}
         records = [self._record(vector) for vector in latest.values()]
-        _all(lambda part: self._send(place, part), _parts([one for one in records if one is not None]))
+        _all(lambda part: self._send(namespace, part), _parts([record for record in records if record is not None]))
 
     def query(
         self,
@@ -160,7 +160,7 @@ class PineconeStore:
         direction = self._unit(values)
         if direction is None or (where is not None and where.empty_lists):
             return []
-        asked = {
+        request = {
             "namespace": self._place(scope),
             "vector": direction,
             "top_k": min(top_k, MOST),
@@ -170,35 +170,35 @@ class PineconeStore:
         }
         cosine = _COSINE[self._metric_of_index()]
         with contextlib.suppress(NotThere):
-            found = self._client.call("query", **asked).matches
-            matches = [Match(one.id, max(-1.0, min(1.0, cosine(one.score)))) for one in found]
+            results = self._client.call("query", **request).matches
+            matches = [Match(result.id, max(-1.0, min(1.0, cosine(result.score)))) for result in results]
             return sorted(matches, key=lambda match: (-match.score, match.id))
         return []
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove by id; unknown ids are no error, nor is a namespace that is not there."""
-        place = self._place(scope)
+        namespace = self._place(scope)
         for start in range(0, len(ids), IDS):
             with contextlib.suppress(NotThere):
-                self._client.call("delete", namespace=place, ids=list(ids[start : start + IDS]))
+                self._client.call("delete", namespace=namespace, ids=list(ids[start : start + IDS]))
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
         """Every id that starts with `prefix`, as far as the index shows them already. Retryable if it never ends."""
-        asked = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
+        request = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
         token: str | None = None
         cursors, latest = Cursors("The vector index's listing"), ""
         while True:
             try:
-                page = self._client.call("list_paginated", **asked, pagination_token=token)
+                page = self._client.call("list_paginated", **request, pagination_token=token)
             except NotThere:
                 return
-            found = [one.id for one in page.vectors]
-            yield from (one for one in found if one.startswith(prefix))
+            page_ids = [vector.id for vector in page.vectors]
+            yield from (vector for vector in page_ids if vector.startswith(prefix))
             token = page.pagination.next if page.pagination else None
             if not token:
                 return
-            cursors.follow(token, brought=bool(found) and found[-1] != latest)
-            latest = found[-1] if found else latest
+            cursors.follow(token, brought=bool(page_ids) and page_ids[-1] != latest)
+            latest = page_ids[-1] if page_ids else latest
 
     def misfits(self, _scope: Scope) -> Iterator[str]:
         """An index takes none."""
@@ -206,27 +206,31 @@ class PineconeStore:
 
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those that the index does not list yet: it shows what was written after a while."""
-        prefixes = list({vector_prefix_of(one) for one in ids})
-        shown = {one for listed in _all(lambda prefix: list(self.ids(scope, prefix)), prefixes) for one in listed}
-        return [one for one in ids if one not in shown]
+        prefixes = list({vector_prefix_of(vector_id) for vector_id in ids})
+        visible_ids = {
+            vector_id
+            for id_lists in _all(lambda prefix: list(self.ids(scope, prefix)), prefixes)
+            for vector_id in id_lists
+        }
+        return [vector_id for vector_id in ids if vector_id not in visible_ids]
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
         """Set the labels of all of the document's vectors at once, or of each where the index cannot do that."""
-        place = self._place(scope)
-        told = {"namespace": place, "set_metadata": dict(labels)}
+        namespace = self._place(scope)
+        change = {"namespace": namespace, "set_metadata": dict(labels)}
         with contextlib.suppress(NotThere, Fatal):
-            answer = self._client.call("update", filter={"document": {"$eq": document_id}}, **told)
+            answer = self._client.call("update", filter={"document": {"$eq": document_id}}, **change)
             if (answer.matched_records or 0) >= len(ids):
                 return
-        _all(lambda one: self._update(one, told), ids)
+        _all(lambda one: self._update(one, change), ids)
 
     def drop(self, scope: Scope) -> None:
         """Remove everything of the scope, its namespace too where the kind of index has a call for that."""
-        place = self._place(scope)
+        namespace = self._place(scope)
         with contextlib.suppress(NotThere):
-            self._client.call("delete", namespace=place, delete_all=True)
+            self._client.call("delete", namespace=namespace, delete_all=True)
         with contextlib.suppress(Fatal):
-            self._client.call("delete_namespace", name=place)
+            self._client.call("delete_namespace", name=namespace)
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
         """The vendor does."""
@@ -316,9 +320,9 @@ A = TypeVar("A")
 def _all(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
     """The call for each argument, a few at a time; none is still under way when the first failure is raised."""
     if len(arguments) <= 1:
-        return [call(one) for one in arguments]
+        return [call(argument) for argument in arguments]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pinecone") as pool:
-        return [done.result() for done in [pool.submit(call, one) for one in arguments]]
+        return [done.result() for done in [pool.submit(call, argument) for argument in arguments]]
 
 
 def prepare() -> None:

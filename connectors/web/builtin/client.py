@@ -53,17 +53,17 @@ def iter_unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 def _inflated(parts: Iterable[bytes], window: int) -> Iterator[bytes]:
     unpacker, begun = zlib.decompressobj(window), False
     for part in parts:
-        left = part
-        if window == zlib.MAX_WBITS and not begun and not _has_zlib_header(left):
+        remaining = part
+        if window == zlib.MAX_WBITS and not begun and not _has_zlib_header(remaining):
             unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-        begun = begun or bool(left)
-        while left and not (unpacker.eof and window <= zlib.MAX_WBITS):
+        begun = begun or bool(remaining)
+        while remaining and not (unpacker.eof and window <= zlib.MAX_WBITS):
             if unpacker.eof:  # gzip may hold several members, one after the other
                 unpacker = zlib.decompressobj(window)
-            if piece := unpacker.decompress(left, _CHUNK):
+            if piece := unpacker.decompress(remaining, _CHUNK):
                 yield piece
-            left = unpacker.unconsumed_tail or unpacker.unused_data
-            if unpacker.eof and not left.strip(b"\0"):
+            remaining = unpacker.unconsumed_tail or unpacker.unused_data
+            if unpacker.eof and not remaining.strip(b"\0"):
                 break
     if begun and not unpacker.eof:
         raise Retryable("The page broke off before its end.")
@@ -100,31 +100,31 @@ class Throttle:
 
         `delay`: seconds between requests, if the host asks for more than our own.
         """
-        asked = time.monotonic()
-        known = self._host(host)
-        with known.room:
-            with known.lock:
-                now = time.monotonic()
-                starts = max(now, known.free_at)
-                if starts - now > LONGEST_WAIT:
-                    raise Retryable("The site asked for a pause (Retry-After).", after=starts - now)
-                known.free_at = starts + max(self._delay, delay)
-            time.sleep(starts - now)
-            yield time.monotonic() - asked
+        started = time.monotonic()
+        entry = self._host(host)
+        with entry.room:
+            with entry.lock:
+                current = time.monotonic()
+                starts = max(current, entry.free_at)
+                if starts - current > LONGEST_WAIT:
+                    raise Retryable("The site asked for a pause (Retry-After).", after=starts - current)
+                entry.free_at = starts + max(self._delay, delay)
+            time.sleep(starts - current)
+            yield time.monotonic() - started
 
     def leave_alone(self, host: str, seconds: float) -> None:
         """Send no request to the host for `seconds`, as it asked by Retry-After."""
-        known = self._host(host)
-        with known.lock:
-            known.free_at = max(known.free_at, time.monotonic() + seconds)
+        entry = self._host(host)
+        with entry.lock:
+            entry.free_at = max(entry.free_at, time.monotonic() + seconds)
 
     def _host(self, name: str) -> _Host:
         with self._lock:
-            known = self._hosts.pop(name, None) or _Host(threading.Semaphore(self._at_once))
-            self._hosts[name] = known
+            entry = self._hosts.pop(name, None) or _Host(threading.Semaphore(self._at_once))
+            self._hosts[name] = entry
             while len(self._hosts) > _HOSTS:
                 self._hosts.popitem(last=False)
-            return known
+            return entry
 
 
 log = structlog.get_logger(__name__)
@@ -192,18 +192,18 @@ class WebClient:
 
     def get(self, url: str, into: BinaryIO, wish: FetchRequest | None = None) -> Fetched:
         """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""
-        asked = wish or FetchRequest()
+        request = wish or FetchRequest()
         for attempt in range(1, TRIES):
             begun = time.monotonic()
             try:
-                return self._follow(url, into, asked)
+                return self._follow(url, into, request)
             except Retryable as error:
                 if (error.after or 0) > SHORT_WAIT or time.monotonic() - begun > SHORT_WAIT:
                     raise
                 into.seek(0)
                 into.truncate()
                 time.sleep(0 if error.after is not None else random.uniform(0.5, 1) * attempt)  # noqa: S311 - jitter
-        return self._follow(url, into, asked)
+        return self._follow(url, into, request)
 
     def close(self) -> None:
         self._transport.close()
@@ -217,10 +217,10 @@ class WebClient:
                 wish.check(url)
             with self._manners.turn(urlsplit(url).netloc, wish.delay) as waited:
                 ends += waited
-                found = self._one(url, into, wish, bounds.bytes, ends - time.monotonic())
-            if isinstance(found, Fetched):
-                return found
-            url = _joined_url(url, found)
+                answer = self._one(url, into, wish, bounds.bytes, ends - time.monotonic())
+            if isinstance(answer, Fetched):
+                return answer
+            url = _joined_url(url, answer)
         raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
 
     def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | str:
@@ -245,8 +245,8 @@ class WebClient:
         from retrieval.network.transport import within
 
         headers = {"User-Agent": self.user_agent, "Accept": ANYTHING, "Accept-Encoding": ACCEPTED, **wish.headers}
-        each = min(10.0, max(seconds, 0.1))
-        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), each)
+        step_timeout = min(10.0, max(seconds, 0.1))
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), step_timeout)
         request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
         with within(seconds):
             answer = self._transport.handle_request(request)
@@ -259,10 +259,10 @@ class WebClient:
         if status < 300 or status == 304:
             return
         if status in _LATER or status >= 500:
-            after = retry_after(headers)
-            if after:
-                self._manners.leave_alone(host, after)
-            raise Retryable(f"The site answers {status}.", after=after)
+            delay = retry_after(headers)
+            if delay:
+                self._manners.leave_alone(host, delay)
+            raise Retryable(f"The site answers {status}.", after=delay)
         raise Skippable(_REASONS.get(status, f"The site answers {status}; there is no page to ingest."))
 
 

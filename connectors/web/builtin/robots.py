@@ -68,8 +68,8 @@ class Robots:
         with site.lock:
             if site.known is None or time.monotonic() > site.until:
                 site.known = self._fetched(origin)
-                kept = TROUBLE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
-                site.until = time.monotonic() + kept
+                lifetime = TROUBLE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
+                site.until = time.monotonic() + lifetime
             if isinstance(site.known, Retryable):
                 raise Retryable(f"The site's robots.txt cannot be read: {site.known}", after=site.known.after)
             return site.known
@@ -106,11 +106,11 @@ def read(data: bytes, name: str, media_type: str = "") -> Rules:
     from protego import Protego
 
     parsed = Protego.parse(decoding.decode(data, decoding.charset(media_type)))
-    asked = parsed.crawl_delay(name) or 0.0
+    crawl_delay = parsed.crawl_delay(name) or 0.0
     rate = parsed.request_rate(name)
     if rate is not None and rate.requests > 0:
-        asked = max(asked, rate.seconds / rate.requests)
-    delay = min(asked, LONGEST_DELAY) if asked > 0 else 0.0
+        crawl_delay = max(crawl_delay, rate.seconds / rate.requests)
+    delay = min(crawl_delay, LONGEST_DELAY) if crawl_delay > 0 else 0.0
     return Rules(name, parsed, delay, tuple(parsed.sitemaps))
 
 

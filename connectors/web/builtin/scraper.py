@@ -37,13 +37,15 @@ class Builtin:
         """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
         applies."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        found = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
-        if found.status == 304 and known and found.url != bearer(known, url):
-            known, found = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
-        raw = content(found, url, options, to, known=known)
-        said = found.headers.get("x-robots-tag", "")
+        answer = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
+        if answer.status == 304 and known and answer.url != bearer(known, url):
+            known, answer = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
+        raw = content(answer, url, options, to, known=known)
+        robots_tag = answer.headers.get("x-robots-tag", "")
         return (
-            replace(raw, robots=html.robots(said, self._client.user_agent.partition("/")[0])) if raw and said else raw
+            replace(raw, robots=html.robots(robots_tag, self._client.user_agent.partition("/")[0]))
+            if raw and robots_tag
+            else raw
         )
 
     def _get(self, url: str, to: Path, wish: FetchRequest) -> Fetched:
@@ -81,11 +83,11 @@ def told(at: Path, named: str) -> str:
 
 def version(found: Fetched, asked: str) -> str:
     """The site's own mark of this content: its ETag, or when it was last modified; and where redirects led to it."""
-    place = f"@{found.url}" if found.url != asked else ""
+    redirect_mark = f"@{found.url}" if found.url != asked else ""
     for kind, header in (("etag", "etag"), ("modified", "last-modified")):
         mark = found.headers.get(header, "")
         if 0 < len(mark) < 500:
-            return f"{kind}{place} {mark}"
+            return f"{kind}{redirect_mark} {mark}"
     return ""
 
 

@@ -131,6 +131,6 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s(
 def read_markdown(data: bytes, url: str) -> Page:
     """Absolute http(s) links without fragments, each once; such a page says nothing else of itself."""
     text = decoding.decode(data)
-    links = {html.link(url, found[1]): None for found in _LINK.finditer(text)}
+    links = {html.link(url, match[1]): None for match in _LINK.finditer(text)}
     links.pop("", None)
     return Page(About("", "", "", "", url), tuple(links))

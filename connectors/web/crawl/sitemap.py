@@ -74,8 +74,8 @@ def read_sitemap(file: Path, media_type: str = "") -> Iterator[SitemapEntry]:
     """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
     pieces = _characters(file, media_type)
     first = next(pieces, "").lstrip("\ufeff \t\r\n")  # nothing may stand before XML, but often does
-    rest = chain([first], pieces)
-    yield from _lines(rest) if _LISTED.match(first) else _entries(rest)
+    stream = chain([first], pieces)
+    yield from _lines(stream) if _LISTED.match(first) else _entries(stream)
 
 
 def _characters(file: Path, media_type: str) -> Iterator[str]:
@@ -93,12 +93,12 @@ def _characters(file: Path, media_type: str) -> Iterator[str]:
 
 def _lines(pieces: Iterable[str]) -> Iterator[SitemapEntry]:
     """Of a text file: an address on each line."""
-    left = ""
+    remainder = ""
     for piece in pieces:
-        *lines, left = (left + piece).replace("\r", "\n").split("\n")
-        left = left[:_MOST_TEXT]
+        *lines, remainder = (remainder + piece).replace("\r", "\n").split("\n")
+        remainder = remainder[:_MOST_TEXT]
         yield from _listed(lines)
-    yield from _listed([left])
+    yield from _listed([remainder])
 
 
 def _listed(lines: Iterable[str]) -> Iterator[SitemapEntry]:
@@ -183,22 +183,22 @@ class Sitemap:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Reads the sitemaps again up to the cursor, which costs no page. `lastmod` is the version of a page."""
-        rules, most = Rules.of(request.config, self._robots), int(request.config.get("maxLinks") or 1000)
-        found, before, taken = _Found(), int(cursor or 0), set[str]()
+        rules, limit = Rules.of(request.config, self._robots), int(request.config.get("maxLinks") or 1000)
+        state, done_entries, taken_keys = _Found(), int(cursor or 0), set[str]()
         for entry, error in self._entries(request.config["url"], rules):
             url = page_key(entry.url)
             reason = error or _refusal(rules, url)
-            fresh = url not in taken
+            fresh = url not in taken_keys
             if not reason and fresh:
-                taken.add(url)
-            found.passed += 1
-            if found.passed > before:
-                _sort(found, entry, url, error=error, reason=reason, fresh=fresh)
-            if len(taken) >= most:
+                taken_keys.add(url)
+            state.passed += 1
+            if state.passed > done_entries:
+                _sort(state, entry, url, error=error, reason=reason, fresh=fresh)
+            if len(taken_keys) >= limit:
                 break
-            if len(found.items) >= PIECE_ENTRIES:
-                yield found.piece()
-        yield found.piece(done=True)
+            if len(state.items) >= PIECE_ENTRIES:
+                yield state.piece()
+        yield state.piece(done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """The page as it is now; None if it is still the item's version. robots.txt binds."""
@@ -211,7 +211,7 @@ class Sitemap:
 
     def _entries(self, start: str, rules: Rules) -> Iterator[tuple[SitemapEntry, str]]:
         """Those of pages, in order. A further sitemap that cannot be read is one entry with the reason."""
-        queue, seen = deque([start]), {page_key(start)}
+        queue, seen_keys = deque([start]), {page_key(start)}
         while queue:
             url = queue.popleft()
             try:
@@ -220,8 +220,8 @@ class Sitemap:
                         yield entry, ""
                         continue
                     key = page_key(entry.url)
-                    if key not in seen and len(seen) < MOST_FILES:
-                        seen.add(key)
+                    if key not in seen_keys and len(seen_keys) < MOST_FILES:
+                        seen_keys.add(key)
                         queue.append(key)
             except Skippable as error:
                 if url == start:
@@ -235,10 +235,10 @@ class Sitemap:
             with file.open("w+b") as into:
                 delay = self._robots.delay(url) if self._robots else 0.0
                 check = None if first else rules.check_host
-                found = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
-            rules.widen(found.url)
-            for entry in read_sitemap(file, found.media_type):
-                yield replace(entry, url=html.link(found.url, entry.url)) if entry.url.startswith("/") else entry
+                answer = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
+            rules.widen(answer.url)
+            for entry in read_sitemap(file, answer.media_type):
+                yield replace(entry, url=html.link(answer.url, entry.url)) if entry.url.startswith("/") else entry
 
 
 def _sort(found: _Found, entry: SitemapEntry, url: str, *, error: str, reason: str, fresh: bool) -> None:

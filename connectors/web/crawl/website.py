@@ -115,21 +115,21 @@ class Walk:
         self.start = page_key(start)
         self.limits = limits
         self._rules = rules
-        known = list(before) or [Seen(self.start, 0, done=False)]
-        self.fresh = known[0] if len(known) == 1 and not known[0].done else None
-        self._depths = {one.key: one.depth for one in known}
-        self._done = {one.key for one in known if one.done}
+        pages = list(before) or [Seen(self.start, 0, done=False)]
+        self.fresh = pages[0] if len(pages) == 1 and not pages[0].done else None
+        self._depths = {page.key: page.depth for page in pages}
+        self._done = {page.key for page in pages if page.done}
         rules.hosts.update(key.removeprefix(_HOST) for key in self._done if key.startswith(_HOST))
-        self._tries = {one.key: one.tries for one in known}
-        self.kept = sum(one.kept for one in known)
-        self.queue = deque(sorted((one for one in known if not one.done), key=lambda one: one.depth))
+        self._tries = {page.key: page.tries for page in pages}
+        self.kept = sum(page.kept for page in pages)
+        self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
 
     def next(self, in_flight: int) -> Seen | None:
         """What to fetch now; None if there is nothing more, or enough is on its way."""
         while self.queue and self.kept + in_flight < self.limits.links:
-            one = self.queue.popleft()
-            if one.key not in self._done:
-                return one
+            page = self.queue.popleft()
+            if page.key not in self._done:
+                return page
         return None
 
     def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
@@ -139,11 +139,11 @@ class Walk:
         if url == self.start and (host := self._rules.widen(final)):
             piece.change.found.append(Seen(_HOST + host, 0, done=True))
         data = raw.path.read_bytes()
-        found = _read(data, final, raw.media_type)
-        canonical = page_key(found.about.canonical) if found else ""
+        page_links = _read(data, final, raw.media_type)
+        canonical = page_key(page_links.about.canonical) if page_links else ""
         name = canonical if canonical and self._is_ours(canonical) else final
         mark = f"sha256 {hashlib.sha256(data).hexdigest()}"
-        forbidden = "noindex" in raw.robots or (found is not None and not found.about.index)
+        forbidden = "noindex" in raw.robots or (page_links is not None and not page_links.about.index)
         if reason := self._refusal({name, final, url}, mark, name, forbidden=forbidden):
             piece.skip(reason)
         else:
@@ -153,7 +153,7 @@ class Walk:
             content = None if same and name == url else _named(raw, name, version)
             piece.items.append(SourceItem(name, name, raw.media_type, version, content=content))
         self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
-        self._follow(found.links if found and "nofollow" not in raw.robots else (), self._depths[url], piece)
+        self._follow(page_links.links if page_links and "nofollow" not in raw.robots else (), self._depths[url], piece)
 
     def _refusal(self, marks: set[str], mark: str, name: str, *, forbidden: bool) -> str:
         if forbidden:
@@ -194,13 +194,13 @@ class Walk:
             return
         for link in links:
             url = page_key(link)
-            known = url in self._depths or url in self._done
-            if known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
+            is_known = url in self._depths or url in self._done
+            if is_known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
                 continue
             self._depths[url] = depth + 1
-            one = Seen(url, depth + 1, done=False)
-            piece.change.found.append(one)
-            self.queue.append(one)
+            page = Seen(url, depth + 1, done=False)
+            piece.change.found.append(page)
+            self.queue.append(page)
 
     def _is_ours(self, url: str) -> bool:
         return self._rules.refusal(url) in ("", NOT_INCLUDED)
@@ -311,8 +311,8 @@ class _Crawl:
         pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="crawl")
         try:
             while self._ask(pool):
-                one, future = self._coming.popleft()
-                self._take(one, future, piece)
+                page, future = self._coming.popleft()
+                self._take(page, future, piece)
                 if len(piece.change.ended) >= PIECE_PAGES or time.monotonic() - begun > PIECE_SECONDS:
                     yield piece
                     self._drop(piece)
@@ -330,23 +330,23 @@ class _Crawl:
     def _ask(self, pool: ThreadPoolExecutor) -> bool:
         """Keep the threads busy. Whether anything is on its way."""
         while len(self._coming) < self._at_once * (1 + AHEAD) and self._silent < SILENT:
-            one = self._walk.next(len(self._coming))
-            if one is None:
+            page = self._walk.next(len(self._coming))
+            if page is None:
                 break
-            self._coming.append((one, pool.submit(self._fetch, one.key, self._with.folder / str(next(self._names)))))
+            self._coming.append((page, pool.submit(self._fetch, page.key, self._with.folder / str(next(self._names)))))
         return bool(self._coming)
 
     def _fetch(self, url: str, to: Path) -> tuple[RawContent | None, bool]:
         if not self._rules.by_robots(url):
             raise Skippable(ROBOTS)
         start, options = url == self._walk.start, self._with.options
-        asked = replace(options, check=self._rules.check_start) if start else options
-        return self._with.earlier.fetch(self._with.scraper, url, asked, to)
+        fetch_options = replace(options, check=self._rules.check_start) if start else options
+        return self._with.earlier.fetch(self._with.scraper, url, fetch_options, to)
 
     def _take(self, one: Seen, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
         try:
-            found, same = future.result()
-            raw = self._checked(one, found)
+            fetched, same = future.result()
+            raw = self._checked(one, fetched)
         except Skippable as error:
             if str(error) == ROBOTS and one.key != self._walk.start:
                 self._walk.skip(one.key, ROBOTS, piece)

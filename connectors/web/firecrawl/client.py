@@ -34,10 +34,10 @@ class SanitizedResponse(ScrapeResponse):
         if not isinstance(body, dict):
             return body
         if isinstance(pages := body.get("data"), list):
-            known = {name: body[name] for name in ("success", "error") if name in body}
+            fields = {name: body[name] for name in ("success", "error") if name in body}
             following = body.get("next")
             status = body.get("status")
-            return known | {
+            return fields | {
                 "status": status if status in _STATES else "scraping",
                 "next": following if isinstance(following, str) else None,
                 "data": [_page(page) for page in pages if isinstance(page, dict)],
@@ -45,16 +45,18 @@ class SanitizedResponse(ScrapeResponse):
         if isinstance(body.get("errors"), list):
             blocked = body.get("robotsBlocked")
             return {
-                "errors": [_error(one) for one in body["errors"] if isinstance(one, dict)],
-                "robotsBlocked": [one for one in blocked if isinstance(one, str)] if isinstance(blocked, list) else [],
+                "errors": [_error(error) for error in body["errors"] if isinstance(error, dict)],
+                "robotsBlocked": [error for error in blocked if isinstance(error, str)]
+                if isinstance(blocked, list)
+                else [],
             }
         page = body.get("data")
         return body | {"data": _page(page)} if isinstance(page, dict) and "metadata" in page else body
 
 
 def _page(page: dict[str, Any]) -> dict[str, Any]:
-    told = page.get("metadata")
-    said = told if isinstance(told, dict) else {}
+    raw_metadata = page.get("metadata")
+    said = raw_metadata if isinstance(raw_metadata, dict) else {}
     metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := said.get(name), str)}
     if isinstance(said.get("statusCode"), int):
         metadata["statusCode"] = said["statusCode"]
@@ -62,14 +64,14 @@ def _page(page: dict[str, Any]) -> dict[str, Any]:
     return {
         "metadata": metadata,
         "markdown": text if isinstance(text, str) else None,
-        "links": [one for one in links if isinstance(one, str)] if isinstance(links, list) else None,
+        "links": [link for link in links if isinstance(link, str)] if isinstance(links, list) else None,
     }
 
 
 def _error(told: dict[str, Any]) -> dict[str, Any]:
     url, code = told.get("url"), told.get("code")
-    known = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
-    return known | {"id": "", "error": ""}
+    fields = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
+    return fields | {"id": "", "error": ""}
 
 
 T = TypeVar("T")
@@ -102,15 +104,15 @@ class FirecrawlSession:
 
     def scrape(self, url: str, options: ScrapeOptions) -> Document:
         """One page, as it is now. An error of the site comes as a page, too: Skippable, or Retryable in the end."""
-        given = self._page_options(options)
-        return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **given)))
+        page_options = self._page_options(options)
+        return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **page_options)))
 
     def start(self, url: str, options: ScrapeOptions, **limits: Any) -> str:
         """Begin a crawl; its id. Sent once: where only the answer was lost, another one would cost again."""
         from firecrawl.v2.types import ScrapeOptions as Wanted
 
-        wanted = Wanted(**self._page_options(options, links=True))
-        crawl: str = self._call(lambda sdk: sdk.start_crawl(url, scrape_options=wanted, **limits), tries=1).id
+        page_options = Wanted(**self._page_options(options, links=True))
+        crawl: str = self._call(lambda sdk: sdk.start_crawl(url, scrape_options=page_options, **limits), tries=1).id
         return crawl
 
     def pages(self, crawl: str, following: str = "") -> CrawlJob:
@@ -119,8 +121,8 @@ class FirecrawlSession:
 
         if following:
             return self._call(lambda sdk: sdk.get_crawl_status_page(following), NoCrawl)
-        one = PaginationConfig(auto_paginate=False)
-        return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), one), NoCrawl)
+        single_page = PaginationConfig(auto_paginate=False)
+        return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), single_page), NoCrawl)
 
     def errors(self, crawl: str) -> CrawlErrorsResponse:
         """The pages of a crawl that could not be read, or that robots.txt forbids."""

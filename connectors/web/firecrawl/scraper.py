@@ -55,12 +55,12 @@ class Firecrawl:
 
 def content(page: Document, name: str, to: Path, most: int, final: str) -> RawContent:
     """A page of an answer as content of the document `name`."""
-    said = page.metadata_typed
+    metadata = page.metadata_typed
     about = {
-        "title": said.title,
-        "description": said.description,
-        "language": said.language,
-        "canonicalUrl": said.extras.get("canonical"),
+        "title": metadata.title,
+        "description": metadata.description,
+        "language": metadata.language,
+        "canonicalUrl": metadata.extras.get("canonical"),
     }
     return scraping_api.markdown_page(page.markdown or "", name, to, most, final, about)
 
@@ -80,10 +80,10 @@ class Pages:
         self.rules = Rules.of(config, None)  # robots.txt binds the service that fetches: it tells what was forbidden
         self._guard = guard
         self._most = most
-        known = list(before)
-        self._done = {one.key for one in known if one.done}
-        self._depths = {one.key: one.depth for one in known} | {self.start: 0}
-        self.kept = sum(one.kept for one in known)
+        pages = list(before)
+        self._done = {page.key for page in pages if page.done}
+        self._depths = {page.key: page.depth for page in pages} | {self.start: 0}
+        self.kept = sum(page.kept for page in pages)
         self._names = count()
 
     @property
@@ -99,12 +99,12 @@ class Pages:
         """The pages of one answer. Those that came with an earlier one are passed over."""
         piece = Piece()
         for page in pages:
-            said = page.metadata_typed
-            asked = _address(said.source_url or said.url)
-            if not asked:
+            metadata = page.metadata_typed
+            source_address = _address(metadata.source_url or metadata.url)
+            if not source_address:
                 piece.skip(NAMELESS)
-            elif asked not in self._done:
-                self._take(page, asked, folder / str(next(self._names)), piece)
+            elif source_address not in self._done:
+                self._take(page, source_address, folder / str(next(self._names)), piece)
         return piece
 
     def complain(self, trouble: CrawlErrorsResponse) -> Piece:
@@ -145,14 +145,14 @@ class Pages:
         return "" if url == self.start and why == NOT_INCLUDED else why
 
     def _judge(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
-        said = page.metadata_typed
-        final = _address(said.url) or asked
+        metadata = page.metadata_typed
+        final = _address(metadata.url) or asked
         if asked == self.start and self.rules.widen(final):
             require_allowed(final, self._guard, ScrapeOptions())
         self.rules.check(final)
         raw = content(page, final, to, self._most, final)
         mark = f"sha256 {hashlib.sha256(raw.path.read_bytes()).hexdigest()}"
-        if set((said.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
+        if set((metadata.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
             piece.skip(NOT_INDEXED)
         elif final in self._done:
             piece.skip(DUPLICATE)
@@ -185,10 +185,10 @@ class Pages:
             return
         for link in links:
             url = _address(link)
-            known = self._depths.get(url)
-            if not url or self.rules.refusal(url) or (known is None and len(self._depths) >= self.limits.seen):
+            depth_known = self._depths.get(url)
+            if not url or self.rules.refusal(url) or (depth_known is None and len(self._depths) >= self.limits.seen):
                 continue
-            if known is None or depth + 1 < known:
+            if depth_known is None or depth + 1 < depth_known:
                 self._depths[url] = depth + 1
                 if depth < self.limits.depth:
                     piece.change.found.append(Seen(url, depth + 1, done=False))

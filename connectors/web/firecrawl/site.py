@@ -93,10 +93,10 @@ class FirecrawlSite:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """The crawl's id is saved before anything else: a worker that dies pays nothing twice."""
-        known = CrawlCursor.read(cursor)
-        state = known or self._started(request)
+        position = CrawlCursor.read(cursor)
+        state = position or self._started(request)
         try:
-            if not known:
+            if not position:
                 yield Page((), state.written(), done=False)
             yield from self._followed(request, state)
         except GeneratorExit:
@@ -139,14 +139,14 @@ class FirecrawlSite:
 
     def _over(self, answer: CrawlJob, state: CrawlCursor, pages: Pages) -> str | None:
         """None while the crawl goes on; else what the user is to know of its end, mostly nothing."""
-        now = time.time()
+        current = time.time()
         if answer.status in _ENDS and (not answer.next or not answer.data or state.barren > BARREN):
             return _ENDS[answer.status]
         if pages.full:
             return ""
-        if now - state.began > self._options.crawl_seconds:
+        if current - state.began > self._options.crawl_seconds:
             return _TOO_LONG.format(_spoken(self._options.crawl_seconds))
-        if now - state.heard > SILENCE:
+        if current - state.heard > SILENCE:
             return _TOO_LONG.format(f"{_spoken(SILENCE)} without a new page")
         return None
 
