@@ -1,4 +1,4 @@
-"""What a content service says of itself, once: contract, flows, deployments and forms are made of it.
+"""Description of a content service; its contract, flows, deployments and forms are made from it.
 
 `connectors/sources/<name>/__init__.py` has it as `INFO`. The API reads it when it starts, so it imports no SDK.
 """

@@ -95,7 +95,7 @@ def embedder(config: NamespaceConfig) -> Embedder:
 
 
 def reranker(config: NamespaceConfig) -> Reranker:
-    """What reads the namespace's hits again. Fatal if there is none, or none such in this installation."""
+    """Reranker of the namespace. Fatal if there is none, or none such in this installation."""
     chosen = config.reranker
     if chosen is None:
         raise Fatal("The namespace has no reranker; set its rerankConfig.")
@@ -114,7 +114,7 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
 
 
 def prepare_vector_store(config: NamespaceConfig) -> None:
-    """Import what the namespace's vector store needs; nothing is made, and nobody is asked."""
+    """Import the modules of the namespace's vector store; nothing is created or requested."""
     provider = config.vector_storage["provider"]
     _load(VECTOR_STORES, provider, "vectorStorageConfig.provider")
     module = importlib.import_module(VECTOR_STORES[provider].partition(":")[0])
@@ -135,12 +135,12 @@ def local_files() -> FileStore:
 
 
 def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What tells a file store from others; of a folder of this machine the settings alone say where it lies."""
+    """Identity of a file store; the location of a folder on this machine comes from the settings alone."""
     return {**storage, "folder": str(settings.load().files)} if storage["type"] == "LOCAL" else storage
 
 
 def scraper(config: NamespaceConfig) -> Scraper:
-    """What fetches the namespace's web pages. Fatal if there is none, or none such in this installation."""
+    """Scraper of the namespace's web pages. Fatal if there is none, or none such in this installation."""
     chosen = config.web_scraper
     if chosen is None:
         raise Fatal("The namespace no longer has a web scraper; set its webScraperConfig.")
@@ -150,12 +150,12 @@ def scraper(config: NamespaceConfig) -> Scraper:
 
 
 def is_selector(text: str) -> bool:
-    """Whether this is CSS that web pages are read with."""
+    """Tell whether this is a CSS selector that pages can be read with."""
     return bool(importlib.import_module("connectors.http.html").is_selector(text))
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
-    """Where documents of an ingestion source come from. Fatal if the namespace has nothing to fetch them with."""
+    """Source of the documents of an ingestion. Fatal if the namespace has nothing to fetch them with."""
     if name in CONNECTORS:
         try:
             app = connections.usable_app(config, name, settings.load())
@@ -197,13 +197,13 @@ def parser_warnings() -> list[str]:
 
 
 def page_drawer() -> PageRenderer:
-    """What draws pages of PDFs."""
+    """Renderer of PDF pages."""
     return cast("PageRenderer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
 
 
 @lru_cache(maxsize=1)
 def infos() -> Mapping[str, ConnectorInfo]:
-    """What each content service says of itself, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
+    """Descriptions of all content services, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
     infos_by_name = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
     return cast("Mapping[str, ConnectorInfo]", infos_by_name)
 
@@ -215,7 +215,7 @@ def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> 
 
 
 def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False) -> Authorizer:
-    """Who speaks OAuth2 with a content service. `sharing`: it is to be asked whom it shows its items, too."""
+    """OAuth2 client of a content service. `sharing`: with the scopes needed to read item permissions."""
     base_authorizer = connector(name, app, options).authorizer
     with_sharing = getattr(base_authorizer, "with_sharing", None)
     return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer

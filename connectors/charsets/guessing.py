@@ -1,4 +1,4 @@
-"""Which encoding a text without a mark is in: the one under which it is the likeliest text of some language.
+"""Guess the encoding of a text without a mark: the one under which it is the likeliest text of some language.
 
 Each candidate's characters cost what their rarity says, in natural logarithms: letters by their rank in a language
 (https://en.wikipedia.org/wiki/Letter_frequency), Han characters by their level in the national standards.
@@ -144,7 +144,7 @@ def _of_ascii(character: str) -> float:
 
 @lru_cache(maxsize=8192)
 def _of_east(character: str) -> float | None:
-    """Of a character of Chinese, Japanese or Korean; None if it is none."""
+    """Cost of a character of Chinese, Japanese or Korean; None for others."""
     if "\u3040" <= character <= "\u30ff":
         return -4.2
     for characters, cost in _KNOWN:
@@ -159,7 +159,7 @@ def _of_east(character: str) -> float | None:
 
 
 def _within(character: str, encoding: str, low: int, high: int) -> bool:
-    """Whether it stands on the first level of a national standard, by its first byte there."""
+    """Tell whether the character is on the first level of a national standard, by its first byte there."""
     try:
         return low <= character.encode(encoding)[0] <= high
     except UnicodeEncodeError:
@@ -167,7 +167,7 @@ def _within(character: str, encoding: str, low: int, high: int) -> bool:
 
 
 def _of_sign(character: str, before: str, after: str) -> float:
-    """Of what no alphabet holds: quotes, dashes and currencies do no harm but within a word."""
+    """Cost of signs outside of alphabets: quotes, dashes and currencies cost something only within a word."""
     category = unicodedata.category(character)
     if category in ("Cc", "Co", "Cn", "Cs") or "\u2500" <= character <= "\u259f" or character == "\ufffd":
         return _BROKEN

@@ -1,4 +1,4 @@
-"""Cohere's embedding models, through the vendor's SDK (its v2 API).
+"""Embedding models of Cohere, through the vendor's SDK (its v2 API).
 
 Limits by the vendor's reference of POST /v2/embed: 96 texts a request; it cuts longer texts off itself (truncate END).
 By docs.cohere.com/docs/rate-limits: 2,000 inputs a minute, that is texts, however few requests they come in.

@@ -105,7 +105,7 @@ class MiniLM:
         return vectors
 
     def runtime(self) -> Runtime:
-        """What computes it. 8-bit weights are ONNX Runtime's own operators."""
+        """Runtime that executes the model. 8-bit weights are ONNX Runtime's own operators."""
         return "onnxruntime" if self._precision == "int8" else minilm.choose_runtime(self._choice)
 
     def check(self) -> None:
@@ -146,7 +146,7 @@ _making: Final = threading.Lock()
 
 
 def _once(make: Callable[..., T]) -> Callable[..., T]:
-    """Remember what `make` returns by its arguments; threads that come together wait for one of them to make it."""
+    """Remember what `make` returns by its arguments; concurrent callers wait for one call."""
     cached = lru_cache(maxsize=8)(make)
 
     def get(*arguments: Any) -> T:
@@ -171,7 +171,7 @@ def _tokenizer(model: str) -> tokenizers.Tokenizer:
 
 @_once
 def _static_table() -> npt.NDArray[np.float16]:
-    """Vectors by token id, read from the wheel's only tensor where it lies: 16 MB that processes share."""
+    """Vectors by token id, memory-mapped from the wheel's only tensor: 16 MB that processes share."""
     path = wheel_file("wordllama", "weights/l2_supercat_256.safetensors")
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

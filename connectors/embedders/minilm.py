@@ -66,7 +66,8 @@ def read_weights(path: Path) -> Weights:
 
 
 def build_graph(weights: Weights) -> ModelProto:
-    """ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) out. Padding stands on the right."""
+    """Build the graph: ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) out. Padding is on
+    the right."""
     from onnx import TensorProto, helper
 
     build = _Builder(weights)
@@ -170,7 +171,7 @@ def _tensors(data: mmap.mmap) -> Weights:
 
 
 def _quantized(path: Path) -> Path:
-    """The same graph with 8-bit weights; activations are quantised as they come."""
+    """Quantize the graph to 8-bit weights; activations are quantized at run time."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     small = path.with_name("quantized.onnx")

@@ -117,7 +117,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 def _choose_encoding(
     texts: Sequence[str], send: Callable[..., tuple[list[Any], int]], server: ServerLimits
 ) -> tuple[list[Any], int]:
-    """Send the first request to a server: in base64 where it takes that. Refused if it takes neither.
+    """Send the first request to a server, in base64 if it accepts that. Refused if it accepts neither encoding.
 
     Where both are refused, the first text alone tells whether the encoding or the number of texts is at fault.
     """
@@ -154,7 +154,7 @@ def in_order(entries: Any) -> list[Any]:
 
 
 def _numbers(embedding: Any) -> Any:
-    """Of base64 or of a list: servers that speak the protocol send either."""
+    """Decode base64 or a list: servers that speak the protocol send either."""
     if not isinstance(embedding, str):
         return embedding
     import numpy as np

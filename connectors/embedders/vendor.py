@@ -34,7 +34,7 @@ BYTES_A_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may hold. `tokens`: of all its texts together, as the vendor counts; None without such a limit.
+    """Limits of one request. `tokens`: of all its texts together, as the vendor counts; None without such a limit.
 
     `concurrent`: requests at once; `per_minute`: requests that are begun in a minute, or `by_text`: the texts in them.
     """
@@ -52,7 +52,7 @@ class Limits:
 
 
 def estimate_tokens(provider: str, model: str, texts: Sequence[str]) -> list[int]:
-    """About how many tokens the vendor will count, by the tokenizer that stands for the model's own."""
+    """Estimate the tokens that the vendor will count, by the tokenizer closest to the model's own."""
     spans = tokenizer_for(provider, model).spans(texts)
     return [
         max(len(text_spans), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
@@ -70,7 +70,7 @@ class Meter:
         """Nothing was learnt yet: the first of several requests goes alone."""
 
     def learn(self, estimated: int, counted: int) -> None:
-        """What one request was estimated at, and what the vendor counted. Small ones teach little."""
+        """Learn from the estimate and the vendor's count of one request. Small requests have little weight."""
         if estimated >= LESSON:
             self._ratio = min(4.0, max(0.25, counted / estimated))
             self.unsure = False
@@ -225,7 +225,7 @@ class VendorEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Of the model; one that is not in our table is asked once."""
+        """Dimensions of the model; a model that is not in our table is probed once."""
         if self._known is None:
             self._known = len(self._request(["dimensions"], "query")[0])
         return self._known
@@ -255,7 +255,7 @@ class VendorEmbedder:
         return [prefix + (text if text.strip() else " ") for text in texts]
 
     def requests(self, texts: Sequence[str]) -> int:
-        """How many requests `embed` makes of these texts, by what is known of their size."""
+        """Number of requests that `embed` makes of these texts, estimated by their size."""
         sizes = estimate_tokens(self.provider, self.model, self._prefixed(texts, "document"))
         return len(self._meter.pack(sizes, self._server.texts))
 
@@ -329,7 +329,7 @@ class VendorEmbedder:
         return vectors
 
     def _checked(self, vectors: Sequence[Any], count: int) -> Embeddings:
-        """As numbers; Fatal or Retryable for anything that is not `count` vectors of the model's size."""
+        """Convert to numbers; Fatal or Retryable for anything that is not `count` vectors of the model's size."""
         import numpy as np
 
         if len(vectors) != count:
@@ -377,7 +377,7 @@ def understand(title: str, status: int, body: Any, headers: Mapping[str, str], *
 
 
 def _words(body: Any) -> str:
-    """The sentence for people in a vendor's error, however deep it lies."""
+    """Message in a vendor's error, however deeply it is nested."""
     if isinstance(body, str):
         try:
             return _words(msgspec.json.decode(body))

@@ -1,1 +1,1 @@
-"""File stores: where raw and parsed files lie."""
+"""File stores for raw and parsed files."""

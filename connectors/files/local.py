@@ -92,7 +92,7 @@ class LocalFiles:
             raise Fatal("The folder of the file store cannot be written to.")
 
     def _is_empty(self) -> bool:
-        """As a mount point is whose disk is away; a folder in use holds its marker at least."""
+        """Tell whether the folder is empty, as a mount point without its disk is; a folder in use holds its marker."""
         try:
             return next(self._root.iterdir(), None) is None
         except OSError:

@@ -1,1 +1,1 @@
-"""What all vendors have in common over HTTP: tokens, retries, bounded bodies, paging, HTML."""
+"""Shared HTTP client code of vendors: tokens, retries, bounded bodies, paging, HTML."""

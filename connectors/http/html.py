@@ -21,7 +21,7 @@ _REFRESH = re.compile(r"""[;,]\s*(?:url\s*=\s*)?(?:["']([^"']+)|([^"'\s]\S*))"""
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a page says of itself. `canonical` is an absolute http(s) URL, or ""; `base`: what its links start from.
+    """Metadata of a page. `canonical` is an absolute http(s) URL, or ""; `base`: base address of its links.
 
     `index`, `follow`: whether its robots `meta` lets it be kept, and its links be followed.
     """
@@ -40,7 +40,7 @@ def is_html(media_type: str) -> bool:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins so is HTML, as browsers tell where nobody says what it is."""
+    """Tell whether a file that begins so is HTML, by the rule of browsers for files without a type."""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n\f").lower()
     start = re.sub(rb"^(<\?xml[^>]*>|<!--.*?-->|\s+)*", b"", start, flags=re.DOTALL)
     return re.match(rb"<(!doctype html|html|head|body|title|script|h1|div|p|table|a|br|meta)[\s>]", start) is not None
@@ -71,7 +71,7 @@ def select(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNod
 
 
 def is_selector(text: str) -> bool:
-    """Whether `select` understands it."""
+    """Tell whether `select` understands the selector."""
     from selectolax.lexbor import LexborHTMLParser
 
     try:
@@ -107,7 +107,7 @@ def about(parsed: LexborHTMLParser, url: str) -> About:
 
 
 def robots(said: str, name: str = "") -> frozenset[str]:
-    """Which of `noindex` and `nofollow` a robots meta tag or an X-Robots-Tag header says to the crawler `name`."""
+    """Read `noindex` and `nofollow` for the crawler `name` from a robots meta tag or an X-Robots-Tag header."""
     rules, applies = set[str](), True
     for part in said.lower().split(","):
         agent, colon, words = part.partition(":")
@@ -121,7 +121,7 @@ def robots(said: str, name: str = "") -> frozenset[str]:
 
 
 def links(parsed: LexborHTMLParser, page: About) -> list[str]:
-    """Where the page leads: absolute, without fragments, each once, but for those that its author gives no word for."""
+    """Links of the page: absolute, without fragments, each once, except those marked nofollow."""
     addresses = {
         link(page.base, node.attributes.get("href") or ""): None
         for node in parsed.css("a[href], area[href]")

@@ -1,4 +1,4 @@
-"""The OAuth2 code flow of content services: each connector says what its service wants, one client does it."""
+"""OAuth2 code flow of content services: each connector describes its service, one client runs it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NONE = Tokens("")
 
 
 class Auth(Enum):
-    """How a request shows which app asks, or which token it is about."""
+    """Way in which a request identifies the app, or the token it is about."""
 
     FORM = "client id and secret in the form"
     BASIC = "a JSON body, client id and secret as Basic"
@@ -97,7 +97,7 @@ class OAuth:
         return self.service.pkce
 
     def with_sharing(self) -> OAuth:
-        """The same, asking for what tells whom items are for, too."""
+        """Same flow, plus the scopes needed to read item permissions."""
         return replace(self, service=replace(self.service, extra={**self.service.extra, **self.service.sharing}))
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
@@ -193,7 +193,7 @@ def post(name: str, url: str, **request: Any) -> Any:
 
 
 def refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
-    """What an answer without success means. `body`: its JSON if it is any; `after`: the seconds that it asks to wait.
+    """Error for a failed answer. `body`: its JSON if there is any; `after`: the seconds that it asks to wait.
 
     A refusal names its error in a word (RFC 6749); what names none is some gateway's answer, or another API's.
     """

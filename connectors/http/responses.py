@@ -1,4 +1,4 @@
-"""What vendors' answers and failures mean, in the same words for all, and their bounds: bytes, total time, pages.
+"""Errors for vendors' answers and failures, and bounds of answers: bytes, total time, pages.
 
 A refusal that is a vendor's own (a scope, a spoilt cursor, no credit) is read where the vendor is.
 """
@@ -143,7 +143,7 @@ def read_body(
 
 
 def iter_raw(raw: Any) -> Iterator[bytes]:
-    """What `requests` receives, unpacked, as it arrives: to wait for whole pieces of a slow answer may take hours."""
+    """Unpack what `requests` receives, as it arrives: waiting for whole pieces of a slow answer may take hours."""
     while piece := raw.read1(CHUNK_BYTES, decode_content=True):
         yield piece
 

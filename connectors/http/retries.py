@@ -1,4 +1,4 @@
-"""Rate limits and retries: the one policy for all vendors.
+"""Rate limits and retries: one policy for all vendors.
 
 Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
 with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
 class RateLimited(Exception):
-    """The vendor asks to wait; `after`: seconds, None if it did not say how long."""
+    """Rate limit of the vendor; `after`: seconds to wait, None if it did not say."""
 
     def __init__(self, after: float | None) -> None:
         super().__init__("busy")
@@ -52,7 +52,7 @@ class RateLimited(Exception):
 
 
 class TransientError(Exception):
-    """Trouble that may be over in a moment: a reset, a timeout, a 5xx. The text says what happened, in our words."""
+    """Error that may pass: a reset, a timeout, a 5xx. The text describes it in our words."""
 
 
 class Timeout(TransientError):
@@ -89,7 +89,7 @@ class Bucket:
             return (cost - self._tokens) / self._rate
 
     def pause(self, seconds: float) -> None:
-        """Nobody begins for so long; a longer pause that is under way stays."""
+        """Pause all requests for this long; a longer pause that is in progress stays."""
         with self._lock:
             self._free_at = max(self._free_at, time.monotonic() + seconds)
 
@@ -105,7 +105,7 @@ class Retries:
     cost: float = 1
 
     def ask(self, request: Callable[[], T]) -> T:
-        """The response to `request`, repeated until it succeeds; Retryable when the time budget is used up.
+        """Send `request`, repeated until it succeeds; Retryable when the time budget is used up.
 
         Each try tells the circuit that it goes through how it went; Unavailable once that is open.
         """
@@ -154,7 +154,7 @@ def _label(vendor: str) -> str:
 
 
 def _told(circuit: Circuit, request: Callable[[], T]) -> T:
-    """What `request` returns or raises, and the circuit knows how it went: a refusal is an answer, too."""
+    """Call `request` and record its result with the circuit breaker: a refusal is an answer, too."""
     circuit.require()
     began = time.monotonic()
     try:
@@ -170,12 +170,12 @@ def _told(circuit: Circuit, request: Callable[[], T]) -> T:
 
 
 def _pause(count: int) -> float:
-    """Growing, with jitter, so that many do not come back at once."""
+    """Backoff with jitter, so that many callers do not return at once."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an answer asks to wait, at most LONGEST_ASKED; None if it does not say or it makes no sense.
+    """Seconds that an answer asks to wait, at most LONGEST_ASKED; None if absent or invalid.
 
     Retry-After is a number, which some vendors give with a fraction, or a date (RFC 9110, section 10.2.3);
     `retry-after-ms` is OpenAI's. The names of `headers` may be in any case.
@@ -198,7 +198,7 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """How one content service wants to be asked, a connection. `seconds`: how long one call may wait for its turn."""
+    """Request policy of a content service, per connection. `seconds`: how long one call may wait for its turn."""
 
     service: str
     per_minute: float = 600

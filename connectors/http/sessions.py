@@ -42,7 +42,7 @@ def trust(endpoint: Endpoint | None, name: str) -> ssl.SSLContext:
 
 
 def bundle_of(endpoint: Endpoint | None, name: str) -> Path | None:
-    """The same for SDKs that take a file; None: the usual ones."""
+    """Certificate bundle for SDKs that take a file; None: the default."""
     bundle = endpoint.ca_bundle if endpoint else None
     if bundle is not None:
         try:

@@ -1,4 +1,4 @@
-"""Microsoft's authorization code flow, through msal.
+"""Authorization code flow of Microsoft, through msal.
 
 msal would look for its endpoints on the network, wait for a full rate on its own, and keep tokens: here it is told the
 endpoints, sends through our own client, and lives for one request.
@@ -35,7 +35,7 @@ _STATE: Final = "checked before"
 def make(
     connector: str, title: str, app: Mapping[str, Any], settings: Settings, *, scope: str, more: str, tenant: str
 ) -> OAuth:
-    """The flow of a namespace's app. `scope`: what is asked for; `more`: the one that holds it too.
+    """Build the flow of a namespace's app. `scope`: the requested scope; `more`: the one that includes it.
 
     `tenant`: whose accounts sign in where the app names no `tenantId`, "common" or "organizations". An app of one
     tenant is refused everywhere but at that tenant's own addresses.
@@ -98,7 +98,7 @@ def _asked(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _begun(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, Any]:
-    """What msal would have kept of the flow's beginning. The nonce is made of the PKCE challenge, as we sent it."""
+    """Flow state that msal expects. The nonce is derived from the PKCE challenge, as we sent it."""
     verifier = content.get("code_verifier", "")
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return {
@@ -124,7 +124,7 @@ class _Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def raise_for_status(self) -> None:
-        """Whatever was no success has been raised before."""
+        """Do nothing: failures have been raised before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is new in a drive, by Graph's change feed; it lists everything at first, and again where it cannot be sure.
+"""Changes of a drive by Graph's delta feed; it lists everything at first, and again where it cannot be sure.
 
     everything ──▶ changes since ──▶ changes since ──▶ …
         ▲               │
@@ -118,7 +118,7 @@ def pages(
     choice: Choice | None = None,
     homes: Homes | None = None,
 ) -> Iterator[Page[SourceItem]]:
-    """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none.
+    """List the feed's pages from the cursor on; the last one is `done`. Unlisted, a Fatal, if the drive has none.
 
     `homes` holds those of the newest page's items.
     """
@@ -148,7 +148,7 @@ def pages(
 
 
 def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[SourceItem]:
-    """The same item may be there several times: the last one counts. `deep`: with the ids of folders."""
+    """Build a page. The same item may occur several times: the last one counts. `deep`: with the ids of folders."""
     folders.learn(found)
     page_items, left_out = [], Counter[str]()
     for item in {item["id"]: item for item in found}.values():
@@ -164,7 +164,7 @@ def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[Source
 def _after(
     graph: Graph, drive: Drive, place: ChangesCursor, answer: GraphResponse, found: Sequence[Item]
 ) -> tuple[ChangesCursor, bool]:
-    """Where to go on, and whether this page was the last one."""
+    """Next position, and whether this page was the last one."""
     doubt = not place.whole and any(items.deleted(item) and items.may_hold_others(item) for item in found)
     place = replace(place, again=place.again or doubt)
     if following := answer.body.get("@odata.nextLink"):
@@ -192,7 +192,7 @@ def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
 
 
 def home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
-    """The drive that an item belongs to, and its id there; asked for, since no page has just named it."""
+    """Drive that an item belongs to, and its id there; requested, since no page has just named it."""
     item = _item(graph, tokens, drive, item_id)
     return drive.home({**item, "id": item_id}) if item else (drive, item_id)
 
@@ -203,13 +203,13 @@ def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict
 
 
 def version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
-    """As a listing names it now; "" if the item cannot be had."""
+    """Version as a listing names it now; "" if the item cannot be read."""
     item = _item(graph, tokens, drive, item_id)
     return items.version(item) if item else ""
 
 
 def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
-    """What an item is at this moment, and its content. Skippable if it cannot be had."""
+    """Current item and its content. Skippable if it cannot be read."""
     answer = here.get(drive.at(item_id))
     item = answer.body
     if answer.status != 200 or items.deleted(item) or not items.is_file(item):

@@ -1,4 +1,4 @@
-"""Microsoft Graph over HTTP: what the content services behind it have in common.
+"""Client of Microsoft Graph, shared by the content services behind it.
 
 Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
 and the pre-signed address of a download is asked without it.
@@ -59,7 +59,7 @@ class GraphResponse:
 
 
 class Graph:
-    """Graph as one connector asks it, `title` to people. Safe to use from several threads."""
+    """Client of Graph for one connector, called `title` in messages. Safe to use from several threads."""
 
     def __init__(self, connector: str, title: str, settings: Settings) -> None:
         endpoint = settings.endpoints.get(connector)
@@ -74,11 +74,11 @@ class Graph:
         return self.call(tokens, lambda here: here.get(path))
 
     def call(self, tokens: TokenSource, requests: Callable[[Session], T]) -> T:
-        """What `requests` makes of one turn at Graph; all of it is done again after trouble that passes."""
+        """Run `requests` as one turn at Graph; all of it is repeated after a transient error."""
         return self._manners.call(tokens, lambda token: requests(Session(self, token)))
 
     def path(self, link: Any) -> str:
-        """What of an absolute link follows the base address. Fatal if it leads to another place."""
+        """Path of an absolute link below the base address. Fatal if it leads to another host."""
         if not isinstance(link, str) or not link.startswith(self.base + "/"):
             raise Fatal(
                 f"{self.title}'s listing leads to another server than the one it came from, which gets no token: if"
@@ -99,7 +99,7 @@ class Graph:
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
-        """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
+        """Download the file at `url` into `to`. Redirect targets are requested without the bearer token."""
         if size is not None and size > self._most:
             raise responses.too_large(self._most)
         for _ in range(HOPS):
@@ -111,7 +111,7 @@ class Graph:
         raise Skippable(f"{self.title} leads from one address to the next and gives no file.")
 
     def _check(self, answer: httpx.Response, *, signed: bool) -> None:
-        """Raise unless the file follows. A signed address that is refused has grown old: it is asked for again."""
+        """Raise unless the file follows. A signed address that is refused has expired: it is requested again."""
         if answer.status_code == 200:
             return
         if signed and answer.status_code in {401, 403, 404, 410}:

@@ -45,7 +45,7 @@ def deleted(item: Item) -> bool:
 
 
 def may_hold_others(item: Item) -> bool:
-    """Whether what was deleted took others with it that the feed may not name: all but what is said to be a file."""
+    """Tell whether a deleted item may have contained others that the feed does not name: all but known files."""
     return not isinstance(item.get("file"), dict)
 
 
@@ -64,13 +64,13 @@ def left_out(item: Item) -> str:
 
 
 def content(item: Item) -> Item:
-    """Where an item's content is described: in the item, or in what it refers to in another drive."""
+    """Facets that describe an item's content: its own, or those of the item in another drive that it refers to."""
     remote = item.get("remoteItem")
     return remote if isinstance(remote, dict) else item
 
 
 def version(item: Item) -> str:
-    """The mark of the content. A hash says the same wherever it stands; the tags are for files without one."""
+    """Version of the content: its hash, which is the same in every location; the tags for files without one."""
     facets = content(item)
     file = facets.get("file")
     hashes = file.get("hashes") if isinstance(file, dict) else None
@@ -82,7 +82,7 @@ def version(item: Item) -> str:
 
 
 def size(item: Item) -> int | None:
-    """In bytes; None if it is not said, or of a picture that is converted on its way: HEIC arrives as JPEG."""
+    """Size in bytes; None if unknown, or for a picture that is converted on download: HEIC arrives as JPEG."""
     facets = content(item)
     reported = facets.get("size")
     converted = _text(facets.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
@@ -104,7 +104,7 @@ def properties(item: Item, path: str | None) -> dict[str, str | int]:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Where Graph tells of a drive: the account's own, or one by its id."""
+    """Address of a drive in Graph: the account's own, or one by its id."""
 
     place: str = "/me/drive"
     id: str = ""
@@ -120,7 +120,7 @@ class Drive:
         return f"{self.place}/root/delta"
 
     def at(self, item_id: str) -> str:
-        """Where Graph tells of an item."""
+        """Address of an item in Graph."""
         return f"{self.place}/items/{quote(item_id, safe='')}"
 
     def home(self, item: Item) -> tuple[Drive, str]:
@@ -132,7 +132,7 @@ class Drive:
         return Drive.of(_text(remote.get("parentReference"), "driveId")), _text(remote, "id")
 
     def content_at(self, item: Item) -> str:
-        """Where Graph gives an item's content: of another drive's item, there."""
+        """Address of an item's content in Graph; an item of another drive is read there."""
         drive, its = self.home(item)
         return drive.at(its) + "/content"
 
@@ -142,13 +142,13 @@ GONE: Final = frozenset({400, 403, 404, 410})
 
 
 def signed_at(item: Item) -> str:
-    """The address, signed for a while, that the content lies at, where Graph tells it; "" where it does not."""
+    """Signed, short-lived address of the content, if Graph reports it; "" otherwise."""
     return _text(item, "@microsoft.graph.downloadUrl")
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item lies. `path`: its own, name included, if it was said; "" for the drive's root."""
+    """Location of an item. `path`: its own, name included, if reported; "" for the drive's root."""
 
     name: str
     parent: str
@@ -156,7 +156,7 @@ class _Place:
 
 
 class Folders:
-    """The folders of a listing, so that files can say where they lie. `ask`: an item by its id, None if it is gone."""
+    """Folders of a listing, for the paths of files. `ask`: an item by its id, None if it is missing."""
 
     def __init__(self, ask: Callable[[str], Item | None]) -> None:
         self._ask = ask
@@ -181,7 +181,7 @@ class Folders:
         return None
 
     def above(self, item: Item) -> tuple[str, ...]:
-        """Ids of the folders that it lies in, the drive's root last, as far as they can be found out."""
+        """Ids of the folders that contain the item, the drive's root last, as far as they can be read."""
         folder_ids: list[str] = []
         parent: _Place | None = _place(item)
         while parent is not None and parent.parent and parent.parent not in folder_ids and len(folder_ids) < _DEEPEST:

@@ -40,7 +40,7 @@ _OWNERS: Final = "_o"
 
 
 def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
-    """Of one item. Skippable where the account may not ask, or the answer is none."""
+    """Access list of an item. Skippable where the account may not read it, or the answer has none."""
     users, groups, public = list[str](), list[str](), False
     permissions = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")
     for permission in filter(_counts, permissions):
@@ -93,7 +93,7 @@ def _identities(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _user(identity: Mapping[str, Any]) -> str:
-    """A person's address; one without an address is nobody here. "" for a group."""
+    """Address of a person; a person without an address is ignored. "" for a group."""
     claim = _claim(identity)
     if address := _address(identity.get("user")):
         return address

@@ -1,4 +1,4 @@
-"""A reranker at an address of the user's: text-embeddings-inference, vLLM or Infinity.
+"""Reranker at a user's address: text-embeddings-inference, vLLM or Infinity.
 
 text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
 `documents` and answer `results` of `{index, relevance_score}`. A config with a model is asked in the second form first,

@@ -1,4 +1,4 @@
-"""A cross-encoder that runs in this process: a folder with its ONNX graph and its tokenizer.
+"""Cross-encoder that runs in this process: a folder with its ONNX graph and its tokenizer.
 
 The folder lies below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and is laid out as model hubs lay
 theirs out: `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,

@@ -1,4 +1,4 @@
-"""What rerankers behind HTTP have in common: batches, checked scores, and what refusals mean."""
+"""Shared code of rerankers behind HTTP: batches, checked scores, and refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SLACK = 0.01
 
 
 class VendorReranker:
-    """A reranker that is asked over HTTP. `batch`: texts a request; `calls`: requests at once."""
+    """Reranker behind HTTP. `batch`: texts per request; `calls`: concurrent requests."""
 
     def __init__(
         self, *, title: str, ask: Ask, batch: int, calls: int, logits: bool, close: Callable[[], None]
@@ -95,7 +95,7 @@ def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
 
 
 def understand(title: str, status: int, headers: Mapping[str, str]) -> Exception:
-    """What a refusal means; the vendor's own words are not shown."""
+    """Error for a refusal; the vendor's own words are not shown."""
     if error := transient_error(title, status, headers):
         return error
     message, field = _REFUSALS.get(status, _ODD)

@@ -172,7 +172,7 @@ class PgVectorStore:
         return (row["id"] for row in rows)
 
     def unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
-        """What is committed is there."""
+        """Return no ids: what is committed is visible."""
         return []
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
@@ -280,7 +280,7 @@ class PgVectorStore:
         *,
         exact: bool,
     ) -> list[Row]:
-        """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids.
+        """Query in the form the index serves, or in one that it cannot; ties are in the order of ids.
 
         The connection is the viewer's where nothing but the viewer narrows, and the index is asked.
         """

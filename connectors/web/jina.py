@@ -31,14 +31,14 @@ def make(config: Mapping[str, Any], options: Settings) -> Jina:
 
 
 class Jina:
-    """The site's own version marks do not come through, so every fetch is a whole one."""
+    """Jina's Reader. It passes on no version marks of the site, so every fetch is a full one."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.close = service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
-        """See the port. PDF and office files come as the Markdown that the Reader makes of them."""
+        """Fetch a page, see the port. PDF and Office files come as the Markdown that the Reader makes of them."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):
             answer = self._service.ask(lambda: self._read(address))
@@ -52,7 +52,7 @@ class Jina:
         return scraping_api.markdown_page(_text(answer, "content"), url, to, self._service.most, final, answer)
 
     def check(self) -> None:
-        """Read the smallest page there is: the Reader has no other call that tells a good key."""
+        """Read the smallest page: the Reader has no other call that verifies a key."""
         self._service.ask(lambda: self._read(CHECKED))
 
     def _read(self, url: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What all scraping services have in common: one bounded HTTP client for a key, retries, errors."""
+"""Shared code of scraping services: one bounded HTTP client per key, retries, errors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Service:
         return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
-        """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us."""
+        """Wait for a site's turn: its Crawl-delay and our limits per host apply, whichever service fetches."""
         delay = self._robots.delay(url) if self._robots else 0.0
         return self._manners.turn(urlsplit(url).netloc, delay)
 
@@ -132,7 +132,7 @@ _REFUSALS = {
 
 
 def key_of(config: Mapping[str, Any]) -> str:
-    """The key of a webScraperConfig, without the white space that comes along when it is pasted."""
+    """Key of a webScraperConfig, without surrounding white space."""
     key = str(config.get("apiKey") or "").strip()
     if not key or not key.isascii() or not key.isprintable():
         raise Fatal(f"The key in {KEY_FIELD} holds characters that no such key has: check it.", field=KEY_FIELD)
@@ -140,7 +140,7 @@ def key_of(config: Mapping[str, Any]) -> str:
 
 
 def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
-    """The address in its one spelling. Skippable where we would not fetch ourselves: nobody does it for us either."""
+    """Normalize the address. Skippable where we would not fetch ourselves: no service fetches it for us either."""
     try:
         tidy = urls.tidy(url)
         guard.check_url(tidy)
@@ -161,12 +161,12 @@ def site_said(status: int) -> Retryable | Skippable:
 
 
 def is_file(url: str) -> bool:
-    """Whether the address looks like that of a PDF or an office file, which browsers only download."""
+    """Tell whether the address looks like that of a PDF or an Office file, which browsers only download."""
     return urlsplit(url).path.lower().endswith(_FILES)
 
 
 def too_large(most: int) -> Skippable:
-    """What was fetched has more than `most` bytes."""
+    """Error for content of more than `most` bytes."""
     return responses.too_large(most, "The content at the address")
 
 
@@ -184,12 +184,12 @@ def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url:
 
 
 def html_page(made: RawContent, options: ScrapeOptions) -> RawContent:
-    """The same as a page: it is read as one that this service fetched itself."""
+    """Content as a page, parsed like one that this service fetched itself."""
     return replace(made, page=ScrapeOptions(options.include, options.exclude))
 
 
 def markdown_page(text: str, name: str, to: Path, most: int, url: str, said: Mapping[str, Any]) -> RawContent:
-    """Markdown that the service made of the page. `said`: of the page, by the contract's names."""
+    """Markdown that the service made of the page. `said`: its metadata, by the contract's names."""
     if not text.strip():
         raise Skippable("The page holds no text, or no element that includeSelectors name.")
     content = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)

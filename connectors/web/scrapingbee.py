@@ -1,4 +1,4 @@
-"""ScrapingBee's HTML API over plain HTTP (https://www.scrapingbee.com/documentation/): pages as its browsers see them.
+"""HTML API of ScrapingBee over HTTP (https://www.scrapingbee.com/documentation/): pages as its browsers see them.
 
 It takes the key in the query only; errors of the site come as 404 or 500, with the site's own status in a header.
 """
@@ -75,7 +75,7 @@ class ScrapingBee:
         return answer
 
     def _refuse(self, answer: ScrapeResponse) -> None:
-        """401 stands for a wrong key and for an account without credit alike."""
+        """Error for a refusal: 401 means a wrong key or an account without credit."""
         if answer.status_code == 401:
             raise Fatal(
                 f"{TITLE} refuses the key in {KEY_FIELD}, or its account has no credit left: check both.",

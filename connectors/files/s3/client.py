@@ -49,14 +49,14 @@ def make(
 
 
 def _count(parsed_response: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Each try by itself, by what came of it."""
+    """Count each attempt by its result."""
     status = (parsed_response or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     outcome = "rate_limited" if status == 429 else "failed" if not status or status >= 500 else "ok"
     counts.add(catalog.VENDOR, "S3", "refused" if 400 <= status < 500 and status not in {404, 429} else outcome)
 
 
 def _stay(params: dict[str, Any], **_: Any) -> None:
-    """No looking for the bucket's right region: a storage that only ever redirects would be asked without end."""
+    """Disable the search for the bucket's region: a storage that only ever redirects would loop without end."""
     params["context"].setdefault("s3_redirect", {})["redirected"] = True
 
 
@@ -85,7 +85,7 @@ def _bare() -> Session:
 
 
 class _Sender(URLLib3Session):  # type: ignore[misc]
-    """What the client sends with: each of its connections is dialled by the guard."""
+    """HTTP sender of the client: the guard dials each of its connections."""
 
     def __init__(self, guarded: Guard | None, *, verify: str | bool) -> None:
         super().__init__(

@@ -156,7 +156,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
 
 
 def _url(endpoint: str) -> str:
-    """An endpoint without a scheme is meant as https. Fatal for one that could be understood as two hosts."""
+    """Complete an endpoint without a scheme to https. Fatal for one that could be understood as two hosts."""
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
     try:
         fetch_guard.host_and_port(url)
@@ -166,7 +166,7 @@ def _url(endpoint: str) -> str:
 
 
 def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of PART, the last one shorter."""
+    """Cut the bytes into pieces of PART, the last one shorter."""
     buffer = bytearray()
     for chunk in chunks:
         view = memoryview(chunk)

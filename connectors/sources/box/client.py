@@ -1,4 +1,4 @@
-"""Box's API through Box's own SDK, one request at a time, with nothing but a fresh access token.
+"""Client of Box's API through its own SDK, one request at a time, with a fresh access token.
 
 The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
 its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http.retries` says what follows.
@@ -48,7 +48,7 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class BoxItem(msgspec.Struct, frozen=True):
-    """A file, a folder or a web link, as listed or asked for."""
+    """File, folder or web link, as listed or requested."""
 
     type: str
     id: str
@@ -78,7 +78,7 @@ class SharedLink(msgspec.Struct, frozen=True):
 
 
 class SharedItem(msgspec.Struct, frozen=True):
-    """Of a file, whom it may be shown. `is_externally_owned`: by somebody outside of the account's enterprise."""
+    """Sharing state of a file. `is_externally_owned`: its owner is outside of the account's enterprise."""
 
     id: str
     owned_by: Named | None = None
@@ -96,7 +96,7 @@ class Collaborator(msgspec.Struct, frozen=True):
 
 
 class Collaboration(msgspec.Struct, frozen=True):
-    """`accessible_by` is null of somebody who was invited and has no account yet; `expires_at`: when it ends."""
+    """Collaboration. `accessible_by` is null for an invited person without an account; `expires_at`: its end."""
 
     role: str | None = None
     status: str | None = None
@@ -105,7 +105,7 @@ class Collaboration(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, entry: Any) -> Collaboration:
-        """One that shows nobody anything for an entry that is not as it is described: the others count."""
+        """Parse an entry; one that is not as documented grants nothing, so that the others count."""
         try:
             return msgspec.convert(entry, cls)
         except msgspec.ValidationError:
@@ -168,7 +168,7 @@ class CursorExpired(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What came: `sha1` in hexadecimal, `size` in bytes."""
+    """Result of a download: `sha1` in hexadecimal, `size` in bytes."""
 
     sha1: str
     size: int
@@ -189,7 +189,7 @@ class BoxSession:
         return self._asked(tokens, f"folders/{folder_id}/items", wish, FolderPage, (NotFound, Forbidden, CursorExpired))
 
     def file(self, tokens: TokenSource, file_id: str) -> BoxItem:
-        """What Box says of a file now."""
+        """Current metadata of a file."""
         return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (NotFound, Forbidden))
 
     def shared(self, tokens: TokenSource, file_id: str) -> SharedItem:
@@ -198,7 +198,7 @@ class BoxSession:
         return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (NotFound, Forbidden, Unreadable))
 
     def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
-        """All collaborations on a file (`files`) or a folder (`folders`)."""
+        """List all collaborations on a file (`files`) or a folder (`folders`)."""
         collaborations: list[Collaboration] = []
         cursors, marker = Cursors("Box's listing of collaborations"), ""
         while True:
@@ -216,7 +216,7 @@ class BoxSession:
             cursors.follow(marker, brought=bool(page.entries))
 
     def events(self, tokens: TokenSource, position: str) -> Events:
-        """What happened since; `now` gives no events and the position of this moment."""
+        """List the events since a position; `now` gives no events and the current position."""
         wish = {"stream_type": "changes", "stream_position": position, "limit": str(EVENT_LIMIT)}
         return self._asked(tokens, "events", wish, Events, (CursorExpired,))
 
@@ -225,7 +225,7 @@ class BoxSession:
         return POLICY.call(tokens, lambda token: self._download(token, file_id, to))
 
     def account(self, token: str) -> str | None:
-        """Whose token it is; None if Box does not say at once: a person waits for it."""
+        """Account of the token; None if Box does not answer at once: a person waits for it."""
         from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
         soon = self._network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
@@ -276,7 +276,7 @@ class BoxSession:
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
     def _elsewhere(self, url: str, to: Path) -> Download:
-        """From the address that Box signed, without a token, and never in the clear if Box is asked under TLS."""
+        """Download from the address that Box signed, without a token, and only by TLS if Box is reached by TLS."""
         for _ in range(_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
                 raise unreadable("Box")
@@ -325,14 +325,14 @@ class BoxSession:
 
 
 def _taken(answer: requests.Response, **_: Any) -> None:
-    """What the SDK would read at its leisure; content is read by us."""
+    """Disable the SDK's own reading of the body; we read content ourselves."""
     if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
         responses.buffer_body(answer, "Box")
 
 
 @contextmanager
 def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
-    """The SDK's errors as port errors. `expected`: refusals that mean something.
+    """Convert the SDK's errors to port errors. `expected`: refusals that carry meaning.
 
     Nothing of the cause stays, also not in a traceback: it repeats what Box said, or an address that opens a file.
     """

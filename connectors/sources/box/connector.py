@@ -34,7 +34,7 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
 
 
 def _entry(one: BoxItem) -> Entry:
-    """Whether a folder is empty is not said."""
+    """Entry of an item. Box does not report whether a folder is empty."""
     is_folder = one.type == "folder"
     item = files.item(one)
     return Entry(
@@ -71,7 +71,7 @@ def make(app: Mapping[str, Any], settings: Settings) -> Box:
 
 
 def _send(client: BoxSession, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
-    """A request of the flow. A token of somebody else's token endpoint is not shown to Box's public API."""
+    """Send a request of the flow. A token of another token endpoint is not shown to Box's public API."""
     app = {"client_id": flow.client_id, "client_secret": flow.client_secret}
     answer = oauth.post(SERVICE.name, url, data={**content, **app})
     is_first = content.get("grant_type") == "authorization_code" and isinstance(answer, dict)

@@ -36,7 +36,7 @@ def render_note(data: bytes) -> str:
 
 
 def _old_note(text: str) -> str:
-    """A star at the start of a line stands for what the line is: a list's item, mostly."""
+    """Convert a line of an old note. A star at its start is the marker of the line's kind, mostly a list item."""
     lines = ("- " + line[1:].strip() if line.startswith("*") else line for line in text.splitlines())
     return "\n".join(lines).strip() + "\n"
 
@@ -46,7 +46,7 @@ def _children(node: Node) -> Sequence[Node]:
 
 
 def _blocks(node: Node) -> str:
-    """What lies in it, an empty line between two blocks."""
+    """Join the content with an empty line between two blocks."""
     return "\n\n".join(text for child in _children(node) if (text := _block(child).strip("\n")))
 
 
@@ -133,7 +133,7 @@ _GONE = "The file is no longer in Box, or no longer shared with this account."
 
 
 def item(entry: BoxItem) -> SourceItem:
-    """As it is listed. Its version is the hash of its content: a new name or place is no new content."""
+    """Source item as listed. Its version is the hash of its content: a new name or folder is no new content."""
     if is_gone(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
@@ -146,7 +146,7 @@ def is_gone(entry: BoxItem) -> bool:
 
 
 def properties(entry: BoxItem) -> dict[str, str | int]:
-    """What Box says of a file, under our names. The times are the content's, where Box knows them."""
+    """Metadata of a file under our names. The times are the content's, where Box has them."""
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
     owner = entry.owned_by and (entry.owned_by.name or entry.owned_by.login)
@@ -190,7 +190,7 @@ def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path)
 
 
 def _is_remade(entry: BoxItem) -> bool:
-    """Whether Box sends other bytes than it keeps: with a watermark, or Google's documents in an Office format."""
+    """Tell whether Box sends other bytes than it stores: with a watermark, or Google's documents as Office files."""
     is_marked = entry.watermark_info is not None and entry.watermark_info.is_watermarked
     return bool(is_marked) or (entry.name or "").lower().endswith(_GOOGLES) or entry.sha1 is None
 

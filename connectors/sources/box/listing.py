@@ -1,4 +1,4 @@
-"""Lists a Box account, and what has changed since.
+"""Listing of a Box account, and its changes.
 
 A folder's page names what lies in it and nothing below, so folders are walked, the newest found first: at most one page
 of each level waits, and the cursor stays small however wide the account is. (Breadth first, whole levels would wait.)
@@ -47,7 +47,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BoxCursor:
-    """How far a listing has come, as a cursor. `at`: the events' position. `since`: when everything was last listed.
+    """Position of a listing, as a cursor. `at`: the events' position. `since`: time of the last full listing.
 
     `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the
     walk began at the root. `asked`: pages so far.
@@ -73,7 +73,7 @@ class BoxCursor:
             raise Lost from error
 
     def end(self) -> BoxCursor:
-        """Where the next listing begins."""
+        """Position at which the next listing begins."""
         return BoxCursor(self.at, self.since)
 
 

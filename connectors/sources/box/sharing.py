@@ -1,4 +1,4 @@
-"""Whom Box shows a file: its owner, collaborations on it and on the folders above, and its shared links.
+"""Access lists of Box files: owner, collaborations on the file and on the folders above, and shared links.
 
 GET /files/{id}/collaborations and /folders/{id}/collaborations (developer.box.com/reference): a collaboration on a
 folder holds for all below it. One of a group names the group; who is in it an administrator may ask.
@@ -33,7 +33,7 @@ Folders = dict[tuple[str, str], list[Collaboration]]
 
 
 def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders) -> SourceAccess:
-    """Of one file; each folder is asked for once. Skippable where the account may not ask, or the answer is none."""
+    """Access list of a file; each folder is requested once. Skippable where the account may not read it."""
     try:
         file = client.shared(tokens, file_id)
         above = [
@@ -65,7 +65,7 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
 
 
 def _opens(link: SharedLink) -> bool:
-    """Whether it needs no password, shows the file and has not ended."""
+    """Tell whether the link needs no password, shows the file and has not ended."""
     shows = link.is_password_enabled is False and link.effective_permission in _OPENS
     return shows and not _has_ended(link.unshared_at)
 

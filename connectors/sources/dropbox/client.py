@@ -49,11 +49,11 @@ class DropboxSession:
     _lock: Lock = field(default_factory=Lock)
 
     def ask(self, tokens: TokenSource, request: Callable[[Any], T]) -> T:
-        """What `request(the SDK's client)` returns. Its 409 comes as the SDK's ApiError, for `request` to read."""
+        """Call `request(the SDK's client)`. A 409 is raised as the SDK's ApiError, for `request` to read."""
         return POLICY.call(tokens, lambda token: self._once(tokens.connection_id, token, request))
 
     def team(self, tokens: TokenSource) -> str | None:
-        """The id of the account's team, None without one; known once anything was asked."""
+        """Id of the account's team, None without one; known after the first request."""
         return self._teams.get(tokens.connection_id)
 
     def _once(self, connection_id: str, token: str, request: Callable[[Any], T]) -> T:
@@ -71,7 +71,7 @@ class DropboxSession:
             return request(self._rooted(connection_id, client))
 
     def _rooted(self, connection_id: str, client: Any) -> Any:
-        """In a team's space the folders of the team lie beside a member's own, and are seen from its root alone."""
+        """Use the root of a team's space, from which the team's folders are visible beside a member's own."""
         from dropbox.common import PathRoot
 
         with self._lock:
@@ -163,7 +163,7 @@ class MissingScope(Fatal):
 
 
 class CursorExpired(Exception):
-    """The cursor does not count any more: everything has to be listed again."""
+    """Expired cursor: everything has to be listed again."""
 
 
 @contextmanager

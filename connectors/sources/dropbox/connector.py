@@ -1,4 +1,4 @@
-"""Dropbox: its authorization, and what it lists and gives out.
+"""Dropbox: authorization, listing and download.
 
 `client` asks, `listing` lists, `files` fetches.
 """

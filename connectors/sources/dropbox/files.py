@@ -41,7 +41,7 @@ _LOOKUPS = {
 
 
 def item(file: Any) -> SourceItem | str:
-    """Of a file's metadata; a reason if it is left out. A symbolic link's target is listed where it lies."""
+    """Source item of a file's metadata; a reason if it is left out. A symbolic link's target is listed at its own path."""
     if file.symlink_info is not None:
         return SYMLINK
     if file.is_downloadable:
@@ -69,7 +69,7 @@ def fetch(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: P
 
 
 def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> str:
-    """As a listing names it now; "" if the file cannot be reached."""
+    """Version as a listing names it now; "" if the file cannot be read."""
 
     def request(sdk: Any) -> str:
         from dropbox.exceptions import ApiError
@@ -84,7 +84,7 @@ def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> st
 
 
 def gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
-    """Whether a file cannot be reached any more: deleted, or in a shared folder that was left."""
+    """Tell whether a file cannot be reached: deleted, or in a shared folder that was left."""
 
     def request(sdk: Any) -> bool:
         from dropbox.exceptions import ApiError
@@ -98,7 +98,7 @@ def gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
 
 
 def _content(sdk: Any, wanted: SourceItem, to: Path, most: int) -> RawContent:
-    """Downloaded; or exported, where Dropbox says that it has to be."""
+    """Download the content; or export it, where Dropbox requires that."""
     from dropbox.exceptions import ApiError
 
     try:
@@ -127,7 +127,7 @@ def _exported(sdk: Any, wanted: SourceItem, to: Path, most: int) -> RawContent:
 
 
 def _save(answer: Any, to: Path, size: int, most: int) -> str:
-    """Dropbox's hash of what came. Nothing comes of a file that is too large."""
+    """Save the content and return Dropbox's hash of it. A file that is too large is not saved."""
     from dropbox.content_hash import DropboxContentHasher
 
     hasher, came = DropboxContentHasher(), 0
@@ -165,7 +165,7 @@ def _said(file: Any) -> dict[str, str | int]:
 
 
 def _refusal(error: Any) -> Exception:
-    """What the refusal to give out one file means for it."""
+    """Error for Dropbox's refusal to send one file."""
     lookup = _lookup(error)
     if lookup in _LOOKUPS:
         return Skippable(_LOOKUPS[lookup])

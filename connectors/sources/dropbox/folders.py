@@ -40,7 +40,7 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
 
 
 def _entry(found: Any) -> Entry | None:
-    """None for what was deleted meanwhile or is never brought. Whether a folder is empty is not said."""
+    """Entry of metadata; None for deleted or unsupported items. Dropbox does not report whether a folder is empty."""
     from dropbox.files import FileMetadata, FolderMetadata
 
     path = str(getattr(found, "path_display", None) or f"/{found.name}").lstrip("/")
@@ -56,7 +56,7 @@ def _entry(found: Any) -> Entry | None:
 def add_folders(
     pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
 ) -> Iterator[Page[SourceItem]]:
-    """The pages, each item with those of these folders that it lies in."""
+    """Add to each item of the pages those of these folders that contain it."""
     folders = {folder_id: path for folder_id in ids if (path := _folder_path(client, tokens, folder_id)) is not None}
     for page in pages:
         yield replace(page, items=[replace(item, above=_above(item, folders)) for item in page.items])
@@ -68,7 +68,7 @@ def _above(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
-    """Where a folder lies, in small letters; None for a file, and for what is not there."""
+    """Path of a folder in lower case; None for a file, and for a missing folder."""
 
     def request(sdk: Any) -> str | None:
         from dropbox.exceptions import ApiError

@@ -1,4 +1,4 @@
-"""What Dropbox lists: everything at first, and from there what changed, by its cursor.
+"""Listing of Dropbox: everything at first, then changes, by its cursor.
 
 A change names a path, while documents go by file ids, which outlive moves. What a change took away is therefore looked
 up: the revisions of a path tell which files have lain there, also when another file lies there now, and each of those
@@ -41,7 +41,7 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class DropboxCursor:
-    """How far a listing has come. `at`: Dropbox's cursor, None before the first page; `whole`: of everything.
+    """Position of a listing. `at`: Dropbox's cursor, None before the first page; `whole`: of everything.
 
     `since`: when the last listing of everything began, as seconds since 1970; 0 if the next one is due at once.
     `looked`: paths that were looked up so far.
@@ -134,7 +134,7 @@ def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
 
 
 def _changed(entries: Sequence[Any], place: DropboxCursor) -> dict[str, str | None]:
-    """The paths at which something else may have lain before, with the id of the file that lies there now.
+    """Paths at which another file may have been before, with the id of the current file.
 
     A listing of everything needs to know only what was deleted meanwhile.
     """

@@ -140,7 +140,7 @@ def _subject(answer: Mapping[str, Any]) -> str | None:
 
 
 class GoogleDrive:
-    """A `Connector`. The vendor's SDK is loaded when something is first asked of it."""
+    """Connector of Google Drive. The vendor's SDK is loaded with the first request."""
 
     def __init__(self, authorizer: OAuth, settings: Settings) -> None:
         self.authorizer = authorizer
@@ -172,7 +172,7 @@ class GoogleDrive:
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        """Always the content: what has not changed since is known from the listing, and not asked for."""
+        """Fetch the content: unchanged files are known from the listing, and not requested."""
         from connectors.sources.google_drive import files
 
         return files.fetch_content(self._drive(tokens), item.external_id, to, self._settings.max_file_bytes)

@@ -58,7 +58,7 @@ def skip_reason(file: Mapping[str, Any]) -> str:
 
 
 def source_item(file: Mapping[str, Any], place: tuple[str, tuple[str, ...]]) -> SourceItem:
-    """A file as it is listed. One that must not be downloaded says so instead."""
+    """Source item of a listed file, with a reason if it must not be downloaded."""
     allowed = (file.get("capabilities") or {}).get("canDownload", True)
     return SourceItem(
         external_id=file["id"],
@@ -72,12 +72,12 @@ def source_item(file: Mapping[str, Any], place: tuple[str, tuple[str, ...]]) -> 
 
 
 def version_of(file: Mapping[str, Any]) -> str:
-    """Of stored files their hash; Google's own kinds have only the time of the last change."""
+    """Version of a file: the hash of stored files; the time of the last change of Google's own kinds."""
     return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
 
 
 def properties_of(file: Mapping[str, Any]) -> dict[str, str | int]:
-    """What Google Drive says of a file. Files of a shared drive have no owner; Google's own kinds are titled."""
+    """Metadata of a file. Files of a shared drive have no owner; Google's own kinds are titled."""
     owner = (file.get("owners") or [{}])[0]
     fields = {
         "url": file.get("webViewLink"),
@@ -94,7 +94,7 @@ _PICTURE: Final = rb"!\[([^\]\n]*)\]\[(%s)\]"
 
 
 def fetch_content(drive: Drive, file_id: str, to: Path, most: int) -> RawContent:
-    """At most `most` bytes of it. Skippable if it is gone, in the trash, too large, or not to be had."""
+    """Fetch at most `most` bytes. Skippable if the file is deleted, trashed, too large, or not readable."""
     file = drive.file(file_id)
     if file.get("trashed"):
         raise Skippable("The file is in the trash of Google Drive.")
@@ -109,7 +109,7 @@ def fetch_content(drive: Drive, file_id: str, to: Path, most: int) -> RawContent
 
 
 def _stored(drive: Drive, file: Mapping[str, Any], to: Path, most: int) -> None:
-    """Retryable unless what came is what Google Drive says of the file."""
+    """Check the download: Retryable unless it matches Google Drive's size and hash."""
     size = file.get("size", "")
     if size.isdigit() and int(size) > most:
         raise responses.too_large(most)
@@ -139,7 +139,7 @@ def _exported(drive: Drive, file: Mapping[str, Any], to: Path, most: int) -> str
 
 
 def _linked(drive: Drive, file: Mapping[str, Any], media_type: str, to: Path, most: int) -> bool:
-    """Whether the document could be had in this format by the link that Google names for it."""
+    """Tell whether the document could be read in this format by the link that Google names for it."""
     link = (drive.file(file["id"], "id,exportLinks").get("exportLinks") or {}).get(media_type)
     if not isinstance(link, str):
         return False
@@ -188,7 +188,7 @@ class Folders:
         return self._root
 
     def load(self, log: str) -> None:
-        """All folders of a shared drive, or for "" of the account: a request for each thousand."""
+        """Load all folders of a shared drive, or for "" of the account: a request for each thousand."""
         if log in self._loaded:
             return
         for answer in every(lambda page: self._drive.files(f"trashed = false and mimeType = '{FOLDER}'", log, page)):
@@ -205,7 +205,7 @@ class Folders:
         return folder_id in self._known
 
     def is_foreign(self, folder: Mapping[str, Any]) -> bool:
-        """Whether it is somebody else's, and in no shared drive that is listed itself."""
+        """Tell whether the folder is another person's, and in no shared drive that is listed itself."""
         drive = folder.get("driveId")
         return drive not in self._shared if drive else folder.get("ownedByMe") is False
 
@@ -244,7 +244,7 @@ class Folders:
 
 
 def parent_of(file: Mapping[str, Any]) -> str:
-    """The folder that it lies in, "" if the account cannot see it."""
+    """Folder that contains the file, "" if the account cannot see it."""
     return str((file.get("parents") or [""])[0])
 
 
@@ -297,7 +297,7 @@ def _is_shown(file: Mapping[str, Any]) -> bool:
 
 
 def _entry(file: Mapping[str, Any], folders: Folders) -> Entry:
-    """Whether a folder is empty is not said."""
+    """Entry of a file. Google Drive does not report whether a folder is empty."""
     is_folder = file["mimeType"] == FOLDER
     path, above = folders.place(file)
     size = str(file.get("size") or "")

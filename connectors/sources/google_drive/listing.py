@@ -1,4 +1,4 @@
-"""How far a listing of Google Drive has come: its cursor, which another process can go on from.
+"""Listing of Google Drive: its cursor, which another process can continue from.
 
 everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
     since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others
@@ -85,7 +85,7 @@ class DriveCursor:
             self.shared.append(folder_id)
 
     def is_news(self, folder_id: str, mark: str) -> bool:
-        """Whether a folder's mark is another than the last one: many changes of a folder are visits by people."""
+        """Tell whether a folder's mark changed: many changes of a folder are visits by people."""
         if self.folders.pop(folder_id, None) == mark:
             self.folders[folder_id] = mark
             return False
@@ -106,7 +106,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Found:
-    """What a page of Google's holds. `next`: the token of the next one."""
+    """Page of Google's listing. `next`: the token of the next one."""
 
     next: str | None
     items: list[SourceItem] = field(default_factory=list)
@@ -161,7 +161,7 @@ class DriveListing:
             yield Page(page.items, str(state), done, skipped, whole=done and state.whole)
 
     def _found(self, state: DriveCursor, step: Step) -> Found:
-        """Of a part that may not be listed only that there is one."""
+        """Page of a step; for a part that may not be listed, only a count."""
         try:
             return self._steps[step.kind](state, step)
         except transport.Forbidden:
@@ -173,7 +173,7 @@ class DriveListing:
             return Found(None, skipped=Counter({barred: 1}))
 
     def _turn(self, step: Step, page: str | None) -> None:
-        """Retryable if the listing goes in a circle, or comes to nothing without end."""
+        """Check progress: Retryable if the listing repeats itself, or yields nothing without end."""
         if (step, page) in self._seen or self._empty > EMPTY_PAGES:
             raise transport.endless_listing()
         self._seen.add((step, page))
@@ -202,7 +202,7 @@ class DriveListing:
         return DriveCursor(tokens, [Step("files", log) for log in tokens], _today(), whole=not self._left_out)
 
     def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
-        """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
+        """Start tokens of the logs that have one: a shared drive without one is tried again by the next listing."""
         tokens = {}
         for log_id in logs:
             try:
@@ -241,7 +241,7 @@ class DriveListing:
         return page
 
     def _folder(self, state: DriveCursor, step: Step) -> Found:
-        """What lies in a folder goes with it, whether the service tells of each file or not."""
+        """List a folder: its content changes with it, whether the service reports each file or not."""
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
         answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page, part=True)
         page = Found(answer.get("nextPageToken") or None)
@@ -259,7 +259,7 @@ class DriveListing:
         return page
 
     def _shared_folder(self, state: DriveCursor, step: Step) -> Found:
-        """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
+        """Handle a folder that is shared no longer: its content is found missing by a full listing only."""
         try:
             return self._folder(state, step)
         except transport.CursorExpired:
@@ -269,7 +269,7 @@ class DriveListing:
             return Found(None)
 
     def _look_into(self, state: DriveCursor, folder_id: str, found: Found) -> None:
-        """A folder of somebody else comes at the end, when it is known what else is listed."""
+        """Queue a folder of another person for the end, when it is known what else is listed."""
         self._add(state, Step("shared", "", folder_id), len(state.steps), found)
 
     def _add(self, state: DriveCursor, step: Step, at: int, found: Found) -> None:
@@ -283,7 +283,7 @@ class DriveListing:
             state.steps.insert(at, step)
 
     def _changed(self, state: DriveCursor, file_id: str, file: Mapping[str, Any], found: Found) -> None:
-        """A change without a file is of something that is gone; so is what lies in the trash."""
+        """Handle a change. One without a file is of a deleted item; so is one in the trash."""
         if file and file["mimeType"] == files.FOLDER:
             self._folder_changed(state, file, found)
         elif not file or file.get("trashed"):
@@ -306,7 +306,7 @@ class DriveListing:
                 self._walk(state, folder, "folder", found)
 
     def _walk(self, state: DriveCursor, folder: Mapping[str, Any], kind: str, found: Found) -> None:
-        """Its files and folders come next, once."""
+        """Queue the files and folders of a folder, once."""
         self._folders.note(folder)
         shared = folder.get("driveId") or ""
         self._add(state, Step(kind, shared if shared in self._shared else "", folder["id"]), 1, found)
@@ -329,7 +329,7 @@ class DriveListing:
             found.items.append(files.source_item(target, self._folders.place(target)))
 
     def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
-        """What a shortcut leads to, asked for once, or why it counts for nothing."""
+        """Target of a shortcut, requested once, or the reason why it is left out."""
         details = file.get("shortcutDetails") or {}
         target = str(details.get("targetId") or "")
         if target and target not in self._targets:

@@ -80,7 +80,7 @@ _LATER_SECONDS = 3600.0
 
 
 def explain_refusal(status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
-    """What to raise for an answer that is no success. A refusal that is not Google's own is trouble that passes."""
+    """Error for a failed answer. A refusal that is not Google's own is transient."""
     reason = _reason(content)
     if status == 401:
         return Unauthorized()
@@ -256,7 +256,7 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Any:
-        """The SDK takes the next part of a download from where the answer to the last one says."""
+        """Send a request. The SDK continues a download at the offset that the last answer reports."""
         if not uri.startswith(self._base):
             raise TransientError("Google Drive's answer pointed to another host, which is not asked.")
         watch = Timer(ANSWER_SECONDS, self._cut)
@@ -270,7 +270,7 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
             watch.cancel()
 
     def _cut(self) -> None:
-        """From a thread of its own: whoever reads finds the answer broken off. A timeout counts from byte to byte."""
+        """Close the connection from a timer thread, so that the reader fails: a timeout counts from byte to byte."""
         for connection in list(self.connections.values()):
             if connection.sock is not None:
                 with suppress(OSError):
@@ -279,7 +279,7 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
 
 @lru_cache(maxsize=8)
 def _service(base: str) -> Service:
-    """The SDK's description of the service comes with its package."""
+    """Build the SDK's service from the description in its package."""
     logging.getLogger("googleapiclient").setLevel(logging.CRITICAL)  # it would log what the vendor says
     options = {"api_endpoint": base}
     service = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
@@ -316,7 +316,7 @@ def load_export(wires: HttpPool, token: str, url: str, sink: Sink) -> None:
 
 
 def _is_first(wires: HttpPool, url: str) -> bool:
-    """Whether the address is Google's own, which gets the bearer. Unsupported for one that is not asked at all."""
+    """Tell whether the address is Google's own, which gets the bearer token. Unsupported for other hosts."""
     parts = urlsplit(url)
     if url.startswith(wires.origin + "/") or (parts.scheme, parts.netloc) == ("https", HOST):
         return True

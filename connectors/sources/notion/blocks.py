@@ -1,4 +1,4 @@
-"""Blocks of Notion's pages: files that lie in them, and what lies inside of others.
+"""Blocks of Notion's pages: their files, and nested pages and databases.
 
 Their addresses are signed for an hour (developers.notion.com/docs/retrieving-files): one is asked for when the file is
 fetched, and kept nowhere. Files that lie elsewhere are links alone.
@@ -31,12 +31,12 @@ Ask = Callable[[Request], Answer]
 
 
 def is_file(external_id: str) -> bool:
-    """Whether it is a file's id, "page/block", and no page's."""
+    """Tell whether the id is a file's, "page/block", not a page's."""
     return "/" in external_id
 
 
 def file_item(block: Mapping[str, Any], page_id: str, now: datetime) -> SourceItem | None:
-    """A block as a file; None for what is none, or lies elsewhere."""
+    """Source item of a block; None for a block without a file, or with one elsewhere."""
     address = _address(block)
     if not address or not isinstance(block.get("last_edited_time"), str):
         return None
@@ -61,7 +61,7 @@ def named_file(block: Mapping[str, Any], page_id: str) -> tuple[str, str, str] |
 
 
 def fetch_file(wire: Wire, ask: Ask, paths: Paths, external_id: str, to: Path) -> RawContent:
-    """Skippable if the file is gone, too large, or no file any more."""
+    """Fetch a file. Skippable if it is deleted, too large, or not a file."""
     try:
         block = _block(ask, external_id)
     except (NotFound, BadRequest, Forbidden) as error:
@@ -76,7 +76,7 @@ def fetch_file(wire: Wire, ask: Ask, paths: Paths, external_id: str, to: Path) -
 
 
 def is_file_gone(ask: Ask, external_id: str) -> bool:
-    """Whether the block or its page is. What may not be read may be there."""
+    """Tell whether the block or its page is deleted. One that may not be read may still exist."""
     page_id = external_id.partition("/")[0]
     try:
         if pages.is_out(_block(ask, external_id)):
@@ -94,7 +94,7 @@ def _block(ask: Ask, external_id: str) -> Answer:
 
 
 def _address(block: Mapping[str, Any]) -> str:
-    """Where Notion keeps the file, signed; "" for other blocks, and for files elsewhere."""
+    """Signed address of the file at Notion; "" for other blocks, and for files elsewhere."""
     kind = block.get("type")
     content = block.get(kind) if kind in KINDS else None
     stored_file = content.get("file") if isinstance(content, Mapping) and content.get("type") == "file" else None
@@ -117,7 +117,7 @@ REQUESTS: Final = 50
 
 @dataclass(slots=True)
 class Inside:
-    """What lies in a page: ids of pages and databases, and its files. `cut`: it has more blocks than were asked for."""
+    """Contents of a page: ids of pages and databases, and its files. `cut`: it has more blocks than were read."""
 
     pages: list[str] = field(default_factory=list)
     databases: list[str] = field(default_factory=list)
@@ -147,7 +147,7 @@ def children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
 
 
 def inside(page_id: str, ask: Ask, now: datetime) -> Inside:
-    """Of one page, not of the pages below it. Nothing of a page that is gone or may not be read."""
+    """List the contents of one page, not of the pages below it; nothing for a deleted or unreadable page."""
     contents, requests_left, waiting = Inside(), REQUESTS, [page_id]
 
     def bounded(request: Request) -> Answer:
@@ -166,11 +166,11 @@ def inside(page_id: str, ask: Ask, now: datetime) -> Inside:
 
 
 class _Enough(Exception):
-    """The page has more blocks than are asked for."""
+    """Limit of blocks that are read of a page."""
 
 
 def _below(block_id: str, page_id: str, ask: Ask, found: Inside, now: datetime) -> list[str]:
-    """Notes what lies right below a block; the blocks that have others below them."""
+    """Record the contents directly below a block; returns the blocks that have children."""
     further_ids = []
     try:
         for block in children(ask, block_id):

@@ -155,7 +155,7 @@ UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
 
 
 def read_access(ask: Callable[[Request], Answer]) -> SourceAccess:
-    """Of every page of the workspace. Skippable where the integration may not ask, or is shown no address."""
+    """Read the people of the workspace. Skippable where the integration may not, or is shown no address."""
     emails, at = list[str](), None
     cursors = Cursors("Notion's listing of users")
     while True:
@@ -231,7 +231,7 @@ class Notion:
         return list_children(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)
-        """Asked once in a run: the workspace's."""
+        """Access list of the workspace, read once in a run."""
         if tokens.connection_id not in self.people:
             self.people[tokens.connection_id] = read_access(lambda request: self.wire.ask(tokens, request))
         return self.people[tokens.connection_id]
@@ -268,7 +268,7 @@ class Notion:
         return self._written(page, rows, content, self.paths.of(page, ask), to)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """A page that Notion does not let us read may be there; one that it does not know is not.
+        """Tell whether a page is deleted. A page that Notion does not let us read may still exist.
 
         Files of a page that has not changed are there: nothing has to be asked. Those of a page that is not looked
         into, since nothing in it is chosen, count as gone.

@@ -1,4 +1,4 @@
-"""From Notion's "enhanced" Markdown to plain Markdown, as other documents have it.
+"""Conversion of Notion's "enhanced" Markdown to plain Markdown.
 
 Notion writes a block a line, indents children by tabs, and has tags for what Markdown lacks (its guide "Enhanced
 markdown"). Here tags leave their text, tables become Markdown's, and addresses of files lose their signatures, which
@@ -128,7 +128,7 @@ def _inline(found: re.Match[str]) -> str:
 
 
 def _laid_out(parts: Iterator[tuple[str, bool]]) -> Iterator[str]:
-    """Lines of lists, quotes and tables lie beside each other, all others apart; children of others are no code."""
+    """Lay out lines: those of lists, quotes and tables are adjacent, all others apart; nested ones are no code."""
     previous = ""
     for text, is_code in parts:
         if is_code:
@@ -199,7 +199,7 @@ class Content:
         return text
 
     def _left_out(self, block_id: str, seen: set[str]) -> str:
-        """What is not shared is not there, and is no part of what may be asked for."""
+        """Insert the blocks that Notion left out. Unshared blocks cannot be requested."""
         try:
             return self._rendered(block_id, seen)
         except (NotFound, Forbidden):
@@ -246,13 +246,13 @@ class Content:
 
 
 def _put(text: str, block_id: str, found: str) -> str:
-    """Where the block was left out, or at the end."""
+    """Insert the text where the block was left out, or at the end."""
     filled, times = _place(block_id).subn(lambda _: found, text, count=1)
     return filled if times or not found else f"{text}\n{found}"
 
 
 def _is_page(text: str, block_id: str) -> bool:
-    """Whether a page or a database was left out: it is a document of its own, if it is shared."""
+    """Tell whether a page or a database was left out: it is a document of its own, if it is shared."""
     match = _place(block_id).search(text)
     return match is not None and _PAGE.search(match[0]) is not None
 
@@ -278,7 +278,7 @@ def _cells(held: Mapping[str, Any]) -> str:
 
 
 def _linked(held: Mapping[str, Any]) -> str:
-    """A bookmark or an attached file: its caption and where it lies."""
+    """Text of a bookmark or an attached file: its caption and its address."""
     caption = "".join(str(span.get("plain_text", "")) for span in held.get("caption") or ()) or held.get("name")
     address = held.get("url") or (held.get(str(held.get("type"))) or {}).get("url")
     return f"[{caption or address}]({address})" if address else str(caption or "")

@@ -1,4 +1,4 @@
-"""How far a listing of Notion has come: its cursor, which another process can go on from.
+"""Listing of Notion: its cursor, which another process can continue from.
 
 search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
       └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
@@ -36,7 +36,7 @@ _TUPLES = ("databases", "sources", "look", "hidden", "kept", "inner")
 
 @dataclass(frozen=True, slots=True)
 class NotionCursor:
-    """How far a listing has come. `at`: Notion's own place; `since`: rows created from then on, past its limit.
+    """Position of a listing. `at`: Notion's own cursor; `since`: rows created from then on, past its limit.
 
     `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
 
@@ -92,11 +92,11 @@ class NotionCursor:
         )
 
     def end(self) -> NotionCursor:
-        """Where the next listing begins."""
+        """Position at which the next listing begins."""
         return NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full)
 
     def is_within(self, other: NotionCursor) -> bool:
-        """Whether it is in the same search, or among the same rows."""
+        """Tell whether the position is in the same search, or among the same rows."""
         return replace(self, at=None, last=None) == replace(other, at=None, last=None)
 
 
@@ -197,7 +197,7 @@ class NotionListing:
         return items, replace(next_position, step="rows", cut=False)
 
     def _opened_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """The next database is asked for its sources; one that is gone or not shared has none."""
+        """Read the sources of the next database; a deleted or unshared one has none."""
         first, further = place.databases[0], place.databases[1:]
         self._opened.add(first)
         try:
@@ -243,7 +243,7 @@ class NotionListing:
         return self._items(results, next_position)
 
     def _looked_into(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """Files of the first page that waits for it, and what else lies in it."""
+        """Read the files of the first waiting page, and its other contents."""
         contents = blocks.inside(place.look[0], self.ask, self.now)
         self._skipped[LARGE_PAGE] += contents.cut
         known_ids = {*place.hidden, *place.kept, *self._listed}
@@ -315,7 +315,7 @@ class NotionListing:
         return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
 
     def _inside(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
-        """Files of a page, with where they lie."""
+        """Files of a page, with their paths."""
         page = self._whole(page_id) if files and self.choice else None
         if page is None:
             return files
@@ -326,14 +326,14 @@ class NotionListing:
         ]
 
     def _whole(self, page_id: str) -> Answer | None:
-        """Of a page of which a listing gave the id alone."""
+        """Read a page of which a listing gave the id alone."""
         try:
             return self.ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
         except (NotFound, BadRequest):
             return None
 
     def _told(self, place: NotionCursor, found: list[Answer]) -> NotionCursor:
-        """Databases that were not opened before, and sources of which the database is not told."""
+        """Queue databases that were not opened before, and sources whose database is unknown."""
         databases, sources = list(place.databases), list(place.sources)
         for result in found:
             parent = result.get("parent") or {}
@@ -357,7 +357,7 @@ def _before(found: list[Answer]) -> str | None:
 
 
 def _read(answer: Answer, place: NotionCursor) -> tuple[list[Answer], NotionCursor]:
-    """What a page of a listing names, and the place behind it. Retryable if it breaks off."""
+    """Results of a page of a listing, and the next position. Retryable if it breaks off."""
     results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
     if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):
         raise Retryable("Notion's listing breaks off before its end.")

@@ -24,7 +24,7 @@ def page_item(page: Answer, now: datetime) -> SourceItem:
 
 
 def page_version(page: Answer, now: datetime) -> str:
-    """When it was edited and where it lies; good this once where more may follow under the same time."""
+    """Version of a page: its time of edit and path; valid once where another edit may have the same time."""
     edited, parent = str(page["last_edited_time"]), page.get("parent") or {}
     mark = f"{edited} in {parent.get(parent.get('type'))}"
     try:
@@ -46,7 +46,7 @@ def is_out(page: Answer) -> bool:
 
 
 def page_title(thing: Answer) -> str:
-    """Of a page, a database or a data source."""
+    """Title of a page, a database or a data source."""
     if isinstance(thing.get("title"), list):
         return _plain(thing["title"]) or UNTITLED
     values = _properties(thing).values()
@@ -86,7 +86,7 @@ def _whole(page: Answer, one: Mapping[str, Any], ask: Callable[[Request], Answer
 
 
 def property_value(one: Any) -> str:
-    """A property's value in words; "" for none, for kinds that hold no words, and for shapes that nobody knows."""
+    """Value of a property in words; "" for none, for kinds without words, and for unknown shapes."""
     kind = one.get("type") if isinstance(one, Mapping) else None
     content = one.get(kind) if kind else None
     try:
@@ -196,7 +196,7 @@ _ASKED: Mapping[str, Callable[[str], Request]] = {
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Safe to use from several threads: what is asked for twice is the same. An instance serves one connection."""
+    """Paths of pages, by requests that are cached. Safe to use from several threads; one instance per connection."""
 
     _known: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
@@ -205,7 +205,7 @@ class Paths:
         return self.place(page, ask)[0]
 
     def place(self, page: Answer, ask: Callable[[Request], Answer]) -> tuple[str, tuple[str, ...]]:
-        """The same, and the ids of what it lies in, each also as addresses have it, without hyphens."""
+        """Path, and the ids of everything above, each also as addresses have it, without hyphens."""
         titles, ids = [page_title(page)], list[str]()
         parent = page.get("parent")
         for _ in range(DEPTH):
@@ -219,7 +219,7 @@ class Paths:
         return "/".join(reversed(titles)), tuple(ids)
 
     def lies_in(self, thing: Answer, ask: Callable[[Request], Answer]) -> bool:
-        """Whether it lies in a page or database that can be seen, through blocks without a title too."""
+        """Tell whether the page is in a visible page or database, through blocks without a title too."""
         parent = thing.get("parent")
         for _ in range(DEPTH):
             kind, parent_id = _parent_name(parent)
@@ -240,12 +240,12 @@ class Paths:
 
 
 def join_path(one: str) -> list[str]:
-    """An id, and as it stands in an address."""
+    """Join an id with its form in addresses."""
     return list(dict.fromkeys([one, one.replace("-", "")]))
 
 
 def _parent_name(parent: Any) -> tuple[str, str | None]:
-    """A parent's type and id. A row's is its data source; the database that holds it says more."""
+    """Type and id of a parent. A row's parent is its data source; the database of that says more."""
     if not isinstance(parent, Mapping):
         return "", None
     kind = "database_id" if parent.get("database_id") else str(parent.get("type"))

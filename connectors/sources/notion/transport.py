@@ -56,7 +56,7 @@ class Forbidden(Exception):
 
 
 class Wire:
-    """Asks Notion in the name of connections. Safe to use from several threads."""
+    """Client of Notion for all connections. Safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
         endpoint = settings.endpoints.get("NOTION")
@@ -136,7 +136,7 @@ def _asked(client: Client, request: Request, token: str) -> Answer:
 
 
 def _understood(error: Any) -> Exception:
-    """What the SDK's error means, by its status; without one it waited too long."""
+    """Port error for the SDK's error, by its status; without one it timed out."""
     status = getattr(error, "status", None)
     if status is None:
         return TransientError("Notion did not answer in time, or the request was none.")

@@ -49,7 +49,7 @@ class OneDrive:
         return items.list_folder(self.graph, tokens, MINE, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        """Of an item of another drive, there: its entry here is for whom the folder around it is shared with."""
+        """Access list of an item. One of another drive is read there: its entry here has the list of its folder."""
         home = self.homes.get(tokens.connection_id, {}).get(external_id)
         drive, its = home or changes.home(self.graph, tokens, MINE, external_id)
         return sharing.access(self.graph, tokens, drive, its)

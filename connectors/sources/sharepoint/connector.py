@@ -106,7 +106,7 @@ class SharePoint:
         return replace(raw, properties=properties)  # the path is the listing's, which knows the library's own
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """Also true for files in libraries that are not followed, or chosen, any more."""
+        """Tell whether a file is missing; also True for files in libraries that are not followed, or chosen, now."""
         drive, _, item_id = external_id.partition("/")
         if tokens.connection_id not in self._known:
             self._known[tokens.connection_id] = self._libraries(tokens)

@@ -1,4 +1,4 @@
-"""SharePoint: sites, their document libraries, and what changed in them.
+"""SharePoint: sites, their document libraries, and changes in them.
 
 GET /me/followedSites (learn.microsoft.com/graph/api/sites-list-followed) and GET /sites/{id}/drives
 (learn.microsoft.com/graph/api/drive-list). A library's path is that of its address in a browser, such as
@@ -73,7 +73,7 @@ class Libraries:
         return self
 
     def has(self, drive_id: str) -> bool | None:
-        """Whether a library is one of these; None if that cannot be said: an empty list is not believed."""
+        """Tell whether a library is one of these; None if unknown: an empty list is not believed."""
         if drive_id in self.paths:
             return True
         return False if drive_id in self._dropped or (self.whole and self.paths) else None
@@ -81,7 +81,7 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """Asks for libraries in the name of a connection."""
+    """Reader of sites and libraries for one connection."""
 
     graph: Graph
     tokens: TokenSource
@@ -98,7 +98,7 @@ class Sites:
         return libraries.without(choice)
 
     def followed(self) -> Libraries:
-        """Of all sites that the person follows. Fatal if they cannot be listed."""
+        """Libraries of all sites that the person follows. Fatal if they cannot be listed."""
         sites = self._every(FOLLOWED)
         if sites is None:
             raise Fatal(
@@ -158,7 +158,7 @@ class Sites:
         return False
 
     def _take(self, site_id: str, found: Libraries, library: str = "") -> bool:
-        """All libraries of a site, or the one with this path; whether there are any to be had."""
+        """Add all libraries of a site, or the one with this path; returns whether there are any."""
         drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
         chosen_drives = [
             drive for drive in drives or () if not library or _leads(library, path_of(str(drive.get("webUrl") or "")))
@@ -168,7 +168,7 @@ class Sites:
         return drives is not None and (bool(chosen_drives) or not library)
 
     def _every(self, path: str) -> list[Mapping[str, Any]] | None:
-        """All pages of a collection; None if Graph says no."""
+        """List all pages of a collection; None if Graph refuses."""
         cursors = Cursors(f"{self.graph.title}'s listing")
         entries: list[Mapping[str, Any]] = []
         while True:
@@ -199,7 +199,7 @@ def path_of(address: str) -> str:
 
 
 def _leads(path: str, library: str) -> bool:
-    """Whether a path is a library's, or leads into it. SharePoint's addresses know no case."""
+    """Tell whether a path is a library's, or below it. SharePoint's addresses are case-insensitive."""
     return bool(library) and f"{path}/".casefold().startswith(f"{library}/".casefold())
 
 
@@ -262,7 +262,7 @@ def begin_listing(before: LibrariesCursor | None, libraries: Libraries, chosen: 
 def iter_pages(
     graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str], choice: Choice
 ) -> Iterator[Page[SourceItem]]:
-    """From a state on. `left_out`: what could not be asked, told with the first page."""
+    """List pages from a state on. `left_out`: unreadable libraries, reported with the first page."""
     if not state.left:
         yield Page([], str(state), done=True, skipped=left_out, whole=state.whole)
     while state.left:
@@ -283,7 +283,7 @@ def iter_pages(
 
 
 def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
-    """The feed of the library has come to its end: `whole` if it began anew, and then all others do, too."""
+    """Mark the feed of the library as finished: `whole` if it began anew, and then all others do, too."""
     state.left.pop(0)
     if whole and not state.whole and library not in state.fresh:
         state.left = [path_library for path_library in state.paths if path_library != library]

@@ -44,7 +44,7 @@ _EXACT = {"type": "type", "source": "source"}
 
 
 def build_expression(where: DocumentFilter | None) -> Expression | None:
-    """What the index is asked to leave out; None: nothing."""
+    """Filter expression for the index; None: no filter."""
     if where is None:
         return None
     clauses: list[Expression] = []
@@ -63,7 +63,7 @@ def build_expression(where: DocumentFilter | None) -> Expression | None:
 
 
 def of_condition(condition: Condition, *, holds: bool = True) -> Expression | None:
-    """What lets through all for which the condition holds, or does not hold; None: everything."""
+    """Filter that passes everything for which the condition holds, or does not hold; None: everything."""
     match condition:
         case Not(part):
             return of_condition(part, holds=not holds)
@@ -250,7 +250,7 @@ class PineconeStore:
             raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
 
     def _metric_of_index(self) -> str:
-        """Asked once; an index never changes it. Cosine, the vendor's default, where an old index does not say."""
+        """Metric of the index, requested once. Cosine, the vendor's default, if an old index does not say."""
         if not self._metric:
             metric = self._client.call("describe_index_stats").metric or "cosine"
             if metric not in _COSINE:
@@ -259,7 +259,7 @@ class PineconeStore:
         return self._metric
 
     def _send(self, place: str, part: Sequence[dict[str, Any]]) -> None:
-        """One upsert. Being told to wait is no failure, until the time for it ends."""
+        """Send one upsert. A rate limit is no failure, until the time for it ends."""
         pause, end = 1.0, time.monotonic() + TIMEOUT
         while True:
             try:

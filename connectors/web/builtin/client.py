@@ -37,7 +37,7 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 
 def iter_unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """The content in pieces of at most 256 KiB. Skippable for an encoding that was not asked for, or broken."""
+    """Unpack the content in pieces of at most 256 KiB. Skippable for an unrequested or broken encoding."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         yield from parts
@@ -70,7 +70,7 @@ def _inflated(parts: Iterable[bytes], window: int) -> Iterator[bytes]:
 
 
 def _has_zlib_header(data: bytes) -> bool:
-    """Some servers send deflate without the header that the standard asks for."""
+    """Tell whether deflated data has the standard's header, which some servers omit."""
     return len(data) > 1 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
@@ -96,7 +96,7 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Wait for this host's turn and hold it; gives the seconds that it took.
+        """Wait for this host's turn and hold it; yields the seconds waited.
 
         `delay`: seconds between requests, if the host asks for more than our own.
         """
@@ -113,7 +113,7 @@ class Throttle:
             yield time.monotonic() - started
 
     def leave_alone(self, host: str, seconds: float) -> None:
-        """Send no request to the host for `seconds`, as it asked by Retry-After."""
+        """Send no request to the host for `seconds`, as its Retry-After requests."""
         entry = self._host(host)
         with entry.lock:
             entry.free_at = max(entry.free_at, time.monotonic() + seconds)
@@ -159,7 +159,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one fetch may take: bytes unpacked, seconds in all (waiting for a turn aside), redirects."""
+    """Limits of one fetch: bytes unpacked, total seconds (without waiting for a turn), redirects."""
 
     bytes: int
     seconds: float
@@ -168,7 +168,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """How to fetch. `check` is asked before each address is dialled, also those of redirects, and may raise Skippable.
+    """Options of a fetch. `check` is called before each address is dialled, also redirects, and may raise Skippable.
 
     `delay`: seconds between requests that the host asks for; `cut`: keep the beginning of what is too long.
     """

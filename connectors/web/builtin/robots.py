@@ -29,7 +29,7 @@ _SITES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Of one site. `delay`: seconds between requests that it asks for, 30 at most; `sitemaps`: as it names them."""
+    """Rules of one site. `delay`: seconds between requests, 30 at most; `sitemaps`: as it names them."""
 
     name: str
     parsed: Protego | None = None
@@ -75,7 +75,7 @@ class Robots:
             return site.known
 
     def delay(self, url: str) -> float:
-        """What the site asks for between two requests; 0 where it does not say, or cannot."""
+        """Seconds that the site requests between two requests; 0 if unknown."""
         try:
             return self.rules(url).delay
         except (StepError, ValueError):

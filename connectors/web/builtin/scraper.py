@@ -57,7 +57,7 @@ class Builtin:
 
 
 def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
-    """An answer as content of the document `url`; None if it says that nothing changed."""
+    """Content of the document `url` from an answer; None if it is unchanged."""
     if found.status == 304 and known:
         return None
     if found.size == 0:
@@ -92,12 +92,12 @@ def version(found: Fetched, asked: str) -> str:
 
 
 def bearer(known: str, asked: str) -> str:
-    """The address of the page that bore the mark: another's does not count, wherever `asked` leads by now."""
+    """Address of the page that bore the mark: another's does not count, wherever `asked` leads now."""
     return known.partition(" ")[0].partition("@")[2] or asked
 
 
 def conditions(known: str) -> dict[str, str]:
-    """The headers that ask for a page only if it is not the known version any more."""
+    """Headers that request a page only if it differs from the known version."""
     kind, _, mark = known.partition(" ")
     header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind.partition("@")[0])
     return {header: mark} if header and mark.isascii() and mark.isprintable() else {}

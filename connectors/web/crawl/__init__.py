@@ -1,1 +1,1 @@
-"""What there is to fetch: URL lists, sitemaps, and websites walked by their links."""
+"""Discovery of pages: URL lists, sitemaps, and websites walked by their links."""

@@ -40,7 +40,7 @@ class Rules:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], robots: Robots | None) -> Rules:
-        """Of an ingestion's config, in the contract's words."""
+        """Read the rules from an ingestion's config, in the contract's words."""
         include, exclude = (tuple(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
         return cls({host_of(config["url"])}, include, exclude, robots)
 
@@ -67,20 +67,20 @@ class Rules:
         return not self.include or any(part in url for part in self.include)
 
     def by_robots(self, url: str) -> bool:
-        """Whether robots.txt lets it be fetched. Retryable while the site cannot say."""
+        """Tell whether robots.txt allows the address. Retryable while the site cannot say."""
         return self.robots is None or self.robots.rules(url).allowed(url)
 
     def check_host(self, url: str) -> None:
-        """The same for a sitemap itself, which is no page: only its host counts."""
+        """Check a sitemap itself, which is no page: only its host counts."""
         if host_of(url) not in self.hosts:
             raise Skippable(OTHER_HOST)
 
     def check(self, url: str) -> None:
-        """Asked before each address is dialled, also those of redirects. Skippable with the reason."""
+        """Check an address before it is dialled, also redirects. Skippable with the reason."""
         self._require(self.refusal(url), url)
 
     def check_start(self, url: str) -> None:
-        """The same for the address that was given: it may lead to another host, which is the site's then."""
+        """Check the given address: it may redirect to another host, which is the site's then."""
         self._require(self._refusal(url), url)
 
     def _require(self, reason: str, url: str) -> None:
@@ -119,7 +119,7 @@ class Page:
 
 
 def read_page(data: bytes, url: str, media_type: str = "") -> Page:
-    """Of an HTML page that came from `url`, redirects followed, with that content type."""
+    """Read an HTML page that came from `url`, redirects followed, with that content type."""
     parsed = html.tree(data, media_type)
     about = html.about(parsed, url)
     return Page(about, tuple(html.links(parsed, about)))
@@ -129,7 +129,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s(
 
 
 def read_markdown(data: bytes, url: str) -> Page:
-    """Absolute http(s) links without fragments, each once; such a page says nothing else of itself."""
+    """Read absolute http(s) links without fragments, each once; Markdown has no other metadata."""
     text = decoding.decode(data)
     links = {html.link(url, match[1]): None for match in _LINK.finditer(text)}
     links.pop("", None)

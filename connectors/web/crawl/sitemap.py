@@ -92,7 +92,7 @@ def _characters(file: Path, media_type: str) -> Iterator[str]:
 
 
 def _lines(pieces: Iterable[str]) -> Iterator[SitemapEntry]:
-    """Of a text file: an address on each line."""
+    """Addresses of a text file, one per line."""
     remainder = ""
     for piece in pieces:
         *lines, remainder = (remainder + piece).replace("\r", "\n").split("\n")
@@ -161,7 +161,7 @@ def make(scraper: Scraper, _files: FileStore, _db: Database) -> Sitemap:
 
 @dataclass
 class _Found:
-    """What has been read since the last piece. `passed`: all entries so far, which is where a listing goes on."""
+    """Results since the last piece. `passed`: all entries so far, at which a listing continues."""
 
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -268,7 +268,7 @@ class UrlList:
         self._scraper = scraper
 
     def discover(self, _request: DiscoveryRequest, _cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """Nothing: a list is complete when it is accepted."""
+        """Yield nothing: a list is complete when it is accepted."""
         yield Page((), "", done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:

@@ -38,7 +38,7 @@ class Stored:
 
 
 class PreviousVersions:
-    """Of one scope; safe to share between threads."""
+    """Previous versions of the pages of one scope; safe to share between threads."""
 
     def __init__(self, db: Database, files: FileStore, scope: Scope) -> None:
         self._db = db
@@ -96,7 +96,7 @@ class Limits:
 
 @dataclass
 class Piece:
-    """What is to be saved together."""
+    """Results that are saved together."""
 
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Piece:
 
 
 class Walk:
-    """Of one job run; used from one thread."""
+    """Walk of one job run; used from one thread."""
 
     def __init__(self, start: str, rules: Rules, limits: Limits, before: Iterable[Seen]) -> None:
         self.start = page_key(start)
@@ -125,7 +125,7 @@ class Walk:
         self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
 
     def next(self, in_flight: int) -> Seen | None:
-        """What to fetch now; None if there is nothing more, or enough is on its way."""
+        """Next page to fetch; None if there is none, or enough are in progress."""
         while self.queue and self.kept + in_flight < self.limits.links:
             page = self.queue.popleft()
             if page.key not in self._done:
@@ -285,7 +285,7 @@ class Website:
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """With what pages are fetched, and where they lie until they are saved."""
+    """Tools that fetch pages, and the folder for them until they are saved."""
 
     scraper: Scraper
     earlier: PreviousVersions

@@ -91,7 +91,7 @@ _UNREAD: Final = "Firecrawl could not read the page."
 
 
 class NoCrawl(Skippable):
-    """Firecrawl knows no such crawl, or not any more."""
+    """Missing crawl: Firecrawl does not know it, or has forgotten it."""
 
 
 class FirecrawlSession:
@@ -103,7 +103,7 @@ class FirecrawlSession:
         self._key = key
 
     def scrape(self, url: str, options: ScrapeOptions) -> Document:
-        """One page, as it is now. An error of the site comes as a page, too: Skippable, or Retryable in the end."""
+        """Scrape one page now. An error of the site is returned as a page, too: Skippable, or Retryable in the end."""
         page_options = self._page_options(options)
         return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **page_options)))
 
@@ -116,7 +116,7 @@ class FirecrawlSession:
         return crawl
 
     def pages(self, crawl: str, following: str = "") -> CrawlJob:
-        """How a crawl goes, with some of its pages. `following`: the `next` of the answer before."""
+        """Status of a crawl, with some of its pages. `following`: the `next` of the answer before."""
         from firecrawl.v2.types import PaginationConfig
 
         if following:
@@ -133,7 +133,7 @@ class FirecrawlSession:
         self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")), NoCrawl)
 
     def credit(self) -> int:
-        """What is left in the account."""
+        """Remaining credit of the account."""
         return int(self._call(lambda sdk: sdk.get_credit_usage()).remaining_credits)
 
     def _page_options(self, options: ScrapeOptions, *, links: bool = False) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def reason(code: str | None) -> str:
 
 
 class _Sender:
-    """Stands where the SDK's own sender stood: three methods, the same answers, no retries."""
+    """Replacement of the SDK's sender: three methods, the same answers, no retries."""
 
     def __init__(self, own: Any, service: Service) -> None:
         self._own = own

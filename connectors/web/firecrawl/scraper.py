@@ -71,7 +71,7 @@ NAMELESS = "Firecrawl does not say where it lies."
 
 
 class Pages:
-    """Of one job run; used from one thread. `hosts`: where the start page led; `before`: what is known of earlier."""
+    """Pages of one job run; used from one thread. `hosts`: hosts of the start page; `before`: known pages."""
 
     def __init__(self, request: DiscoveryRequest, guard: Guard, most: int, before: Iterable[Seen]) -> None:
         config = request.config
@@ -92,7 +92,7 @@ class Pages:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing at all has come."""
+        """Tell whether no page has arrived."""
         return not self._done
 
     def take(self, pages: Iterable[Document], folder: Path) -> Piece:
@@ -108,7 +108,7 @@ class Pages:
         return piece
 
     def complain(self, trouble: CrawlErrorsResponse) -> Piece:
-        """What could not be read, and what robots.txt forbids."""
+        """Report unreadable pages, and those that robots.txt forbids."""
         piece = Piece()
         for error in trouble.errors[: self.limits.seen]:
             url = _address(error.url)
@@ -138,7 +138,7 @@ class Pages:
         self._end(asked, piece)
 
     def _refusal(self, url: str) -> str:
-        """Why a page is not one of those that were asked for. Of one that nothing led to, the depth is not known."""
+        """Reason why a page was not requested. The depth of a page without a link to it is unknown."""
         if self._depths.get(url, 0) > self.limits.depth:
             return TOO_DEEP
         why = self.rules.refusal(url)
@@ -177,7 +177,7 @@ class Pages:
             piece.change.ended.append(key)
 
     def _follow(self, links: Iterable[str], depth: int | None, piece: Piece) -> None:
-        """Learn how deep pages lie; what only pages lead to that are not taken lies too deep.
+        """Learn the depth of pages; pages linked only from excluded pages are too deep.
 
         That is not saved: a next worker may find a shorter way. `depth`: of the page; None if it is not known.
         """

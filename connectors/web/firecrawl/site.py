@@ -52,7 +52,7 @@ def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:
 
 @dataclass(frozen=True, slots=True)
 class CrawlCursor:
-    """Of a crawl, saved as the listing's cursor. `began`, `heard`: when it did, and when a new page came (Unix time).
+    """Cursor of a crawl. `began`, `heard`: times of its start and of the last new page (Unix time).
 
     `barren`: answers without a new page, one after the other; `hosts`: the site's, where its start led elsewhere.
     """
@@ -83,7 +83,7 @@ class CrawlCursor:
 
 
 class FirecrawlSite:
-    """Our limits hold for what comes back, whatever the service made of them."""
+    """Crawl by Firecrawl; our limits apply to its results, whatever the service did with them."""
 
     def __init__(self, scraper: Firecrawl, db: Database, options: Settings) -> None:
         self._scraper = scraper
@@ -138,7 +138,7 @@ class FirecrawlSite:
         yield self._last(request, state, pages, over)
 
     def _over(self, answer: CrawlJob, state: CrawlCursor, pages: Pages) -> str | None:
-        """None while the crawl goes on; else what the user is to know of its end, mostly nothing."""
+        """Notice of the crawl's end, mostly empty; None while it continues."""
         current = time.time()
         if answer.status in _ENDS and (not answer.next or not answer.data or state.barren > BARREN):
             return _ENDS[answer.status]
@@ -162,7 +162,7 @@ class FirecrawlSite:
         return _page(piece, request, state, done=True)
 
     def _leave(self, request: DiscoveryRequest, crawl: str) -> None:
-        """Nobody listens any more: if that is because the job run was cancelled, nobody shall pay any more either."""
+        """Cancel the crawl if the job run was cancelled, so that it costs nothing further."""
         try:
             cancelled = batches.is_cancelled(self._db, request.job_run_id)
         except AWAY:
