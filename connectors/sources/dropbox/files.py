@@ -41,7 +41,7 @@ _LOOKUPS = {
 
 
 def item(file: Any) -> SourceItem | str:
-    """Source item of a file's metadata; a reason if it is left out. A symbolic link's target is listed at its own path."""
+    """Source item of a file; a reason if it is left out. A symbolic link's target is listed at its own path."""
     if file.symlink_info is not None:
         return SYMLINK
     if file.is_downloadable:
