@@ -1,4 +1,4 @@
-"""The tools: what each is called, takes and says of itself, and which operation's permission it needs."""
+"""The tools: name, description, JSON schemas of arguments and results, and the operation that grants each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,83 @@ from typing import Any
 
 from mcp import types
 
-from api.mcp import calls, schemas
+from api.mcp import calls
 from api.mcp.calls import Done
 from api.mcp.inner import Inner
-from api.mcp.schemas import NAMESPACE, Schema, arguments, number, result, strings, text
+
+Schema = dict[str, Any]
+
+
+def text(description: str, **more: Any) -> Schema:
+    return {"type": "string", "description": description, **more}
+
+
+def number(description: str, **more: Any) -> Schema:
+    return {"type": "integer", "description": description, **more}
+
+
+def strings(description: str, **more: Any) -> Schema:
+    return {"type": "array", "items": {"type": "string"}, "description": description, **more}
+
+
+def open_object(description: str) -> Schema:
+    return {"type": "object", "description": description}
+
+
+def arguments(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    """What a tool takes; unknown arguments are left out, as they are over HTTP."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def result(**properties: Schema) -> Schema:
+    """What a tool answers with beside text."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+NAMESPACE = text("The namespace's id (`ns_…`), as list_namespaces tells it. A key of one namespace may leave it out.")
+METADATA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
+FILTER = open_object(
+    'Only documents that match: {"metadata": {key: value}}, {"documents": {"documentIds": [...]}} or {"where":'
+    ' {"field": "document.createdAt", "op": "gte", "value": "2026-01-01"}}, where conditions nest by'
+    ' {"all": [...]}, {"any": [...]} and {"not": ...}.'
+)
+HYBRID = {
+    "type": "object",
+    "description": "Search by words, too: two weights that sum to 1. Half and half suits names, codes and exact terms;"
+    " without it the search is by meaning alone.",
+    "properties": {
+        "semanticWeight": {"type": "number", "minimum": 0, "maximum": 1},
+        "keywordWeight": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["semanticWeight", "keywordWeight"],
+}
+EXPAND = {
+    "type": "object",
+    "description": "Also answer what surrounds each passage, in `context`: its chunk, section, page or document, cut to"
+    " maxTokens.",
+    "properties": {
+        "unit": {"type": "string", "enum": ["CHUNK", "SECTION", "PAGE", "DOCUMENT"]},
+        "maxTokens": {"type": "integer", "minimum": 1, "maximum": 8000},
+    },
+    "required": ["unit"],
+}
+HIT = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string"},
+        "score": {"type": "number"},
+        "document": {"type": "object"},
+        "chunk": {"type": "object", "description": "index, start, end (characters of the parsed text), page or null"},
+        "metadata": {"type": "object"},
+        "context": {"type": "object"},
+        "url": {
+            "type": "string",
+            "description": "signed, to the parsed text; for keys with documents:read",
+        },
+    },
+    "required": ["content", "score", "document", "chunk"],
+}
+OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 Act = Callable[[Inner, dict[str, Any]], Awaitable[Done]]
 
@@ -63,12 +136,12 @@ TOOLS = (
             namespaceIds=strings("Instead of namespaceId: up to ten namespaces of one model.", maxItems=10),
             topK=number("Passages at most.", minimum=1, maximum=100, default=10),
             scoreThreshold={"type": "number", "minimum": 0, "maximum": 1, "description": "The least score."},
-            filter=schemas.FILTER,
-            hybridConfig=schemas.HYBRID,
-            expand=schemas.EXPAND,
+            filter=FILTER,
+            hybridConfig=HYBRID,
+            expand=EXPAND,
             perDocument=number("Passages of one document at most.", minimum=1, maximum=100),
         ),
-        answers=result(results={"type": "array", "items": schemas.HIT}),
+        answers=result(results={"type": "array", "items": HIT}),
         act=calls.search,
     ),
     Tool(
@@ -103,16 +176,14 @@ TOOLS = (
         operation="POST /v1/documents",
         takes=arguments(
             namespaceId=NAMESPACE,
-            filterConfig=schemas.open_object(
+            filterConfig=open_object(
                 'Only those that match, such as {"documentIngestionStatuses": ["FAILED"]}, {"documentTypes": ["FILE"]},'
                 ' {"metadata": {key: value}} or {"where": {"field": "document.name", "op": "contains", "value": "a"}}.'
             ),
             cursor=text("The nextCursor of the page before."),
             pageSize=number("Documents at most.", minimum=1, maximum=100, default=20),
         ),
-        answers=result(
-            documents=schemas.OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}
-        ),
+        answers=result(documents=OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}),
         act=calls.list_documents,
     ),
     Tool(
@@ -136,7 +207,7 @@ TOOLS = (
         description="The namespaces that this key may use: ids and names. Content of one is not found in another.",
         operation="GET /v1/namespaces",
         takes=arguments(),
-        answers=result(namespaces=schemas.OBJECTS),
+        answers=result(namespaces=OBJECTS),
         act=calls.list_namespaces,
     ),
     Tool(
@@ -150,10 +221,10 @@ TOOLS = (
             text=text("The text itself; Markdown is fine."),
             name=text("What it is called."),
             externalId=text("Its identity elsewhere, instead of the name."),
-            metadata=schemas.METADATA,
+            metadata=METADATA,
             namespaceId=NAMESPACE,
         ),
-        answers=result(ingestJobRunId={"type": "string"}, documents=schemas.OBJECTS),
+        answers=result(ingestJobRunId={"type": "string"}, documents=OBJECTS),
         act=calls.ingest_text,
         writes=True,
     ),
@@ -162,10 +233,8 @@ TOOLS = (
         title="Add web pages",
         description="Fetch web pages and add their text to a namespace. Answers a job run: get_job_run tells failures.",
         operation="POST /v1/ingest/urls",
-        takes=arguments(
-            ("urls",), urls=strings("Addresses of the pages."), metadata=schemas.METADATA, namespaceId=NAMESPACE
-        ),
-        answers=result(ingestJobRunId={"type": "string"}, documents=schemas.OBJECTS),
+        takes=arguments(("urls",), urls=strings("Addresses of the pages."), metadata=METADATA, namespaceId=NAMESPACE),
+        answers=result(ingestJobRunId={"type": "string"}, documents=OBJECTS),
         act=calls.ingest_urls,
         writes=True,
     ),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.mcp.text_results import single_line
+from api.mcp.calls import single_line
 from retrieval.ports import Scope
 from tests.api.routes.test_mcp import WORDS, rpc
 from tests.api.support import assert_error
