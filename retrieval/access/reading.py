@@ -18,7 +18,7 @@ from retrieval.principals import Viewer
 
 _VISIBLE: LiteralString = """
     with documents as not materialized (
-        select * from documents where partition_id = %(viewer_partition)s
+        select * from viewer.documents where partition_id = %(viewer_partition)s
            and %(viewer_names)s::jsonb ?| allowed and not %(viewer_names)s::jsonb ?| denied
     )
     select * from ("""

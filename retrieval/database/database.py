@@ -57,8 +57,11 @@ _SETTINGS: LiteralString = """
 """A plan that was made while a table was small must not outlive its growth."""
 
 
-_AS_VIEWER: LiteralString = "set role retrieval_viewer"
-"""The role by which documents are read for a user: it owns nothing, so that the policies of the tables hold for it."""
+_AS_VIEWER: LiteralString = (
+    "select set_config('role', 'retrieval_viewer', false), set_config('search_path', 'viewer, public', false)"
+)
+"""The role by which documents are read for a user: it owns nothing, so that the policies of the tables hold for it. Its
+`documents` is a view, which shows the state of the visible version."""
 
 
 class Database:

@@ -11,6 +11,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -72,6 +73,7 @@ class World:
         put_group(self.org, self.space, "staff", users=["cyd", "eve"])
         self.work()
         set_access(self.org, self.space, {"users": ["bob"]}, "a.zip/two.txt")
+        self.filled_at = datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def requests(self, user: str, ids: list[str]) -> Iterator[tuple[str, str, str, Any]]:
         """Operation, method, path and body."""
@@ -106,6 +108,8 @@ class World:
             {"text": "open"},
             {"metadata": {"topic": "seals"}},
             {"documentTypes": ["FILE"]},
+            {"documentIngestionStatuses": ["FAILED", "CANCELLED", "QUEUED"]},
+            {"where": {"field": "document.updatedAt", "op": "lt", "value": self.filled_at}},
             {"where": {"field": "metadata.year", "op": "gt", "value": 2021}},
         ):
             body = {**space, "filterConfig": chosen, "includeConfig": include, "facets": ["metadata.topic"]}
@@ -215,6 +219,27 @@ def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
                 before[user][wrong[0]]
             )
     assert pairs >= LEAST, pairs
+
+
+def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world):
+    """Not even the status, the error, the job run and the time of change of the document, nor counts by status."""
+    chosen = {"namespaceId": world.space, "filterConfig": {}}
+    listed = world.org.client.post("/v1/documents", json=chosen).json()["data"]["documents"]
+    ids = [document["id"] for document in listed]
+    before = {user: world.answers(user, ids) for user in USERS}
+    world.file("a.zip", b"PK\3\4 this is no archive", {"users": ["bob"]})
+    world.work()
+    run = world.org.text(world.space, "For bob.", access={"users": ["bob"]}, externalId="open 0")
+    cancelled = f"/v1/ingest-job-runs/{run['data']['ingestJobRunId']}/cancel"
+    assert world.org.client.post(cancelled, json={"namespaceId": world.space}).status_code == 200
+    world.work()
+    ended = world.org.client.post("/v1/documents", json=chosen).json()["data"]["documents"]
+    statuses = {document["externalId"]: document["ingestionStatus"] for document in ended}
+    assert (statuses["a.zip"], statuses["open 0"]) == ("FAILED", "CANCELLED")
+    for user in USERS:
+        after = world.answers(user, ids)
+        wrong = [request for request, answer in after.items() if answer != before[user][request]]
+        assert not wrong, f"{user}: {wrong[0]}:\n{after[wrong[0]]}\n{before[user][wrong[0]]}"
 
 
 @pytest.mark.parametrize("seed", range(3))
