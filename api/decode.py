@@ -36,12 +36,16 @@ _PARTS = {"str": "characters", "array": "entries", "object": "keys"}
 
 
 def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[[bytes], T]:
-    """A strict decoder of JSON text. `at`: where the text itself stands, for the field named in an error."""
+    """A strict decoder of JSON text. `at`: where the text itself stands, for the field named in an error.
+
+    A type that looks at more than its fields has `check_sent`, which is given the text.
+    """
     decoder = msgspec.json.Decoder(kind, strict=True)
+    check_sent = getattr(kind, "check_sent", None)
 
     def read(body: bytes) -> T:
         try:
-            return _decode(decoder, body)
+            decoded = _decode(decoder, body)
         except msgspec.ValidationError as error:
             raise complaint(str(error), invalid, at, kind=kind) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
@@ -49,6 +53,9 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
             raise ServiceError(
                 FIELD_CODES.get(at, invalid), message, reason="invalid_json", field=at or None
             ) from error
+        if check_sent is not None:
+            check_sent(body, invalid)
+        return decoded
 
     return read
 

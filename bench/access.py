@@ -49,6 +49,8 @@ KINDS = {
 }
 EACH = (1, 3)
 """Groups that a document is for."""
+LOOP = asyncio.new_event_loop()
+"""On which groups are read and documents counted, as the API does."""
 
 
 def main() -> None:
@@ -140,7 +142,7 @@ def _measure(
         kinds[f"{name}, for the user, first"] = _search(db, scope, store, query, STRANGER)
     spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
     backends, dice = server_processes(db), np.random.default_rng(11)
-    viewer = viewers.viewer_at_work(db, scope, USER)
+    viewer = LOOP.run_until_complete(viewers.viewer(db, scope, USER))
     for number in range(rounds + 1):
         backends = server_processes(db) if number == 1 else backends  # those of the viewer's role come with its search
         print(f"round {number} of {rounds}" if number else "warming up", flush=True)
@@ -160,7 +162,7 @@ def _search(
     db: database.Database, scope: Scope, store: PgVectorStore, query: Query, user: str | None = None
 ) -> Callable[[str, Any], search.SearchResult]:
     def run(text: str, values: Any) -> search.SearchResult:
-        viewer = viewers.viewer_at_work(db, scope, user) if user is not None else None
+        viewer = LOOP.run_until_complete(viewers.viewer(db, scope, user)) if user is not None else None
         if user == STRANGER:
             hints.of(db, known_scopes.partition(db, scope) or 0, None, viewer).forget()
         asked = replace(query, text=text)
@@ -172,7 +174,7 @@ def _search(
 
 def _counts(db: database.Database, scope: Scope) -> float:
     """How many times as long documents are counted for the user, by medians."""
-    viewer = viewers.viewer_at_work(db, scope, USER)
+    viewer = LOOP.run_until_complete(viewers.viewer(db, scope, USER))
     spent: dict[bool, list[float]] = {True: [], False: []}
 
     async def ask() -> None:
@@ -183,7 +185,7 @@ def _counts(db: database.Database, scope: Scope) -> float:
             spent[is_user].append(time.perf_counter() - start)
         await db.async_close()
 
-    asyncio.run(ask())
+    LOOP.run_until_complete(ask())
     return round(float(np.median(spent[True][10:]) / np.median(spent[False][10:])), 3)
 
 

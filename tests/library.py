@@ -1,9 +1,11 @@
 """Content in the tables, as the pipeline would leave it, without running the pipeline."""
 
+import asyncio
 import hashlib
 import json
 
 from retrieval import ids
+from retrieval.access import viewers
 from retrieval.ports import Vector
 from retrieval.search import bm25
 
@@ -14,6 +16,18 @@ def clear_queue(db):
         db.rows(f"update {table} set finished_at = now() where finished_at is null")
     for table in ("sweeps", "breakers", "dispatcher_loops"):
         db.rows(f"delete from {table}")
+
+
+def viewer_of(db, scope, name):
+    """A user with the groups that hold it, read as the API reads them."""
+
+    async def read():
+        try:
+            return await viewers.viewer(db, scope, name)
+        finally:
+            await db.async_close()
+
+    return asyncio.run(read())
 
 
 class Library:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import fields
 
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig, Where
@@ -78,6 +79,32 @@ class SearchFilter(Struct, omit_defaults=True):
     where: Where | None = None
 
 
+_OF_DOCUMENTS = {field.encode_name for field in fields(FilterConfig)} - {
+    field.encode_name for field in fields(SearchFilter)
+}
+
+
+class _SentFilter(Struct):
+    """The filter of a request, with the names that it does not know."""
+
+    filter: dict[str, Any] | None = None
+
+
+class Filtered(Struct):
+    """A request with a `filter`."""
+
+    @classmethod
+    def check_sent(cls, body: bytes, invalid: ErrorCode) -> None:
+        """Refuse what restricts documents if it stands beside `documents`, where it would be ignored."""
+        for name, value in (_SENT.decode(body).filter or {}).items():
+            if name in _OF_DOCUMENTS and value not in (None, [], ""):
+                message = f"filter.{name} belongs into `documents`: send filter.documents.{name}."
+                raise ServiceError(invalid, message, field=f"filter.{name}", reason="misplaced")
+
+
+_SENT = msgspec.json.Decoder(_SentFilter)
+
+
 class Expand(Struct, rename="camel"):
     """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
 
@@ -103,7 +130,7 @@ class RecencyConfig(Struct, rename="camel"):
         return Recency(self.half_life_days, self.weight)
 
 
-class SearchRequest(Struct, rename="camel", kw_only=True):
+class SearchRequest(Filtered, rename="camel", kw_only=True):
     """A semantic search."""
 
     query: QueryText
@@ -137,7 +164,7 @@ class HybridConfig(Struct, rename="camel"):
     keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
 
 
-class HybridSearchRequest(Struct, rename="camel", kw_only=True):
+class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     """A hybrid search."""
 
     query: QueryText

@@ -13,6 +13,7 @@ from api.wire.filters import FilterConfig
 from api.wire.search import (
     INVALID,
     Explain,
+    Filtered,
     HybridConfig,
     HybridSearchRequest,
     NamespaceIds,
@@ -89,7 +90,7 @@ class SearchBatchAnswer(DataAnswer[SearchBatchData]):
     """What each of the searches found."""
 
 
-class WhyRequest(Struct, rename="camel", kw_only=True):
+class WhyRequest(Filtered, rename="camel", kw_only=True):
     """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
 
     query: QueryText

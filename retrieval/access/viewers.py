@@ -8,7 +8,6 @@ from typing import Any, LiteralString
 
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
-from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE, Viewer, group, user
@@ -61,16 +60,8 @@ async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = 
     return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}, plan_once=True))
 
 
-def viewer_at_work(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """The same in a thread."""
-    names = _names(name, groups)
-    with db.tuned(BY_INDEX) as connection:
-        found = connection.execute(_OF_SCOPE, {**scopes.params(scope), "names": names}, prepare=True)
-        return _viewer(name, names, found.fetchone())
-
-
 async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """The same in the scope of a document."""
+    """Read the user in the scope of a document."""
     names = _names(name, groups)
     return _viewer(name, names, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": names}))
 
@@ -100,7 +91,7 @@ def _names(name: str, groups: Sequence[str]) -> list[str]:
     """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
     domain = name.rpartition("@")[2]
     own = [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
-    return own + [group(one) for one in groups]
+    return own + [group(name) for name in groups]
 
 
 def _viewer(name: str, names: Sequence[str], row: Row | None) -> Viewer:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, LiteralString
-
-from retrieval.principals import Viewer
+from typing import LiteralString
 
 MEMBERS: LiteralString = """
     with recursive packed as (
@@ -17,27 +14,20 @@ MEMBERS: LiteralString = """
 """
 """What is packed into the documents `ids`, at any depth, locked in the order of their ids."""
 
-_HIDDEN: LiteralString = "not (%(names)s::jsonb ?| d.allowed and not %(names)s::jsonb ?| d.denied)"
-_HIDING: LiteralString = f"""
+_HIDDEN: LiteralString = "not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)"
+HIDING: LiteralString = f"""
     with recursive packed as (
         select d.archive_id as archive, d.id, {_HIDDEN} as hidden
-        from documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
+        from public.documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
         union
-        select p.archive, d.id, {_HIDDEN} from documents d join packed p on d.archive_id = p.id
+        select p.archive, d.id, {_HIDDEN} from public.documents d join packed p on d.archive_id = p.id
         where d.deleted_at is null
     )
     select distinct archive as id from packed where hidden
-    union select id from documents where id = any(%(ids)s) and withholds_file
+    union select id from public.documents where id = any(%(ids)s) and withholds_file
 """
-
-
-def hiding(viewer: Viewer, ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
-    """A statement and its parameters: those of the documents in which something lies that is hidden from the viewer.
-
-    Their files hold it all the same.
-    """
-    return _HIDING, {"names": viewer.names, "ids": list(ids)}
-
+"""Those of the documents `ids` in which something lies that is hidden from the viewer. Their files hold it all the
+same."""
 
 WITHHOLD: LiteralString = """
     with recursive around as (

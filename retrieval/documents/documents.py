@@ -136,7 +136,8 @@ async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None)
     where something lies in it that is."""
     if viewer is None or not rows:
         return rows
-    hiding = {row["id"] for row in await db.async_rows(*archive_members.hiding(viewer, [row.id for row in rows]))}
+    values = {"ids": [row.id for row in rows], "viewer_names": viewer.names}
+    hiding = {row["id"] for row in await db.async_rows(archive_members.HIDING, values)}
     rows = [replace(row, raw_key=None) if row.id in hiding else row for row in rows]
     archive_ids = {row.archive_id for row in rows} - {None}
     if not archive_ids:

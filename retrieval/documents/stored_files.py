@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.access.reading import reading
+from retrieval.access.reading import visible
 from retrieval.database.database import Database
 from retrieval.documents import archive_members
 from retrieval.principals import Viewer
@@ -23,34 +23,32 @@ class StoredFiles:
     parsed_key: str | None
 
 
+_FIELDS: LiteralString = """
+    select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
+           d.parsed_key, """
+_SOURCE: LiteralString = """
+    from documents d join partitions p on p.id = d.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    where d.id = any(%(ids)s) and d.deleted_at is null
+    and (%(key)s::text is null or exists (
+        select from api_keys k
+        where k.id = %(key)s and k.organization_id = n.organization_id and k.revoked_at is null
+    ))
+"""
+_FIND: LiteralString = f"{_FIELDS} d.raw_key {_SOURCE}"
+_FIND_FOR_USER: LiteralString = f"""
+    {_FIELDS} case when d.id in ({archive_members.HIDING}) then null else d.raw_key end as raw_key {_SOURCE}
+"""
+
+
 async def find(db: Database, document_id: str, viewer: Viewer | None, *, key: str | None = None) -> StoredFiles | None:
     """By the document's id alone: only for those who hold a signed link to it.
 
     `key`: the id of the API key that the link was made for. None if the document is not there any more, is hidden from
-    the viewer that the link was made for, or the key was revoked. There is no raw file for a
-    viewer from whom something is hidden that lies in it.
+    the viewer that the link was made for, or the key was revoked. A viewer from whom something is hidden that lies in
+    the raw file gets no key of it.
     """
-    row = await db.async_row(_FIND, {"document": document_id, "key": key})
-    if row is None:
-        return None
-    stored = StoredFiles(**row)
-    if viewer is None:
-        return stored
-    if not await reading(db, viewer).async_rows(_VISIBLE, {"document": document_id}):
-        return None
-    hides = await db.async_rows(*archive_members.hiding(viewer, [document_id]))
-    return replace(stored, raw_key=None) if hides else stored
-
-
-_VISIBLE: LiteralString = "select 1 as is_there from documents where id = %(document)s"
-_FIND: LiteralString = """
-        select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
-               d.raw_key, d.parsed_key
-        from documents d join partitions p on p.id = d.partition_id
-        join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-        where d.id = %(document)s and d.deleted_at is null
-        and (%(key)s::text is null or exists (
-            select from api_keys k
-            where k.id = %(key)s and k.organization_id = n.organization_id and k.revoked_at is null
-        ))
-"""
+    values = {"ids": [document_id], "key": key}
+    scoped = visible(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
+    rows = await db.async_rows(scoped.text, dict(scoped.params))
+    return StoredFiles(**rows[0]) if rows else None

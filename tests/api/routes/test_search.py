@@ -6,6 +6,7 @@ import pytest
 
 from api.wire.search import SearchResult
 from retrieval.search.search import Hit
+from tests.api.support import assert_error
 
 WEIGHTS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 
@@ -32,6 +33,16 @@ def test_an_empty_namespace_has_no_results(org, change):
     answer = org.client.post("/v1/search/hybrid", json=body)
     assert answer.status_code == 200, answer.text
     assert answer.json()["data"] == {"results": []}
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/search/hybrid", "/v1/search/why"])
+def test_what_restricts_documents_is_refused_beside_them_where_it_would_be_ignored(org, path):
+    body = {"query": "wings", "namespaceId": org.namespace(), "hybridConfig": WEIGHTS, "documentId": "doc_1"}
+    answer = org.client.post(path, json={**body, "filter": {"documentIds": ["doc_1"]}})
+    error = assert_error(answer, 400, "INVALID_SEARCH_REQUEST")["error"]["details"]
+    assert (error["field"], error["reason"]) == ("filter.documentIds", "misplaced")
+    empty = {"documentIds": [], "documentTypes": None, "unknown": 1, "metadata": {}}
+    assert org.client.post(path, json={**body, "filter": empty}).status_code == (404 if "why" in path else 200)
 
 
 def test_a_results_own_metadata_never_overrides_what_it_is():

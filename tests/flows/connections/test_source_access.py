@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.access import viewers
 from retrieval.access.reading import reading
 from retrieval.connections import shares
 from retrieval.principals import Access
 from tests.flows.ingestion.test_unpack import leased, packed
+from tests.library import viewer_of
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
@@ -115,7 +115,7 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
     space.ingest()
 
     def sees(name):
-        viewer = viewers.viewer_at_work(space.db, space.scope, name)
+        viewer = viewer_of(space.db, space.scope, name)
         values = {"one": one, "id": space.connection}
         statement = "select 1 from documents where external_id = %(one)s and connection_id = %(id)s"
         return bool(reading(space.db, viewer).rows(statement, values))
@@ -197,7 +197,7 @@ def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(sp
 
 def shown_to(space, user):
     """The texts that a user may read."""
-    viewer = viewers.viewer_at_work(space.db, space.scope, user)
+    viewer = viewer_of(space.db, space.scope, user)
     rows = reading(space.db, viewer).rows(
         "select c.content from chunks c join documents d on d.id = c.document_id and d.active_generation = c.generation"
         " join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null",

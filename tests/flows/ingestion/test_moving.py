@@ -13,7 +13,7 @@ import pytest
 from connectors import registry
 from local import fsck as command
 from retrieval import ids, settings
-from retrieval.access import groups, viewers
+from retrieval.access import groups
 from retrieval.access.reading import reading
 from retrieval.database.database import Database
 from retrieval.errors import Fatal
@@ -34,6 +34,7 @@ from retrieval.search.search import Query
 from retrieval.settings import PROJECT
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_unpack import packed
+from tests.library import viewer_of
 
 QUERIES = ("owl 3 in valley", "mice", "who sleeps under water", "valley7x3", "bats and moths")
 MODES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
@@ -463,7 +464,7 @@ def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, sh
 
 
 def seen_by(db, scope, user):
-    viewer = viewers.viewer_at_work(db, scope, user)
+    viewer = viewer_of(db, scope, user)
     rows = reading(db, viewer).rows(
         "select d.name from documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(space)s"
         " where d.deleted_at is null",

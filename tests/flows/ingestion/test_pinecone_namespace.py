@@ -6,7 +6,6 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from retrieval import settings
-from retrieval.access import viewers
 from retrieval.documents import documents
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
@@ -14,6 +13,7 @@ from retrieval.namespaces import namespaces
 from retrieval.principals import Access
 from retrieval.search import matching
 from tests.flows.configured import Configured
+from tests.library import viewer_of
 from tests.standins.pinecone import cut, reset, status
 
 DIMENSIONS = 256
@@ -277,7 +277,7 @@ def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space,
     ]
     index.spaces[space.scope.namespace] |= dict.fromkeys(filter(None, forged), record)
     index.settle()
-    bob = viewers.viewer_at_work(space.db, space.scope, "bob")
+    bob = viewer_of(space.db, space.scope, "bob")
     assert set(space.search("owls at night", top_k=50, viewer=bob, **weights)) == {"replaced", "open"}
     assert set(space.search("owls at night", top_k=50, **weights)) == {"hidden", "replaced", "open"}
     assert space.search("owls at night", top_k=1, viewer=bob, **weights) == ["open"]

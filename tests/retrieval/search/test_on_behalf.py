@@ -33,14 +33,14 @@ def run(db):
 
 
 @pytest.fixture
-def seen_by(library, monkeypatch):
+def seen_by(library, run, monkeypatch):
     """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
     monkeypatch.setattr(viewers, "FEW", 0)
     monkeypatch.setattr("retrieval.search.matching.FEW", 0)
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
-        viewer = viewers.viewer_at_work(library.db, scope, user)
+        viewer = run(viewers.viewer(library.db, scope, user))
         query = Query("wing", top_k=top_k, **weights)
         found = search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
         return {hit.document_id for hit in found.hits}
@@ -106,7 +106,7 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     run(groups.put(library.db, library.scope, "staff", [], []))
     assert seen_by(**way) == set()
     assert seen_by(scope=scope, **way) == {theirs}
-    viewer = viewers.viewer_at_work(library.db, scope, "ada")
+    viewer = run(viewers.viewer(library.db, scope, "ada"))
     query = Query("wing", **way)
     found = search.run(library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
     assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
@@ -136,7 +136,7 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
 
     def ask():
         tried.clear()
-        viewer = viewers.viewer_at_work(library.db, library.scope, "ada")
+        viewer = run(viewers.viewer(library.db, library.scope, "ada"))
         query = Query("wing", **hybrid(0.5))
         found = search.run(
             library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store

@@ -15,6 +15,7 @@ from retrieval.search.ranking import rank
 from retrieval.search.search import Query
 from retrieval.search.shaping import Shape
 from tests.conditions import condition_of
+from tests.library import viewer_of
 
 WORDS = "pressure", "wing", "boundary", "layer"
 
@@ -47,7 +48,7 @@ def find(library):
         query = Query(text, **fields)
         store, scope = vectors or library.store, scope or library.scope
         if user is not None:
-            viewer = viewers.viewer_at_work(library.db, scope, user)
+            viewer = viewer_of(library.db, scope, user)
         return search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=store).hits
 
     return run
