@@ -56,3 +56,32 @@ alter table connection_documents enable row level security;
 alter table departures enable row level security;
 alter table embeddings enable row level security;
 alter table postings enable row level security;
+
+-- Documents as users see them: of one with a visible version that version's state, whatever became of later ones.
+create schema viewer;
+create view viewer.documents with (security_invoker) as
+select d.id, d.partition_id, d.source, d.external_id, d.document_type, d.name, d.metadata, d.changes, d.metadata_at,
+       d.connection_id, d.archive_id, d.active_generation, d.latest_generation, d.fingerprint, d.raw_key, d.parsed_key,
+       d.properties, d.embedding, d.accepted_bytes, d.keyword_language, d.access, d.access_limit,
+       d.access_after, d.inherits_access, d.allowed, d.denied, d.withholds_file, d.access_reason, d.created_at,
+       d.synced_at, d.deleted_at,
+       case when d.active_generation > 0 then 'SUCCESS' else d.status end as status,
+       case when d.active_generation = 0 and not exists (
+           select from public.run_documents m
+           where m.job_run_id = d.job_run_id and m.document_id = d.id and m.access is not null
+       ) then d.error end as error,
+       case when d.active_generation > 0 and d.status <> 'SUCCESS' then coalesce((
+           select r.job_id from public.run_documents m join public.job_runs r on r.id = m.job_run_id
+           where m.document_id = d.id and m.generation = d.latest_generation limit 1
+       ), d.job_id) else d.job_id end as job_id,
+       case when d.active_generation > 0 and d.status <> 'SUCCESS' then coalesce((
+           select m.job_run_id from public.run_documents m
+           where m.document_id = d.id and m.generation = d.latest_generation limit 1
+       ), d.job_run_id) else d.job_run_id end as job_run_id,
+       case when d.active_generation > 0
+            then greatest(d.created_at, d.synced_at, (d.changes -> -1 ->> 'at')::timestamptz)
+            else d.updated_at end as updated_at
+from public.documents d;
+grant usage on schema viewer to retrieval_viewer;
+grant select on viewer.documents to retrieval_viewer;
+grant select (id, job_id) on job_runs to retrieval_viewer;

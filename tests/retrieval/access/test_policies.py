@@ -6,10 +6,12 @@ import json
 import pytest
 
 from retrieval.access import lists, reading
+from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
 from tests.retrieval.search.test_search import axis
 
 OF_DOCUMENTS = ("documents", "chunks", "vectors", "run_documents", "connection_documents", "departures")
+OF_PARTITIONS = ("embeddings", "postings")
 
 
 @pytest.fixture
@@ -60,6 +62,28 @@ def test_the_policy_alone_hides_the_rows_of_a_hidden_document(db, library, hidde
         db.rows(f"alter policy visible on {table} using ({policy})")
     assert not seen(db, table, ada, hidden)
     assert json.loads(ada.names) == {"u:ada": 1, "*": 1, "@": 1}
+
+
+@pytest.mark.parametrize("table", OF_PARTITIONS)
+def test_the_policy_alone_hides_the_rows_of_another_scope(db, library, new_library, table):
+    other = new_library(Scope(library.scope.organization, library.scope.namespace, "acme"))
+    other.put(["wing"], [axis(0.9)])
+    ada = Viewer("ada", ("u:ada",), library.partition)
+    statement = f"select 1 as yes from {table} where partition_id = %(partition)s"
+    values = {"partition": other.partition}
+    assert db.rows(statement, values)
+    assert not reading.reading(db, ada).rows(statement, values)
+    policy = db.row("select qual from pg_policies where tablename = %(table)s", {"table": table})["qual"]
+    db.rows(f"alter policy visible on {table} using (true)")
+    try:
+        assert reading.reading(db, ada).rows(statement, values), "the policy is what hides it"
+    finally:
+        db.rows(f"alter policy visible on {table} using ({policy})")
+
+
+def test_every_policy_is_tried_here(db):
+    rows = db.rows("select tablename from pg_policies where policyname = 'visible'")
+    assert {row["tablename"] for row in rows} == {*OF_DOCUMENTS, *OF_PARTITIONS}
 
 
 def test_a_cancelled_request_of_one_user_leaves_no_connection_that_shows_another_its_rows(db, library):

@@ -1,0 +1,121 @@
+"""Each statement that is scoped by itself, because a policy would cost it its index: without the scope it would read a
+hidden document for a user."""
+
+import ast
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import retrieval
+from retrieval.access import lists, reading
+from retrieval.conditions.model import Field
+from retrieval.documents import documents, facets, stored_files
+from retrieval.filters import DocumentFilter
+from retrieval.principals import Access, Viewer
+from retrieval.search import bm25, filtered, matching
+from tests.retrieval.search.test_search import axis
+
+WHERE = DocumentFilter(metadata={"kind": "note"})
+visible = reading.visible
+
+
+@pytest.fixture
+def pair(db, library):
+    """An open document and one that is hidden from ada."""
+    fields = {"source": "WEB", "document_type": "URL", "metadata": {"kind": "note"}}
+    opened, hidden = (
+        library.put(["wing"], [axis(0.9)], **fields, external_id=f"https://{name}.example.com/")
+        for name in ("open", "hidden")
+    )
+    with db.transaction() as connection:
+        lists.set_lists(connection, {hidden: Access(users=("bob",))})
+    return opened, hidden
+
+
+class Reader:
+    """What ada reads by each of the statements, as the ids, or the number, of documents."""
+
+    def __init__(self, db, library, pair):
+        self.db, self.scope, self.partition, self.pair = db, library.scope, library.partition, pair
+        self.ada = Viewer("ada", ("u:ada",), library.partition)
+
+    def run(self, work):
+        async def closing():
+            try:
+                return await work
+            finally:
+                await self.db.async_close()
+
+        return asyncio.run(closing())
+
+    def chunks(self, ids):
+        statement = "select document_id from chunks where id = any(%(ids)s)"
+        return len(self.db.rows(statement, {"ids": list(ids)}))
+
+    def all_chunks(self):
+        statement = "select id from chunks where document_id = any(%(ids)s)"
+        return [row["id"] for row in self.db.rows(statement, {"ids": list(self.pair)})]
+
+    def listed(self):
+        return len(self.run(documents.list_page(self.db, self.scope, WHERE, viewer=self.ada)).items)
+
+    def counted(self):
+        return self.run(documents.stats(self.db, self.scope, WHERE, viewer=self.ada)).by_status["SUCCESS"]
+
+    def sites(self):
+        return len(self.run(documents.sites(self.db, self.scope, WHERE, viewer=self.ada)))
+
+    def facets(self):
+        field = {"kind": Field("kind", is_metadata=True)}
+        return self.run(facets.count(self.db, self.scope, WHERE, field, viewer=self.ada))["kind"][0].documents
+
+    def files(self):
+        found = [self.run(stored_files.find(self.db, document, self.ada)) for document in self.pair]
+        return sum(files is not None for files in found)
+
+    def matched(self):
+        found = matching.matching(self.db, self.partition, WHERE, axis(0.9), 10, viewer=self.ada)
+        assert set(found.nearest) == set(found.chunks)
+        return self.chunks(found.chunks)
+
+    def ranked(self):
+        with self.db.transaction() as connection:
+            terms = bm25.terms(connection, self.partition, "wing", "english")
+            return self.chunks(hit.chunk_id for hit in bm25.best(connection, terms, 10, viewer=self.ada))
+
+    def filtered(self):
+        part = [bm25.Scored(chunk, 1.0, 1) for chunk in self.all_chunks()]
+        return self.chunks(filtered._matching(self.db, self.partition, part, WHERE, None, self.ada))
+
+
+STATEMENTS = {
+    "listed": "access/reading.py",
+    "counted": "access/reading.py",
+    "sites": "access/reading.py",
+    "facets": "access/reading.py",
+    "files": "documents/stored_files.py",
+    "matched": "search/matching.py",
+    "ranked": "search/bm25.py",
+    "filtered": "search/filtered.py",
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_scope_of_the_statement_alone_hides_a_hidden_document(db, library, pair, monkeypatch, name):
+    read = getattr(Reader(db, library, pair), name)
+    assert read() == 1
+    for module in (reading, stored_files):
+        monkeypatch.setattr(module, "visible", lambda statement, params, viewer: visible(statement, params, None))
+    monkeypatch.setattr(stored_files, "_FIND_FOR_USER", stored_files._FIND)
+    assert read() == 2, "the scope is what hides it"
+
+
+def test_every_module_that_scopes_a_statement_is_tried_here():
+    package = Path(retrieval.__file__).parent
+    callers = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"visible", "reading.visible"}:
+                callers.add(str(path.relative_to(package)))
+    assert callers == set(STATEMENTS.values())
