@@ -77,7 +77,9 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
                 for document, row in zip(data.documents, found.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
-            data.count(await documents.stats(call.services.db, scope, where, viewer=viewer), include)
+            stats = await documents.stats(call.services.db, scope, where, viewer=viewer)
+            synced = await documents.sync_times(call.services.db, scope) if include.stats_by_source else {}
+            data.count(stats, include, synced)
         if include.stats_by_site:
             counts = await documents.sites(call.services.db, scope, where, viewer=viewer)
             data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]

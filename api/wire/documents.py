@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -269,11 +271,15 @@ class Surroundings:
         )
 
 
-class SourceCount(Struct, rename="camel"):
+class SourceCount(Struct, rename="camel", omit_defaults=True):
     """Documents of one source."""
 
     source: Annotated[str, Meta(description="Where the documents came from.")]
     total_count: Annotated[int, Meta(description="How many documents.")]
+    last_synced_at: Annotated[
+        Timestamp | UnsetType,
+        Meta(description="When its active connections were last listed to the end: of several, the earliest."),
+    ] = UNSET
 
 
 class StatusCount(Struct, rename="camel"):
@@ -319,10 +325,13 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
         Meta(description="The most frequent values of the fields that were asked for, among all documents that match."),
     ] = UNSET
 
-    def count(self, stats: Stats, include: IncludeConfig) -> None:
-        """Add the statistics that were asked for."""
+    def count(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
+        """Add the statistics that were asked for; `synced`: when sources were."""
         if include.stats_by_source:
-            self.stats_by_source = [SourceCount(name, number) for name, number in stats.by_source.items()]
+            times = {name: Timestamp.of(at) for name, at in synced.items()}
+            self.stats_by_source = [
+                SourceCount(name, number, times.get(name, UNSET)) for name, number in stats.by_source.items()
+            ]
         if include.stats_by_status:
             self.stats_by_status = [StatusCount(name, number) for name, number in stats.by_status.items()]
 

@@ -199,7 +199,7 @@ def finish(
         {**values, "removed": removed},
     )
     connection.execute(
-        "update connections set cursor = %(cursor)s where id = %(connection)s"
+        "update connections set cursor = %(cursor)s, listed_at = now() where id = %(connection)s"
         " and (%(moved)s or cursor ->> 'accountChanged' is null)",
         {**values, "cursor": json.dumps({"at": cursor} | ({"chosen": chosen} if chosen else {})), "moved": moved},
     )

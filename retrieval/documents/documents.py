@@ -162,6 +162,21 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
     return Stats(_summed(rows, "source"), _summed(rows, "status"))
 
 
+async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:
+    """Read when the connections of each source were last listed to the end: of several the earliest, none before all
+    of them were."""
+    rows = await db.async_rows(_SYNC_TIMES, scopes.params(scope))
+    return {row["source"]: row["at"] for row in rows}
+
+
+_SYNC_TIMES: LiteralString = """
+    select c.connector as source, min(c.listed_at) as at from connections c
+    join partitions p on p.id = c.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    where c.status = 'ACTIVE' group by c.connector having count(*) = count(c.listed_at)
+"""
+
+
 async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Mapping[str, int]:
     """The sites of the newest SITES_AMONG web pages that match, most pages first, then by name; at most SITES."""
     matched, params = of_scope(where)

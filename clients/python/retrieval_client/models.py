@@ -2261,7 +2261,9 @@ class SourceCount(Record):
 
     source: str
     total_count: int
-    _fields = frozenset(["source", "totalCount"])
+    last_synced_at: Timestamp | None
+    _fields = frozenset(["lastSyncedAt", "source", "totalCount"])
+    _records: ClassVar[Mapping[str, str]] = {"lastSyncedAt": "Timestamp"}
 
 
 class StatusCount(Record):

@@ -274,6 +274,7 @@ create table connections (
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     sync_minutes integer,
+    listed_at timestamptz,
     permissions text not null default 'IGNORE',
     constraint connection_status check (status in ('PENDING', 'ACTIVE', 'FAILED', 'REVOKED'))
 );

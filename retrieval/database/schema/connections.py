@@ -13,7 +13,8 @@ from retrieval.database.schema.columns import partition_column, reference_column
 
 
 class Connection(SQLModel, table=True):
-    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it.
+    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it;
+    `listed_at`: when it last came to the end.
 
     `sync_minutes`: how often it is ingested by itself; null never. `permissions`: IGNORE, or SOURCE where its documents
     are for whom the service shows them.
@@ -36,6 +37,7 @@ class Connection(SQLModel, table=True):
     sync_minutes: int | None = None
     permissions: str = text_column(server_default="IGNORE")
     cursor: dict[str, Any] | None = Field(sa_column=Column(JSONB, nullable=True))
+    listed_at: datetime | None = time_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
 

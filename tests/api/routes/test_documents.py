@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from retrieval.ports import Scope
 from tests.api.support import assert_error
+from tests.library import Library
 
 
 def ask(org, method, space, filters, **more):
@@ -117,6 +119,34 @@ def test_statistics_are_there_when_asked_for(org, space):
     assert "documents" not in data
     assert data["statsBySource"] == [{"source": "TEXT", "totalCount": 3}]
     assert data["statsByStatus"] == [{"status": "QUEUED", "totalCount": 3}]
+
+
+def test_statistics_say_when_all_connections_of_a_source_were_last_listed_to_the_end(org, space):
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    library.put(["A file."], source="BOX", document_type="FILE")
+    for number, listed_at in enumerate(["2026-11-02T10:00:00Z", "2026-11-01T10:00:00Z", None]):
+        org.db.rows(
+            "insert into connections (id, partition_id, name, connector, status, listed_at) values (%(id)s,"
+            " %(partition)s, 'a connection', 'BOX', %(status)s, %(at)s)",
+            {
+                "id": f"conn_{library.partition}_{number}",
+                "partition": library.partition,
+                "status": "ACTIVE" if listed_at else "REVOKED",
+                "at": listed_at,
+            },
+        )
+
+    def synced():
+        body = {"namespaceId": space, "filterConfig": {}, "includeConfig": {"statsBySource": True}}
+        answer = org.client.post("/v1/documents", json=body, headers={"X-On-Behalf-Of": "ada"})
+        return {
+            stats["source"]: stats.get("lastSyncedAt", {}).get("isoString")
+            for stats in answer.json()["data"]["statsBySource"]
+        }
+
+    assert synced() == {"TEXT": None, "BOX": "2026-11-01T10:00:00.000Z"}
+    org.db.rows("update connections set status = 'ACTIVE' where partition_id = %(id)s", {"id": library.partition})
+    assert synced() == {"TEXT": None, "BOX": None}, "one was never listed to the end"
 
 
 def test_a_patch_keeps_keys_that_are_not_named(org, space):

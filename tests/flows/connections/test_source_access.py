@@ -113,6 +113,8 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
     one = account.put("plain.txt", "The plain file.")
     account.grant(one, domain="Example.com")
     space.ingest()
+    (row,) = space.db.rows("select listed_at from connections where id = %(id)s", {"id": space.connection})
+    assert row["listed_at"] is not None
 
     def sees(name):
         viewer = viewer_of(space.db, space.scope, name)
