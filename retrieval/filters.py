@@ -116,9 +116,7 @@ class DocumentFilter:
         for name, column in _COLUMNS.items():
             if values := getattr(self, name):
                 clause: LiteralString = f"{alias}.{column} = any(%(filter_{name})s)"
-                clauses.append(
-                    clause if name != "connection_ids" else f"({clause} or {_HELD})".replace("d.", f"{alias}.")
-                )
+                clauses.append(clause if name != "connection_ids" else f"({clause} or {_is_held(alias)})")
                 params[f"filter_{name}"] = list(values)
         if self.types:
             clauses.append(
@@ -128,7 +126,7 @@ class DocumentFilter:
             params["filter_types"] = sorted(set(self.types) - _CAME_BY)
             params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
         if self.awaiting_removal is not None:
-            clauses.append(("" if self.awaiting_removal else "not ") + AWAITS_REMOVAL.replace("d.id", f"{alias}.id"))
+            clauses.append(("" if self.awaiting_removal else "not ") + awaits_removal(alias))
         for number, (key, expected) in enumerate(self.wanted()):
             position = str(number)
             clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
@@ -190,30 +188,39 @@ class DocumentFilter:
         )
 
 
-AWAITS_REMOVAL: LiteralString = """
-    (exists (select from departures g where g.document_id = d.id and g.held) and not exists (
-        select from connection_documents h where h.document_id = d.id and not exists (
+def awaits_removal(document: LiteralString) -> LiteralString:
+    """SQL: whether the document under this alias is gone at its content service, for all that have it, and waits for
+    confirmation."""
+    return f"""
+    (exists (select from departures g where g.document_id = {document}.id and g.held) and not exists (
+        select from connection_documents h where h.document_id = {document}.id and not exists (
             select from departures g
             where g.document_id = h.document_id and g.connection_id = h.connection_id and g.held
         )))
 """
-"""Whether document `d` is gone at its content service, for all that have it, and waits for confirmation."""
 
 
-ROOT: LiteralString = """
-    (case when d.archive_id is null then d.id else (
+AWAITS_REMOVAL: LiteralString = awaits_removal("d")
+
+
+def root_of(document: LiteralString) -> LiteralString:
+    """SQL: the id of what the document under this alias was packed into, and that is no part of another, or its own."""
+    return f"""
+    (case when {document}.archive_id is null then {document}.id else (
         with recursive above as (
-            select a.id, a.archive_id from documents a where a.id = d.archive_id
+            select a.id, a.archive_id from documents a where a.id = {document}.archive_id
             union select a.id, a.archive_id from documents a join above on a.id = above.archive_id
         )
         select id from above where archive_id is null
     ) end)
 """
-"""Of a document `d`: the id of the one that is no part of another, itself or what it was packed into."""
 
-_HELD: LiteralString = f"""{ROOT} in (
+
+def _is_held(document: LiteralString) -> LiteralString:
+    """SQL: whether one of the connections of the filter has the document under this alias."""
+    return f"""{root_of(document)} in (
     select h.document_id from connection_documents h where h.connection_id = any(%(filter_connection_ids)s))"""
-"""Whether one of the connections has the document."""
+
 
 _COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",

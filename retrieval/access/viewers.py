@@ -15,22 +15,26 @@ from retrieval.principals import EVERYONE, Viewer, group, user
 FEW = 2_000
 """Documents that a viewer may see at most for them to be looked up first, and everything else read of them alone."""
 
-_GROUPS: LiteralString = """
+
+def _select_groups(partition: LiteralString) -> LiteralString:
+    """Return the statement for all groups that hold the names in a partition."""
+    return f"""
     with recursive mine(principal, partition_id) as (
-        select name, (PARTITION) from unnest(%(names)s::text[]) name
+        select name, ({partition}) from unnest(%(names)s::text[]) name
         union
         select 'g:' || m.group_id, m.partition_id
         from mine join group_members m on m.partition_id = mine.partition_id and m.member = mine.principal
     )
     select array_agg(principal) as principals, min(partition_id) as partition from mine
 """
-_OF_SCOPE: LiteralString = _GROUPS.replace(
-    "PARTITION",
+
+
+_OF_SCOPE: LiteralString = _select_groups(
     """select p.id from partitions p
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s""",
 )
-_OF_DOCUMENT: LiteralString = _GROUPS.replace("PARTITION", "select partition_id from documents where id = %(document)s")
+_OF_DOCUMENT: LiteralString = _select_groups("select partition_id from documents where id = %(document)s")
 _VISIBLE: LiteralString = """
     with listed as (
         select array(

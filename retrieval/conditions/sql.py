@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
@@ -86,7 +86,13 @@ def read_instant(text: str) -> str:
     )
 
 
-_MEMBER = read_instant("MEMBER #>> '{}'")
+def _compare_instants(comparison: str) -> Callable[[str], str]:
+    """A comparison of the moment that a field, or a member of it, names."""
+    return lambda member: f"{read_instant(member + ' #>> ' + _WHOLE)} {comparison}"
+
+
+_WHOLE = "'{}'"
+"""The path to a JSON value itself."""
 
 
 @dataclass(slots=True)
@@ -155,9 +161,7 @@ class _Writer:
         if moments:
             values_sql = self._param([moment.text for moment in moments])
             ways.append(
-                self._members(
-                    about, "string", read_instant("MEMBER #>> '{}'") + f" = any({values_sql}::text[]::timestamptz[])"
-                )
+                self._members(about, "string", _compare_instants(f"= any({values_sql}::text[]::timestamptz[])"))
             )
         return "(" + (" or ".join(ways) or "false") + ")"
 
@@ -181,22 +185,25 @@ class _Writer:
             f"coalesce(case jsonb_typeof({column}) when 'string' then {within} when 'array' then {member} end, false)"
         )
 
-    def _compared(self, op: str, value: Value) -> tuple[str, str]:
-        """The JSON type that can be compared with the value, and the comparison of a `MEMBER`."""
+    def _compared(self, op: str, value: Value) -> tuple[str, Callable[[str], str]]:
+        """The JSON type that can be compared with the value, and the comparison of a field or a member of it."""
         sign = ORDERS[op]
         if isinstance(value, Instant):
-            return "string", f"{_MEMBER} {sign} {self._instant(value)}"
+            return "string", _compare_instants(f"{sign} {self._instant(value)}")
         if isinstance(value, str):
-            return "string", f"(MEMBER #>> '{{}}') collate \"C\" {sign} {self._param(value)}::text"
-        return "number", f"MEMBER {sign} {self._param(json.dumps(value))}::jsonb"
+            text = self._param(value)
+            return "string", lambda member: f"({member} #>> '{{}}') collate \"C\" {sign} {text}::text"
+        number = self._param(json.dumps(value))
+        return "number", lambda member: f"{member} {sign} {number}::jsonb"
 
-    def _members(self, about: Field, kind: str, comparison: str) -> str:
+    def _members(self, about: Field, kind: str, compare: Callable[[str], str]) -> str:
         """Condition that the field, or a member of it if it is a list, is of the kind and compares so."""
         column = self._json(about)
-        test = comparison.replace("MEMBER", column)
-        member = comparison.replace("MEMBER", "m")
-        matched = f"exists (select from jsonb_array_elements({column}) m where jsonb_typeof(m) = '{kind}' and {member})"
-        return f"coalesce(case jsonb_typeof({column}) when '{kind}' then {test} when 'array' then {matched} end, false)"
+        members = f"jsonb_array_elements({column}) m where jsonb_typeof(m) = '{kind}' and {compare('m')}"
+        any_member = f"exists (select from {members})"
+        alone = compare(column)
+        of_kinds = f"when '{kind}' then {alone} when 'array' then {any_member}"
+        return f"coalesce(case jsonb_typeof({column}) {of_kinds} end, false)"
 
     def _json(self, about: Field) -> str:
         return json_of(about, self.alias, self._param(about.name) if about.is_free else "")

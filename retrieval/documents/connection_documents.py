@@ -21,13 +21,13 @@ from retrieval import job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Fatal
-from retrieval.filters import ROOT
+from retrieval.filters import root_of
 
 SLICE = 500
 """Documents that one transaction lets go of."""
 
 CONNECTIONS: LiteralString = f"""
-    array(select h.connection_id from connection_documents h where h.document_id = {ROOT}
+    array(select h.connection_id from connection_documents h where h.document_id = {root_of("d")}
           order by h.listed_at desc, h.connection_id)
 """
 """Who has the document `d`."""

@@ -23,8 +23,11 @@ FACETS = 10
 VALUES = 50
 """Values that each of them answers."""
 
-_COUNT: LiteralString = """
-    with matched as materialized (select d.*, array[FIELDS]::jsonb[] as fields from MATCHED),
+
+def _count_values(columns: LiteralString, matched: LiteralString, of_rows: LiteralString) -> LiteralString:
+    """Return the statement that counts the values of the columns among what matched."""
+    return f"""
+    with matched as materialized (select d.*, array[{columns}]::jsonb[] as fields from {matched}),
     members as (
         select f.number, f.field as value from matched m
         cross join lateral unnest(m.fields) with ordinality f(field, number)
@@ -36,12 +39,12 @@ _COUNT: LiteralString = """
         where jsonb_typeof(f.field) = 'array' and jsonb_typeof(e.value) in ('string', 'number', 'boolean')
     ),
     counted as (
-        select number, value, count(*) as documents from members group by number, value ROWS_COUNTED
+        select number, value, count(*) as documents from members group by number, value {of_rows}
     ),
     ordered as (
         select *, row_number() over (
             partition by number
-            order by documents desc, (value #>> '{}') collate "C", jsonb_typeof(value)
+            order by documents desc, (value #>> '{{}}') collate "C", jsonb_typeof(value)
         ) as place
         from counted
     )
@@ -49,13 +52,15 @@ _COUNT: LiteralString = """
 """
 
 
-_ROWS: LiteralString = """
+def _count_rows(position: LiteralString, key: LiteralString, condition: LiteralString) -> LiteralString:
+    """Return the part of it that counts the values of a column of table rows."""
+    return f"""
         union all
-        select NUMBER, value, count(*) from matched d
+        select {position}, value, count(*) from matched d
         join chunks c on c.document_id = d.id and c.generation = d.active_generation and c.rows is not null
         cross join lateral jsonb_array_elements(c.rows) row_fields (fields)
-        cross join lateral (select row_fields.fields -> KEY::text as value) v
-        where jsonb_typeof(value) in ('string', 'number', 'boolean') and MATCHING group by value
+        cross join lateral (select row_fields.fields -> {key}::text as value) v
+        where jsonb_typeof(value) in ('string', 'number', 'boolean') and {condition} group by value
 """
 
 
@@ -88,11 +93,8 @@ async def count(
     for n, about in enumerate(wanted.values()):
         columns.append("null" if about.is_row else shown(about, "d", f"%(facet_{n})s"))
         if about.is_row:
-            of_rows += _ROWS.replace("NUMBER", str(n + 1)).replace("KEY", f"%(facet_{n})s")
-    of_rows = of_rows.replace("MATCHING", where.row_sql("d"))
-    statement = (
-        _COUNT.replace("FIELDS", ", ".join(columns)).replace("MATCHED", matched).replace("ROWS_COUNTED", of_rows)
-    )
+            of_rows += _count_rows(str(n + 1), f"%(facet_{n})s", where.row_sql("d"))
+    statement = _count_values(", ".join(columns), matched, of_rows)
     rows = await reading.matching(
         db, statement, params | values | scopes.params(scope) | {"values": VALUES}, where, viewer
     )

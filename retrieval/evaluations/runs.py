@@ -59,11 +59,11 @@ class Claimed:
 
 
 _COLUMNS: LiteralString = (
-    "r.id, r.evaluation_id, r.status, r.settings, r.result, r.error, r.created_at, r.finished_at, r.progress"
+    "r.id, r.evaluation_id, r.status, r.settings, r.error, r.created_at, r.finished_at, r.progress"
 )
 _FROM: LiteralString = " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
-_SELECT: LiteralString = "select " + _COLUMNS + _FROM
-_LISTED: LiteralString = "select " + _COLUMNS.replace("r.result", "r.result - 'questions' as result") + _FROM
+_SELECT: LiteralString = "select " + _COLUMNS + ", r.result" + _FROM
+_LISTED: LiteralString = "select " + _COLUMNS + ", r.result - 'questions' as result" + _FROM
 """Without the ranks of each question, which are megabytes a run."""
 
 

@@ -315,8 +315,8 @@ def _stage_statement(names: tuple[str, ...]) -> LiteralString:
     if not _COLUMNS.keys() >= set(names):
         raise ValueError(f"not columns of a step: {set(names) - _COLUMNS.keys()}")
     stored_columns = [(name, kind) for name, kind in _COLUMNS.items() if name in names]
-    columns: LiteralString = "".join([f", {name} = w.{name}" for name, _ in stored_columns])
-    columns = columns.replace("w.pages", "w.pages::bigint[]")
+    casts: Mapping[str, LiteralString] = {"pages": "::bigint[]"}
+    columns: LiteralString = "".join([f", {name} = w.{name}{casts.get(name, '')}" for name, _ in stored_columns])
     arguments: LiteralString = "".join([f", %({name})s::{kind}[]" for name, kind in stored_columns])
     names_sql: LiteralString = "".join([f", {name}" for name, _ in stored_columns])
     return (

@@ -350,11 +350,11 @@ def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, 
     A document that was deleted meanwhile is cancelled, whatever its work failed of.
     """
     connection.execute(
-        """
+        f"""
         with closed as (
             update run_documents d
-            set status = case when DELETED then 'CANCELLED' else %(status)s end,
-                error = case when DELETED then null else w.error end
+            set status = case when {_DELETED} then 'CANCELLED' else %(status)s end,
+                error = case when {_DELETED} then null else w.error end
             from unnest(%(runs)s::text[], %(documents)s::text[], %(errors)s::text[]) as w (run, document, error)
             where d.job_run_id = w.run and d.document_id = w.document and d.status in ('QUEUED', 'PROCESSING')
             returning d.job_run_id, d.document_id, d.error, d.generation, d.partition_id
@@ -367,7 +367,7 @@ def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, 
         )
         update documents d set status = %(status)s, error = closed.error, updated_at = now()
         from closed where d.id = closed.document_id and d.job_run_id = closed.job_run_id
-        """.replace("DELETED", _DELETED),
+        """,
         {
             "status": status,
             "runs": [run for run, _, _ in ends],

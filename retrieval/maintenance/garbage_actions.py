@@ -133,12 +133,12 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
     while db.rows(_SLICE_OF_PAIRS, {**row, "page": 10 * PAGE}):
         pass
     for table in _BULK:
-        while db.rows(_SLICE.replace("TABLE", table), {**row, "page": 10 * PAGE}):
+        while db.rows(_delete_slice(table), {**row, "page": 10 * PAGE}):
             pass
         if table == "postings":
             packing.wait(db, row["partition_id"])
     for table, condition in _ROWS:
-        statement = _SLICE_OF_ROWS.replace("TABLE", table).replace("CONDITION", condition)
+        statement = _delete_rows(table, condition)
         while db.rows(statement, {**row, "page": PAGE}):
             pass
     if in_hand:
@@ -171,14 +171,20 @@ _BULK: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
 )
-_SLICE: LiteralString = """
+
+
+def _delete_slice(table: LiteralString) -> LiteralString:
+    """Return the statement that deletes some rows of a partition from a table."""
+    return f"""
     with gone as (
-        delete from TABLE where ctid = any(array(
-            select ctid from TABLE where partition_id = %(partition_id)s limit %(page)s
+        delete from {table} where ctid = any(array(
+            select ctid from {table} where partition_id = %(partition_id)s limit %(page)s
         )) returning 1
     )
     select 1 as yes from gone limit 1
 """
+
+
 _SLICE_OF_PAIRS: LiteralString = """
     with gone as (
         delete from connection_documents where ctid = any(array(
@@ -193,15 +199,18 @@ _ROWS: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("job_runs", ""),
     ("jobs", ""),
 )
-_SLICE_OF_ROWS: LiteralString = """
+
+
+def _delete_rows(table: LiteralString, condition: LiteralString) -> LiteralString:
+    """Return the same for a table with ids. These and the partition, in the end, take with them what refers to them."""
+    return f"""
     with gone as (
-        delete from TABLE where id = any(array(
-            select id from TABLE where partition_id = %(partition_id)s CONDITION limit %(page)s
+        delete from {table} where id = any(array(
+            select id from {table} where partition_id = %(partition_id)s {condition} limit %(page)s
         )) returning 1
     )
     select 1 as yes from gone limit 1
 """
-"""These and the partition, in the end, take with them what refers to them."""
 
 
 def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int, notes: Notes | None = None) -> None:

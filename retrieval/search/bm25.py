@@ -74,9 +74,9 @@ POINTS: LiteralString = (
 )
 """What a posting `p` of a term `t` is worth."""
 
-_INDEX: LiteralString = """
+_INDEX: LiteralString = f"""
     with found as (
-        select chunk_id, term, least(sum(tf), MOST)::smallint as tf from (
+        select chunk_id, term, least(sum(tf), {MOST_TIMES})::smallint as tf from (
             select w.chunk_id, t.lexeme as term, coalesce(cardinality(t.positions), 1) as tf
             from unnest(%(chunks)s::bigint[], %(languages)s::text[], %(texts)s::text[]) w(chunk_id, language, content)
             cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
@@ -87,7 +87,7 @@ _INDEX: LiteralString = """
     made as (
         insert into postings (partition_id, term, chunk_id, tf, length)
         select %(partition)s, term, chunk_id, tf,
-               coalesce(sum(tf) filter (where COUNTED) over (partition by chunk_id), 0)
+               coalesce(sum(tf) filter (where {COUNTED}) over (partition by chunk_id), 0)
         from found order by term, chunk_id
         on conflict do nothing returning term, chunk_id, tf
     ),
@@ -99,8 +99,8 @@ _INDEX: LiteralString = """
         insert into posting_changes (partition_id, removed, chunks)
         select %(partition)s, false, array_agg(distinct chunk_id) from made having count(*) > 0
     )
-    select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where COUNTED), 0) as terms from made
-""".replace("MOST", MOST_TIMES).replace("COUNTED", COUNTED)
+    select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where {COUNTED}), 0) as terms from made
+"""
 
 REMOVE: LiteralString = f"""
     with gone as (
@@ -172,13 +172,18 @@ _TERMS: LiteralString = """
     order by c.chunks, q.term limit %(limit)s
 """
 
-_BEST: LiteralString = """
-    select p.chunk_id, sum(POINTS) as score
+
+def _select_best(where: LiteralString) -> LiteralString:
+    """Return the statement for the best of the chunks that the clause leaves."""
+    return f"""
+    select p.chunk_id, sum({POINTS}) as score
     from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
     join postings p on p.partition_id = %(partition)s and p.term = t.term
-    WHERE
+    {where}
     group by p.chunk_id order by 2 desc, 1 limit %(n)s
 """
+
+
 _OF_DOCUMENTS: LiteralString = """where p.chunk_id in (
         select c.id from documents d
         join chunks c on c.document_id = d.id and c.generation = d.active_generation
@@ -321,7 +326,7 @@ def best(
     if not query.names:
         return []
     condition, params = _condition(where, viewer)
-    statement = _BEST.replace("POINTS", POINTS).replace("WHERE", condition)
+    statement = _select_best(condition)
     values = {**params, **query.params(), "partition": query.partition, "n": n}
     scoped = reading.visible(statement, values, viewer)
     rows = connection.execute(scoped.text, scoped.params).fetchall()

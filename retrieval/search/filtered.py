@@ -30,12 +30,17 @@ LOOK = 2_000
 LISTED = 50_000
 """Chunks of matching documents, about, up to which they are compared here; more are left to the database."""
 
-_MATCHING: LiteralString = """
+
+def _select_matching(condition: LiteralString) -> LiteralString:
+    """Return the statement for those chunks whose documents match."""
+    return f"""
     select c.id from unnest(%(chunks)s::bigint[]) n(id)
     cross join lateral (select id, document_id, generation from chunks where id = n.id limit 1) c
     cross join lateral (select * from documents where id = c.document_id limit 1) d
-    where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and FILTER
+    where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and {condition}
 """
+
+
 _SEEN: LiteralString = """
     select c.id from unnest(%(chunks)s::bigint[]) n(id)
     cross join lateral (select id from chunks where id = n.id limit 1) c
@@ -121,7 +126,7 @@ def _matching(
             found = connection.execute(_OF_DOCUMENTS, named, prepare=True).fetchall()
     else:
         condition, params = (where or DocumentFilter()).sql("d")
-        statement = _MATCHING.replace("FILTER", condition)
+        statement = _select_matching(condition)
         values = {**params, "partition": partition, "chunks": chunks}
         found = reading.rows(db, reading.visible(statement, values, viewer))
     return {row["id"] for row in found}

@@ -29,50 +29,6 @@ DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
         then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
 """Of an embedding `e`, from 0 to 2."""
 
-_HYDRATE: LiteralString = """
-    with near as (
-        select document_id, generation, index, min(rank)::int as rank
-        from unnest(%(documents)s::text[], %(generations)s::bigint[], %(indexes)s::int[])
-            with ordinality n(document_id, generation, index, rank)
-        group by 1, 2, 3
-    ),
-    GIVEN proposed as (
-        select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
-        left join lateral (
-            select id, embedding_key from chunks
-            where document_id = n.document_id and generation = n.generation and index = n.index limit 1
-        ) c on true
-        MORE
-    ),
-    open as materialized (
-        select p.*, d.active_generation
-        from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
-        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER and LIVE
-    ),
-    visible as materialized (
-        select id, document_id, generation, index, embedding_key from open
-        where generation = active_generation and id is not null
-        union
-        select c.* from (
-            select distinct document_id, active_generation from open where generation <> active_generation
-        ) o
-        cross join lateral (
-            select id, document_id, generation, index, embedding_key from chunks
-            where document_id = o.document_id and generation = o.active_generation order by index limit STALE
-        ) c
-    ),
-    SCORED parts as materialized (
-        select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25, RANKS
-        from visible c
-        left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
-        JOIN_GIVEN JOIN_SCORED OF_ROWS
-    ),
-    best as materialized (
-        select *, bm25 / (bm25 + HALF) as keyword,
-               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + HALF)) as score
-        from parts order by score desc, document_id collate "C", index limit %(limit)s
-    )
-"""
 _SHOWN: LiteralString = """
     select c.content, c.header, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id,
            d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
@@ -81,13 +37,19 @@ _SHOWN: LiteralString = """
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
 """
-_LIGHT: LiteralString = """
+
+
+def _select_light(pages: LiteralString) -> LiteralString:
+    """Return the end of the statement that reads what shaping decides by."""
+    return f"""
     select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
-           PAGES as pages
+           {pages} as pages
     from best b join lateral (select start, "end" from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
 """
+
+
 _PAGES: LiteralString = """coalesce((
         select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
     ), '{}')"""
@@ -105,10 +67,16 @@ _MORE: LiteralString = """union
         select c.document_id, c.generation, c.index, c.id, c.embedding_key
         from (select chunk_id from words where rank is not null union select chunk_id from exact) i
         cross join lateral (select * from chunks where id = i.chunk_id limit 1) c"""
-_OF_ROWS: LiteralString = """where exists (
+
+
+def _of_rows(rows: LiteralString) -> LiteralString:
+    """Return the clause that leaves chunks with a row that matches."""
+    return f"""where exists (
             select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
-            where row_chunk.id = c.id and ROWS
+            where row_chunk.id = c.id and {rows}
         )"""
+
+
 _RANKS: LiteralString = "coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank"
 _JOIN_GIVEN: LiteralString = "left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id"
 _SEMANTIC: LiteralString = f"""coalesce((
@@ -154,22 +122,59 @@ def _statement(
     live: bool,
 ) -> LiteralString:
     """In one line: psycopg keeps what it has read of a statement only if it is short. given: chunks by their ids."""
-    statement = (
-        (_HYDRATE + shown)
-        .replace("OF_ROWS", _OF_ROWS.replace("ROWS", rows) if rows != "true" else "")
-        .replace("FILTER", condition)
-        .replace("LIVE", _LIVE if live else "true")
-        .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
-        .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8")
-        .replace("RANKS", _RANKS if given else "n.rank as semantic_rank, null::int as keyword_rank")
-        .replace("JOIN_GIVEN", _JOIN_GIVEN if given else "")
-        .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if by_words else "")
-        .replace("GIVEN", _GIVEN if given else "")
-        .replace("MORE", _MORE if given else "")
-        .replace("SCORED", _SCORED if by_words else "")
-        .replace("STALE", _STALE)
-        .replace("HALF", HALF)
+    is_live = _LIVE if live else "true"
+    semantic: LiteralString = _SEMANTIC if by_meaning else "0.0::float8"
+    keyword: LiteralString = "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8"
+    ranks: LiteralString = _RANKS if given else "n.rank as semantic_rank, null::int as keyword_rank"
+    words_given, more, join_given = (_GIVEN, _MORE, _JOIN_GIVEN) if given else ("", "", "")
+    scored = _SCORED if by_words else ""
+    join_scored: LiteralString = "left join scored s on s.chunk_id = c.id" if by_words else ""
+    of_rows = _of_rows(rows) if rows != "true" else ""
+    statement = f"""
+    with near as (
+        select document_id, generation, index, min(rank)::int as rank
+        from unnest(%(documents)s::text[], %(generations)s::bigint[], %(indexes)s::int[])
+            with ordinality n(document_id, generation, index, rank)
+        group by 1, 2, 3
+    ),
+    {words_given} proposed as (
+        select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
+        left join lateral (
+            select id, embedding_key from chunks
+            where document_id = n.document_id and generation = n.generation and index = n.index limit 1
+        ) c on true
+        {more}
+    ),
+    open as materialized (
+        select p.*, d.active_generation
+        from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
+        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
+          and {condition} and {is_live}
+    ),
+    visible as materialized (
+        select id, document_id, generation, index, embedding_key from open
+        where generation = active_generation and id is not null
+        union
+        select c.* from (
+            select distinct document_id, active_generation from open where generation <> active_generation
+        ) o
+        cross join lateral (
+            select id, document_id, generation, index, embedding_key from chunks
+            where document_id = o.document_id and generation = o.active_generation order by index limit {_STALE}
+        ) c
+    ),
+    {scored} parts as materialized (
+        select c.id, c.document_id, c.index, {semantic} as semantic, {keyword} as bm25, {ranks}
+        from visible c
+        left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
+        {join_given} {join_scored} {of_rows}
+    ),
+    best as materialized (
+        select *, bm25 / (bm25 + {HALF}) as keyword,
+               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
+        from parts order by score desc, document_id collate "C", index limit %(limit)s
     )
+{shown}"""
     return " ".join(statement.split())
 
 
@@ -190,16 +195,19 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-_NEARER: LiteralString = """
+def _count_nearer(condition: LiteralString) -> LiteralString:
+    """Return the statement that counts what is nearer than a chunk among all that match."""
+    return f"""
     with mine as (
-        select DISTANCE as distance from chunks c join embeddings e
+        select {DISTANCE} as distance from chunks c join embeddings e
         on e.partition_id = c.partition_id and e.key = c.embedding_key
         where c.id = %(chunk)s and c.partition_id = %(partition)s
     )
     select (select distance from mine) as distance, count(*) as nearer from documents d
     join chunks c on c.document_id = d.id and c.generation = d.active_generation
     join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key
-    where d.partition_id = %(partition)s and d.deleted_at is null and DISTANCE < (select distance from mine) and FILTER
+    where d.partition_id = %(partition)s and d.deleted_at is null and {DISTANCE} < (select distance from mine)
+      and {condition}
 """
 
 
@@ -208,7 +216,7 @@ def rank_of(
 ) -> int | None:
     """The place of a chunk among all that match, by its meaning, from 1; None if it has no vector. Reads them all."""
     condition, params = where.sql("d") if where is not None else ("true", {})
-    statement = _NEARER.replace("FILTER", condition).replace("DISTANCE", DISTANCE)
+    statement = _count_nearer(condition)
     row = db.row(statement, {**params, **vector_params(values), "partition": partition, "chunk": chunk})
     return None if row is None or row["distance"] is None else int(row["nearer"]) + 1
 
@@ -234,7 +242,7 @@ def hydrate(
     document's pages. scope: nothing, unless the partition is that scope's, where this is not known yet.
     """
     pages: LiteralString = _PAGES if limit is Light.WITH_PAGES else "'{}'::int[]"
-    shown = _LIGHT.replace("PAGES", pages) if isinstance(limit, Light) else _SHOWN
+    shown = _select_light(pages) if isinstance(limit, Light) else _SHOWN
     condition, params = where.sql("d") if where is not None else ("true", {})
     by_words = bool(terms.names)
     given = by_words or bool(words) or bool(exact)

@@ -25,10 +25,13 @@ _STEPS = 13
 """Vectors that are compared one by one in the time in which an index is walked by one vector."""
 _ALL = 2**31
 
-_MATCHING: LiteralString = """
+
+def _select_matching(condition: LiteralString, rows: LiteralString, nearest: LiteralString) -> LiteralString:
+    """Return the statement; how many chunks the documents hold is guessed by some of them."""
+    return f"""
     with listed as materialized (
         select d.id, d.active_generation from documents d
-        where d.partition_id = %(partition)s and d.deleted_at is null and FILTER
+        where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
         limit %(documents)s + 1
     ),
     counted as materialized (
@@ -42,12 +45,12 @@ _MATCHING: LiteralString = """
         select c.id, c.embedding_key from listed l
         join chunks c on c.document_id = l.id and c.generation = l.active_generation
         join documents d on d.id = l.id
-        where (select chunks from counted) <= %(few)s and ROWS
+        where (select chunks from counted) <= %(few)s and {rows}
     ),
     a_few as (select id, active_generation from listed limit 50)
     select (select count(*) from listed) > %(documents)s as cut,
            (select chunks from counted) <= %(few)s as compared,
-           case when not %(every)s then array(select id from meant) end as chunks, array(NEAREST) as nearest,
+           case when not %(every)s then array(select id from meant) end as chunks, array({nearest}) as nearest,
            case when (select chunks from counted) > %(few)s and (select count(*) from listed) <= %(documents)s
                then array(select id from listed) end as documents,
            (
@@ -57,7 +60,8 @@ _MATCHING: LiteralString = """
                ) c
            ) as about, (select chunks from partitions where id = %(partition)s) as every
 """
-"""How many chunks the documents hold is guessed by some of them."""
+
+
 _NEAREST: LiteralString = f"""
     select m.id from meant m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
     order by {DISTANCE}, m.id limit %(limit)s
@@ -94,8 +98,8 @@ def matching(
     values: the query's vector; None if nothing is to be compared.
     """
     condition, params = where.sql("d")
-    statement = _MATCHING.replace("FILTER", condition).replace("ROWS", where.rows_sql("c", "d"))
-    statement = statement.replace("NEAREST", _NEAREST if values is not None else "select id from meant limit 0")
+    nearest = _NEAREST if values is not None else "select id from meant limit 0"
+    statement = _select_matching(condition, where.rows_sql("c", "d"), nearest)
     params |= vector_params(values) if values is not None else {}
     compares_all = any_number or where.reads_rows
     params |= {"partition": partition, "few": _ALL if compares_all else FEW, "every": any_number, "limit": limit}

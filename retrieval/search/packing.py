@@ -105,10 +105,10 @@ _DONE: LiteralString = """
     with packed as (update posting_packs set packed_at = now() where partition_id = %(partition)s)
     delete from posting_changes where partition_id = %(partition)s and change = any(%(removals)s)
 """
-_ADDITIONS: LiteralString = """
+_ADDITIONS: LiteralString = f"""
     with oldest as (
         select change, chunks from posting_changes
-        where partition_id = %(partition)s and not removed and change <> all(array(AGAIN))
+        where partition_id = %(partition)s and not removed and change <> all(array({_AGAIN}))
         order by change limit %(changes)s
     ),
     words as materialized (
@@ -123,7 +123,7 @@ _ADDITIONS: LiteralString = """
     )
     select array(select change from oldest) as changes, array(select term from counts where held) as held,
            array(select term from counts where not held and chunks >= %(frequent)s) as new
-""".replace("AGAIN", _AGAIN)
+"""
 _APPEND: LiteralString = f"""
     with taken as (
         delete from posting_changes where partition_id = %(partition)s and change = any(%(changes)s)

@@ -44,13 +44,18 @@ _CHUNK: LiteralString = """
     select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     where d.partition_id = %(partition)s and d.id = %(document)s and d.deleted_at is null and c.index = %(index)s
 """
-_MATCHES: LiteralString = "select CONDITION as holds from documents d where d.id = %(document)s"
-_ALLOWED: LiteralString = """
+
+
+def _count_allowed(condition: LiteralString) -> LiteralString:
+    """Return the statement that counts those of the chunks whose documents match."""
+    return f"""
     select count(*) as better from unnest(%(chunks)s::bigint[]) b(id)
     cross join lateral (select document_id, generation from chunks where id = b.id limit 1) c
     cross join lateral (select * from documents where id = c.document_id limit 1) d
-    where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and CONDITION
+    where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and {condition}
 """
+
+
 _HAS: LiteralString = "select term from postings where chunk_id = %(chunk)s and term = any(%(terms)s)"
 _IS_WORD: LiteralString = "select to_tsvector(%(language)s::regconfig, %(text)s) <> '' as is_word"
 
@@ -176,7 +181,9 @@ def _hiding(db: Database, row: Row, query: Query, parts: Sequence[Part]) -> list
 
 def _holds(db: Database, document: str, where: DocumentFilter) -> bool:
     condition, params = where.sql("d")
-    found = db.row(_MATCHES.replace("CONDITION", f"({condition})"), {**params, "document": document})
+    found = db.row(
+        f"select ({condition}) as holds from documents d where d.id = %(document)s", {**params, "document": document}
+    )
     return found is not None and bool(found["holds"])
 
 
@@ -211,7 +218,7 @@ def _keyword_rank(connection: Connection[Row], row: Row, query: Query, language:
     if query.where is not None and query.where.narrows():
         condition, params = query.where.sql("d")
         values = {**params, "partition": row["partition_id"], "chunks": literal(int(one) for one in better)}
-        counted = connection.execute(_ALLOWED.replace("CONDITION", condition), values).fetchone()
+        counted = connection.execute(_count_allowed(condition), values).fetchone()
         return int(counted["better"] if counted else 0) + 1
     return len(better) + 1
 

@@ -201,11 +201,18 @@ _CHUNKS: LiteralString = (
     + " and not "
     + SWEPT.format(document="c.document_id", generation="c.generation")
 )
-_LOST: LiteralString = """
-    select TABLE.partition_id, null as namespace_id, null as document_id, 'TABLE' as place,
-           count(*) || ' rows of TABLE in partition ' || TABLE.partition_id || ', which does not exist' as detail
-    from TABLE where not exists (select from partitions p where p.id = TABLE.partition_id) group by TABLE.partition_id
+
+
+def _count_lost(table: LiteralString) -> LiteralString:
+    """Return the statement that counts rows of partitions that are gone."""
+    return f"""
+    select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as place,
+           count(*) || ' rows of {table} in partition ' || {table}.partition_id || ', which does not exist' as detail
+    from {table} where not exists (select from partitions p where p.id = {table}.partition_id)
+    group by {table}.partition_id
 """
+
+
 _UNUSED: LiteralString = """
     select e.partition_id, e.key, n.id as namespace_id, null as document_id,
            'embedding ' || encode(e.key, 'hex') || ' of no chunk' as detail
@@ -292,8 +299,8 @@ CHECKS: tuple[Check, ...] = (
     *(
         Check(
             "ORPHAN_ROWS",
-            _LOST.replace("TABLE", table),
-            _sql("delete from TABLE where partition_id = %(partition_id)s".replace("TABLE", table)),
+            _count_lost(table),
+            _sql(f"delete from {table} where partition_id = %(partition_id)s"),
         )
         for table in _BULK
     ),

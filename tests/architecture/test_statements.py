@@ -1,0 +1,36 @@
+"""Statements are composed: no text of one is replaced by another, where a condition could get lost."""
+
+import ast
+import re
+from pathlib import Path
+
+import retrieval
+
+PACKAGE = Path(retrieval.__file__).parent
+MARK = re.compile(r"[A-Z_]{3,}|\w{1,2}\.\w*")
+"""A word that stands for a part of a statement, or the alias of a table."""
+CONSTANT = re.compile(r"_?[A-Z][A-Z_]+")
+
+
+def replacements(tree):
+    """Calls of `replace` on a constant of the module, or of a word that stands for something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "replace":
+            former = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else ""
+            if CONSTANT.fullmatch(ast.unparse(node.func.value)) or MARK.fullmatch(str(former)):
+                yield node.lineno
+
+
+def test_no_statement_is_made_by_replacing_text():
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "database"
+        for line in replacements(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not wrong, "compose them by functions that take the part"
+
+
+def test_the_rule_finds_what_it_forbids():
+    tree = ast.parse("a = _BEST.replace('x', y); b = f'{z}'.replace('FILTER', y); c = text.replace('d.', 'e.')")
+    assert len(list(replacements(tree))) == 3
