@@ -124,6 +124,28 @@ def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
     assert "plan.txt" in shown(seen)
 
 
+def test_it_is_said_why_the_person_who_is_seen_as_sees_a_document_or_does_not(app, org, pages):
+    def change(method, path, body):
+        assert org.client.request(method, path, json=body).status_code == 200
+
+    groups = {"staff": {"groups": ["auditors"]}, "auditors": {"users": ["bob@example.com"]}}
+    for name, members in groups.items():
+        change("PUT", f"/v1/groups/{name}", {"namespaceId": pages, "members": members})
+    where = {"namespaceId": pages, "filterConfig": {"text": "Prices"}}
+    change("PATCH", "/v1/documents", {**where, "data": {"access": {"groups": ["staff"]}}})
+    seen = app(org.api_key, "documents", namespace=pages)
+    seen.text_input(key="see_as_typed").set_value("bob@example.com").run()
+    assert not seen.exception
+    assert "Seen: its own list names the group staff, which holds auditors." in shown(seen)
+    assert "Seen: it has no list, so that everyone with a key sees it." in shown(seen)
+    change("PATCH", "/v1/documents", {**where, "data": {"access": {"public": True, "denied": {"groups": ["staff"]}}}})
+    listed = org.client.post("/v1/documents", json=where).json()["data"]["documents"]
+    seen.query_params["document"] = listed[0]["id"]
+    seen.run()
+    assert not seen.exception
+    assert "Hidden: its own list denies the group staff, which holds auditors." in shown(seen)
+
+
 def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
     org.db.rows(
         "update documents d set access = %(nobody)s::jsonb, access_reason = 'The item lists no sharing.'"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, see_as
+from ui.parts import access_reasons, frame, see_as
 from ui.parts.text import code, plain
 
 
@@ -27,7 +27,8 @@ def summary(document: Json) -> str:
 def show(who: session.Person, namespace: str, document: Json) -> None:
     """The names, where they come from, and a form to change them."""
     if see_as.name():
-        st.caption("Access is not shown to a user. Stop seeing as another person to read it.")
+        st.markdown(plain(access_reasons.explain(namespace, [document["id"]]).get(document["id"], "")))
+        st.caption("Stop seeing as another person to read and change the whole list.")
         return
     st.markdown(summary(document))
     st.caption(_origin(who, namespace, document))

@@ -9,6 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import (
+    access_reasons,
     addressed,
     document_actions,
     document_detail,
@@ -65,7 +66,7 @@ def listing(who: session.Person, namespace: str) -> None:
         _nothing(who, namespace, config, data)
         return
     st.caption(counted(data))
-    _table(data)
+    _table(namespace, data)
     if config:
         document_actions.bulk(who, namespace, config, data, _words(config))
 
@@ -125,11 +126,15 @@ def _words(config: Json) -> str:
     return "; ".join(said)
 
 
-def _table(data: Json) -> None:
+def _table(namespace: str, data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
     is_check = session.parameter("quality") == "check"
-    rows = [_row(document, errors=errors, is_check=is_check) for document in documents]
+    reasons = access_reasons.explain(namespace, [document["id"] for document in documents])
+    rows = [
+        _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
+        for document in documents
+    ]
     chosen = tables.clicked(
         rows,
         "documents_table",
@@ -138,6 +143,7 @@ def _table(data: Json) -> None:
         Name=st.column_config.TextColumn(width=320),
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
+        Why=st.column_config.TextColumn(width="large"),
         **{pages_to_check.TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
