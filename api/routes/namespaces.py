@@ -167,8 +167,9 @@ HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, 
 
 
 def _shown(call: Call[Any, Any], namespace: NamespaceConfig) -> Namespace:
-    """What this key may see of it."""
-    return Namespace.name_of(namespace) if call.reach is Reach.NAMES else Namespace.of(namespace)
+    """Show what this key, or the user on whose behalf it asks, may see of it."""
+    named = call.reach is Reach.NAMES or call.principal is not None
+    return Namespace.name_of(namespace) if named else Namespace.of(namespace)
 
 
 async def _find(call: Call[Any, None]) -> NamespaceConfig:

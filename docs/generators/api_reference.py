@@ -31,11 +31,11 @@ COMMON_CODES = frozenset(
 PERMISSIONS_HEAD = """\
 # Permissions
 
-What each operation needs, and what keys with bounds and requests on behalf of a user get of it
-([rules](../contract.md#api-keys)).
+What each operation needs, what keys with bounds and requests on behalf of a user get of it
+([rules](../contract.md#api-keys)), and the least [role](../access.md#who-does-what) of people who may do it.
 
-| Operation | Scope | A key bound to a namespace | A key bound to a tenant | On behalf of a user |
-|---|---|---|---|---|"""
+| Operation | Scope | A key bound to a namespace | A key bound to a tenant | On behalf of a user | Role |
+|---|---|---|---|---|---|"""
 _ENVELOPE = ("success", "message", "data")  # of every answer; docs/contract.md describes them
 _RANGES = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " entries"))
 
@@ -45,14 +45,24 @@ def render_pages(document: Schema) -> dict[str, str]:
     return _Reference(document).render()
 
 
-def render_permissions(permissions: Mapping[str, Any]) -> str:
-    """Return the Markdown of the table of permissions: the scope of each operation, and what bound keys get of it."""
+def render_permissions(permissions: Mapping[str, Any], role_scopes: Mapping[str, frozenset[str]]) -> str:
+    """Return the Markdown of the table of permissions: what each operation needs, and who gets what of it."""
     rows = (
         f"| {name} | {f'`{permission.scope}`' if permission.scope else 'any'} | {permission.namespace_bound} "
-        f"| {permission.tenant_bound} | {'yes' if permission.on_behalf else '403'} |"
+        f"| {permission.tenant_bound} | {'yes' if permission.on_behalf else '403'} "
+        f"| `{_least_role(permission, role_scopes)}` |"
         for name, permission in permissions.items()
     )
     return "\n".join([PERMISSIONS_HEAD, *rows, ""])
+
+
+def _least_role(permission: Any, role_scopes: Mapping[str, frozenset[str]]) -> str:
+    """Return the first role whose people may do the operation. Viewers only read, for themselves."""
+    for role, scopes in role_scopes.items():
+        is_scoped = permission.scope is None or permission.scope in scopes
+        if is_scoped and (permission.on_behalf if role == "viewer" else role == "admin" or not permission.admins):
+            return role
+    raise ValueError(f"No role has the scope {permission.scope}.")
 
 
 def page_of_tag(tag: str) -> str:

@@ -22,6 +22,7 @@ from retrieval.ingestion import items, results
 from retrieval.jobs import batches
 from tests.api.routes.test_access import put_group, set_access
 from tests.api.routes.test_mcp import rpc
+from tests.connectors.parsers.test_parsers import pdf
 from tests.flows.configured import STEPS
 from tests.flows.ingestion.test_unpack import packed
 
@@ -38,6 +39,8 @@ class World:
 
     def __init__(self, org: Any) -> None:
         self.org, self.space = org, org.namespace()
+        self.cursors: dict[str, list[str]] = {}
+        """Of a user's first listing, which go on after every change."""
 
     def work(self) -> None:
         """Bring what was accepted to its end, as workers do."""
@@ -70,6 +73,7 @@ class World:
         self.text("for ada", "Ada reads that seals dive deep.", {"users": ["ada@x.org"]}, metadata={"topic": "seals"})
         self.text("for staff", "Staff know that owls hunt.", {"groups": ["staff"], "denied": {"users": ["eve"]}})
         self.file("a.zip", packed([("one.txt", b"One seal."), ("two.txt", b"Two owls.")]), {"public": True})
+        self.file("seals.pdf", pdf("Seals dive for thirty minutes."))
         put_group(self.org, self.space, "staff", users=["cyd", "eve"])
         self.work()
         set_access(self.org, self.space, {"users": ["bob"]}, "a.zip/two.txt")
@@ -152,7 +156,34 @@ class World:
         for name, given in self.tools(user, ids):
             answer = rpc(self.org.client, "tools/call", {"name": name, "arguments": given}, **headers)
             found[f"tool {name} {json.dumps(given)}"] = (answer.status_code, told(answer))
+        return found | self.pages(headers) | self.files(headers)
+
+    def pages(self, headers: dict[str, str]) -> dict[str, Any]:
+        """What each page of a listing holds, by the cursors of the page before and by those of the first time."""
+        body = {"namespaceId": self.space, "filterConfig": {}}
+        cursors, found, cursor = self.cursors.setdefault(json.dumps(headers), []), {}, ""
+        for number in range(10):
+            asked = {**body, "pagination": {"pageSize": 3, "cursor": cursor}}
+            answer = self.org.client.post("/v1/documents", json=asked, headers=headers)
+            cursor = answer.json()["data"]["nextCursor"] or ""
+            found[f"page {number}"] = told(answer)
+            cursors += [cursor] if len(cursors) == number else []
+            if cursors[number]:
+                asked = {**body, "pagination": {"pageSize": 3, "cursor": cursors[number]}}
+                found[f"cursor {number}"] = told(self.org.client.post("/v1/documents", json=asked, headers=headers))
+            if not cursor:
+                break
         return found
+
+    def files(self, headers: dict[str, str]) -> dict[str, Any]:
+        """The files behind the links of a listing."""
+        include = {"rawFileUrl": True, "parsedTextFileUrl": True}
+        body = {"namespaceId": self.space, "filterConfig": {}, "includeConfig": include}
+        documents = self.org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
+        links = {(document["externalId"], name): document[name] for document in documents for name in include}
+        opened = {key: self.org.client.get(link[link.index("/v1/") :]) for key, link in links.items() if link}
+        assert all(answer.status_code == 200 for answer in opened.values())
+        return {f"{name} of {key}": answer.content for (key, name), answer in opened.items()}
 
 
 def told(answer: Any) -> Any:
@@ -240,6 +271,41 @@ def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world
         after = world.answers(user, ids)
         wrong = [request for request, answer in after.items() if answer != before[user][request]]
         assert not wrong, f"{user}: {wrong[0]}:\n{after[wrong[0]]}\n{before[user][wrong[0]]}"
+
+
+def test_a_user_is_answered_alike_however_it_is_named(world):
+    """By the header, by a key of the user's, and by a key that needs a user."""
+    client, own = world.org.client, "GET /v1/keys/current"
+    listed = client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
+    ids = [document["id"] for document in listed["data"]["documents"]]
+    scopes = ["documents:read", "search", "namespaces:read"]
+    before = {name: answer for name, answer in world.answers("ada@x.org", ids).items() if own not in name}
+    for bound in ({"principal": "ada@x.org"}, {"principalRequired": True}):
+        made = client.post("/v1/keys", json={"name": "bound", "scopes": scopes, **bound})
+        client.headers["Authorization"] = f"Bearer {made.json()['data']['apiKey']}"
+        try:
+            after = world.answers("ada@x.org", ids)
+        finally:
+            client.headers["Authorization"] = f"Bearer {world.org.api_key}"
+        wrong = [name for name in before if after[name] != before[name]]
+        assert not wrong, f"{bound}: {wrong[0]}:\n{after[wrong[0]]}\n{before[wrong[0]]}"
+
+
+def test_no_stored_answer_is_repeated_for_a_user(world):
+    body = {"namespaceId": world.space, "text": "Hidden.", "externalId": "hidden", "access": {"users": ["bob"]}}
+    headers = {"Idempotency-Key": "once"}
+    first = world.org.client.post("/v1/ingest/text", json=body, headers=headers)
+    assert world.org.client.post("/v1/ingest/text", json=body, headers=headers).content == first.content
+    for user in ("bob", "ada@x.org"):
+        answer = world.org.client.post("/v1/ingest/text", json=body, headers={**headers, "X-On-Behalf-Of": user})
+        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (403, "on_behalf")
+
+
+def test_users_are_shown_the_names_of_namespaces_alone(world):
+    headers = {"X-On-Behalf-Of": "ada@x.org"}
+    shown = world.org.client.get(f"/v1/namespaces/{world.space}", headers=headers).json()["data"]["namespace"]
+    (listed,) = world.org.client.get("/v1/namespaces", headers=headers).json()["data"]["namespaces"]
+    assert shown.keys() == listed.keys() == {"id", "identifier", "name"}
 
 
 @pytest.mark.parametrize("seed", range(3))
