@@ -143,7 +143,7 @@ def test_it_is_said_why_the_person_who_is_seen_as_sees_a_document_or_does_not(ap
     seen.query_params["document"] = listed[0]["id"]
     seen.run()
     assert not seen.exception
-    assert "Hidden: its own list denies the group staff, which holds auditors." in shown(seen)
+    assert "its own list denies the group staff, which holds auditors" in shown(seen)
 
 
 def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):

@@ -11,7 +11,6 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import (
-    access_reasons,
     chunk_viewer,
     document_access,
     document_actions,
@@ -50,7 +49,7 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
             "There is no such document here.",
             "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
         )
-        for reason in access_reasons.explain(namespace, [document_id]).values():
+        for reason in document_access.explain(namespace, [document_id]).values():
             st.info(plain(reason), icon=":material/lock:")
         return
     document = data["documents"][0]

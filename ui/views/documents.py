@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import (
-    access_reasons,
     addressed,
+    document_access,
     document_actions,
     document_detail,
     document_filters,
@@ -130,7 +130,7 @@ def _table(namespace: str, data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
     is_check = session.parameter("quality") == "check"
-    reasons = access_reasons.explain(namespace, [document["id"] for document in documents])
+    reasons = document_access.explain(namespace, [document["id"] for document in documents])
     rows = [
         _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
         for document in documents
