@@ -49,7 +49,7 @@ _OPEN = ("/v1/oauth/", PREFIX)
 CLOSED = frozenset({"/metrics", PATH})
 """Outside /v1, where Prometheus and language models look, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
-_UNCOUNTED = _PROBES | {"/", "/openapi.json"}
+_UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""
@@ -59,7 +59,7 @@ _DRAIN_BYTES = 64 * 1024 * 1024
 
 
 def _is_uncounted(path: str) -> bool:
-    return path in _UNCOUNTED or path.startswith("/docs")
+    return path in _UNCOUNTED or path.startswith("/docs/")
 
 
 def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:

@@ -8,15 +8,21 @@ from typing import Any
 import msgspec
 from litestar import MediaType, Request, Response, Router, get
 from litestar.datastructures import ResponseHeader
+from litestar.exceptions import NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
-from litestar.static_files import create_static_files_router
+from litestar.params import FromPath
 from openapi_ui_bundles import swagger_ui
 
 from api import openapi
 from retrieval.namespaces import validation
 
 _ASSETS = Path(__file__).resolve().parent.parent / "assets"
+_FILES = {
+    "viewer.js": _ASSETS / "viewer.js",
+    "swagger-ui.css": swagger_ui.static_path / "swagger-ui.css",
+    "swagger-ui-bundle.js": swagger_ui.static_path / "swagger-ui-bundle.js",
+}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -55,12 +61,32 @@ def show_viewer(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(_viewer.render(request, {}), media_type=MediaType.HTML, headers=_HEADERS)
 
 
+@get("/assets/{name:str}", sync_to_thread=False)
+def read_asset(name: FromPath[str]) -> Response[bytes]:
+    """Read a file of the viewer."""
+    if name not in _FILES:
+        raise NotFoundException
+    return Response(_FILES[name].read_bytes(), media_type="text/css" if name.endswith(".css") else "text/javascript")
+
+
+async def refuse_unknown(response: Response[Any]) -> Response[Any]:
+    """Let what is unknown below `/docs` be an error in the service's own words."""
+    if response.status_code == 404:
+        raise NotFoundException
+    return response
+
+
 HANDLERS = (read_description, show_viewer)
 
 
 def openapi_config() -> OpenAPIConfig:
-    """The description as it is served: below `/docs`, with the files of the viewer."""
-    files = create_static_files_router("/assets", [_ASSETS, swagger_ui.static_path], include_in_schema=False)
+    """The description as it is served: below `/docs`, with the files of the viewer beside it."""
     headers = [ResponseHeader(name=name, value=value) for name, value in _HEADERS.items()]
-    router = Router("/docs", route_handlers=[files], response_headers=headers, include_in_schema=False)
+    router = Router(
+        "/docs",
+        route_handlers=[read_asset],
+        response_headers=headers,
+        after_request=refuse_unknown,
+        include_in_schema=False,
+    )
     return openapi.openapi_config(openapi_router=router, render_plugins=[_viewer, _description])

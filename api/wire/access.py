@@ -37,7 +37,7 @@ class Access(Struct):
     users: Names | None = None
     groups: Names | None = None
     denied: Annotated[Denied | None, Meta(description="Who may not see it, whatever else is said.")] = None
-    public: Annotated[bool, Meta(description="Every user whom it does not deny.")] | None = False
+    public: Annotated[bool | None, Meta(description="Every user whom it does not deny.")] = False
 
     def to_values(self, code: ErrorCode, where: str) -> principals.Access:
         """By normal names; ServiceError `code` for a name that cannot be. `where`: the object's path."""

@@ -36,9 +36,9 @@ class CreateKey(Struct, rename="camel"):
         TenantId | None, Meta(description="The only tenant that the key may act for; any without it.")
     ] = None
     principal: Annotated[str, Meta(description="The user as whom it acts.", examples=["ada@example.com"])] | None = None
-    principal_required: (
-        Annotated[bool, Meta(description="Whether it answers on behalf of a user (X-On-Behalf-Of) alone.")] | None
-    ) = False
+    principal_required: Annotated[
+        bool | None, Meta(description="Whether it answers on behalf of a user (X-On-Behalf-Of) alone.")
+    ] = False
 
 
 class Key(Struct, rename="camel", kw_only=True):
@@ -281,10 +281,10 @@ class OrganizationAnswer(DataAnswer[OrganizationData]):
 class UsageQuery(Struct, rename="camel"):
     """Which days, both included, and what to add up by; without any of them the usage of now alone."""
 
-    start: Annotated[date, Meta(description="The first day (UTC); the first of this month without it.")] | None = (
+    start: Annotated[date | None, Meta(description="The first day (UTC); the first of this month without it.")] = (
         msgspec.field(name="from", default=None)
     )
-    end: Annotated[date, Meta(description="The last day (UTC); today without it.")] | None = msgspec.field(
+    end: Annotated[date | None, Meta(description="The last day (UTC); today without it.")] = msgspec.field(
         name="to", default=None
     )
     by: Annotated[Literal["day", "namespace", "tenant"] | None, Meta(description="What is added up by.")] = None

@@ -74,16 +74,13 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     subject: Annotated[str | UnsetType, Meta(description="The token's subject, where a person asked and no key.")] = (
         UNSET
     )
-    object_ids: Annotated[list[str], Meta(description="The first 100 documents that were changed.")] | UnsetType = UNSET
+    object_ids: Annotated[list[str] | UnsetType, Meta(description="The first 100 documents that were changed.")] = UNSET
     object_count: Annotated[int, Meta(ge=0, description="How many documents were changed.")] | UnsetType = UNSET
-    changes: (
-        Annotated[
-            list[dict[str, Any]],
-            Meta(description="Per object its `id`, and its access or members `before` and `after`; the first 100."),
-        ]
-        | UnsetType
-    ) = UNSET
-    client_request_id: Annotated[str, Meta(description="The X-Request-Id that the client sent.")] | UnsetType = UNSET
+    changes: Annotated[
+        list[dict[str, Any]] | UnsetType,
+        Meta(description="Per object its `id`, and its access or members `before` and `after`; the first 100."),
+    ] = UNSET
+    client_request_id: Annotated[str | UnsetType, Meta(description="The X-Request-Id that the client sent.")] = UNSET
 
     @classmethod
     def of(cls, entry: Written) -> AuditEntry:
@@ -180,7 +177,7 @@ class DeletionAnswer(DataAnswer[DeletionData]):
 class VerifyDeletion(Struct):
     """A receipt as it was answered; its fields may also stand in the body itself."""
 
-    deletion: Annotated[dict[str, Any], Meta(description="The receipt, with its signature.")] | UnsetType = UNSET
+    deletion: Annotated[dict[str, Any] | UnsetType, Meta(description="The receipt, with its signature.")] = UNSET
 
 
 class VerifiedDeletion(Struct):

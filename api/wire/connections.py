@@ -174,13 +174,12 @@ class Connection(Struct, rename="camel", kw_only=True):
     organization: Annotated[Identified, Meta(description="The organization that owns it.")]
     created_at: Annotated[Timestamp, Meta(description="When it was made.")]
     updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
-    permissions: (
-        Annotated[Permissions, Meta(description="SOURCE; absent where sharing at the service is ignored.")] | UnsetType
-    ) = UNSET
-    next_sync_at: (
-        Annotated[Timestamp, Meta(description="When it is ingested again by itself; absent without a schedule.")]
-        | UnsetType
-    ) = UNSET
+    permissions: Annotated[
+        Permissions | UnsetType, Meta(description="SOURCE; absent where sharing at the service is ignored.")
+    ] = UNSET
+    next_sync_at: Annotated[
+        Timestamp | UnsetType, Meta(description="When it is ingested again by itself; absent without a schedule.")
+    ] = UNSET
 
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
@@ -223,9 +222,9 @@ class ConnectionDocuments(Struct):
 class ChosenEntry(Struct, rename="camel", kw_only=True):
     """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
 
-    id: Annotated[str, Meta(description="The service's id of it.")] | UnsetType = UNSET
-    path: Annotated[str, Meta(description="As the request said it.")] | UnsetType = UNSET
-    mime_type: Annotated[str, Meta(description="As the request said it.")] | UnsetType = UNSET
+    id: Annotated[str | UnsetType, Meta(description="The service's id of it.")] = UNSET
+    path: Annotated[str | UnsetType, Meta(description="As the request said it.")] = UNSET
+    mime_type: Annotated[str | UnsetType, Meta(description="As the request said it.")] = UNSET
 
 
 class Chosen(Struct):
@@ -233,13 +232,10 @@ class Chosen(Struct):
 
     include: Annotated[list[ChosenEntry], Meta(description="What is taken; without any, all of the account.")]
     exclude: Annotated[list[ChosenEntry], Meta(description="What is left out, of what is taken.")]
-    access: (
-        Annotated[
-            Access,
-            Meta(description="As that ingestion said it. Absent where it said nothing, or without documents:read."),
-        ]
-        | UnsetType
-    ) = UNSET
+    access: Annotated[
+        Access | UnsetType,
+        Meta(description="As that ingestion said it. Absent where it said nothing, or without documents:read."),
+    ] = UNSET
 
     @classmethod
     def of(cls, asked: Asked | None, *, named: bool) -> Chosen | UnsetType:
@@ -263,16 +259,10 @@ class ConnectionData(Struct):
 
     connection: Connection
     documents: ConnectionDocuments
-    chosen: (
-        Annotated[
-            Chosen,
-            Meta(
-                description="Absent where all of the account is taken for whoever has a key, before the first"
-                " ingestion."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    chosen: Annotated[
+        Chosen | UnsetType,
+        Meta(description="Absent where all of the account is taken for whoever has a key, before the first ingestion."),
+    ] = UNSET
 
 
 class RevokedDocuments(Struct):
@@ -311,7 +301,7 @@ class BrowseConnection(Struct, rename="camel", kw_only=True):
         Annotated[str, Meta(min_length=1, max_length=500, description="The id of an entry that was listed before.")]
         | None
     ) = None
-    cursor: Annotated[str, Meta(description="The nextCursor of the page before, of the same folder.")] | None = None
+    cursor: Annotated[str | None, Meta(description="The nextCursor of the page before, of the same folder.")] = None
 
 
 class EntryKind(StrEnum):

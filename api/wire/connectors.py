@@ -134,10 +134,9 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
     access: For = None
     include: list[Any] | None = None
     exclude: list[Any] | None = None
-    pick: (
-        Annotated[bool, Meta(description="List without ingesting: what is new is in BACKLOG until a resync names it.")]
-        | None
-    ) = False
+    pick: Annotated[
+        bool | None, Meta(description="List without ingesting: what is new is in BACKLOG until a resync names it.")
+    ] = False
 
 
 class ConnectorIngestion(Struct, rename="camel", kw_only=True):

@@ -180,29 +180,21 @@ class Document(Struct, rename="camel", kw_only=True):
     last_synced_at: Annotated[
         Timestamp | None, Meta(description="When its content was last taken from the source; null before.")
     ]
-    access: (
-        Annotated[Access, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")]
-        | UnsetType
-    ) = UNSET
-    next_access: (
-        Annotated[
-            Access,
-            Meta(description="Whom it is for with the version that is being ingested; till then whom both say."),
-        ]
-        | UnsetType
-    ) = UNSET
-    access_inherited: (
-        Annotated[bool, Meta(description="Its list is that of `archive`, and follows it; absent if it has its own.")]
-        | UnsetType
-    ) = UNSET
-    access_status: (
-        Annotated[
-            Literal["UNKNOWN"],
-            Meta(description="UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's."),
-        ]
-        | UnsetType
-    ) = UNSET
-    access_reason: Annotated[str, Meta(description="Why that is so, and what to do.")] | UnsetType = UNSET
+    access: Annotated[
+        Access | UnsetType, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")
+    ] = UNSET
+    next_access: Annotated[
+        Access | UnsetType,
+        Meta(description="Whom it is for with the version that is being ingested; till then whom both say."),
+    ] = UNSET
+    access_inherited: Annotated[
+        bool | UnsetType, Meta(description="Its list is that of `archive`, and follows it; absent if it has its own.")
+    ] = UNSET
+    access_status: Annotated[
+        Literal["UNKNOWN"] | UnsetType,
+        Meta(description="UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's."),
+    ] = UNSET
+    access_reason: Annotated[str | UnsetType, Meta(description="Why that is so, and what to do.")] = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 

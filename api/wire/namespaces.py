@@ -144,10 +144,9 @@ class _Shown(Struct, rename="camel", kw_only=True):
         RerankConfigView | UnsetType,
         Meta(description="The model that reads the best results again; null takes it away."),
     ] = UNSET
-    parser_config: (
-        Annotated[ParserConfigView, Meta(description="What reads the pages and files that the service cannot read.")]
-        | UnsetType
-    ) = UNSET
+    parser_config: Annotated[
+        ParserConfigView | UnsetType, Meta(description="What reads the pages and files that the service cannot read.")
+    ] = UNSET
     keyword_language: Annotated[
         str | UnsetType,
         Meta(description="The one language that words are indexed in; each document's own where it is absent."),

@@ -257,9 +257,9 @@ class ResultContext(Struct):
     content: Annotated[str, Meta(description="The chunk's text.")]
     start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
     end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
-    header: (
-        Annotated[str, Meta(description="The table's column names.", examples=["order_no | status"])] | UnsetType
-    ) = UNSET
+    header: Annotated[
+        str | UnsetType, Meta(description="The table's column names.", examples=["order_no | status"])
+    ] = UNSET
 
     @classmethod
     def of(cls, hit: Hit) -> ResultContext | UnsetType:
@@ -301,7 +301,7 @@ class SearchResult(Struct, rename="camel"):
     context: Annotated[
         ResultContext | UnsetType, Meta(description="What surrounds the result, if `expand` was sent.")
     ] = UNSET
-    namespace_id: Annotated[str, Meta(description="Where it lies, if `namespaceIds` were sent.")] | UnsetType = UNSET
+    namespace_id: Annotated[str | UnsetType, Meta(description="Where it lies, if `namespaceIds` were sent.")] = UNSET
     more: Annotated[
         list[SearchResult] | UnsetType,
         Meta(description="The next results of the same document, if `groupBy` was sent."),

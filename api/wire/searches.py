@@ -95,8 +95,8 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
 
     query: QueryText
     namespace_id: NamespaceId
-    document_id: Annotated[str, Meta(description="The document that is asked about.")] | None = None
-    external_id: Annotated[str, Meta(description="The same by its external id; the newest, of several.")] | None = None
+    document_id: Annotated[str | None, Meta(description="The document that is asked about.")] = None
+    external_id: Annotated[str | None, Meta(description="The same by its external id; the newest, of several.")] = None
     hybrid_config: Annotated[HybridConfig | None, Meta(description="How much meaning and words count.")] = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
@@ -138,12 +138,9 @@ class WhyDocument(Struct, rename="camel"):
     id: Annotated[str, Meta(description="The id.")]
     name: Annotated[str, Meta(description="The name, for people.")]
     status: Annotated[str, Meta(description="How far it is.")]
-    visible_generation: (
-        Annotated[
-            int, Meta(description="Which version of the document searches see, from 1; null before there is one.")
-        ]
-        | None
-    )
+    visible_generation: Annotated[
+        int | None, Meta(description="Which version of the document searches see, from 1; null before there is one.")
+    ]
 
 
 class WhyReason(Struct):
