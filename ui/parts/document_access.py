@@ -138,14 +138,14 @@ def explain(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
     api, user = session.person().api, see_as.name()
     if not user or not document_ids:
         return {}
-    documents = _list(api, namespace, document_ids)
+    documents = _list_documents(api, namespace, document_ids)
     archives = sorted({one["archive"]["id"] for one in documents if one["archive"]})
-    names = {one["id"]: one["name"] for one in _list(api, namespace, archives)} if archives else {}
+    names = {one["id"]: one["name"] for one in _list_documents(api, namespace, archives)} if archives else {}
     reasons = _Reasons(api, namespace, _compared(user), names)
     return {document["id"]: reasons.explain(document) for document in documents}
 
 
-def _list(api: Api, namespace: str, document_ids: Sequence[str]) -> list[Json]:
+def _list_documents(api: Api, namespace: str, document_ids: Sequence[str]) -> list[Json]:
     body = {"namespaceId": namespace, "filterConfig": {"documentIds": list(document_ids)}}
     documents: list[Json] = api.post("/v1/documents", body)["documents"]
     return documents
