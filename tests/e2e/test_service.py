@@ -92,6 +92,7 @@ def test_a_file_is_found_by_a_sentence_from_its_middle(service, name, content, p
         assert best["chunk"]["page"] <= page
 
 
+@pytest.mark.slow
 def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
     manual = "# Lighthouse manual\n\n" + "".join(
         f"## Lamp {n}\n\nThe lamp {n} of the lighthouse turns every {n} seconds. It is cleaned on Mondays.\n\n"
@@ -161,17 +162,6 @@ def test_a_corrupt_pdf_fails_alone_and_says_why(service):
     assert "PDF" in failed["error"]
 
 
-def test_weights_of_one_side_alone_give_that_sides_order(service):
-    for number, text in enumerate(("red apples and pears", "green apples", "a red car", "pears in syrup")):
-        service.wait(service.text(text, name=f"weights {number}", metadata={"set": "weights"})["ingestJobRunId"])
-    where = {"metadata": {"set": "weights"}}
-    semantic = service.search("red fruit", filter=where, topK=10)
-    hybrid = service.search("red fruit", filter=where, topK=10, hybridConfig={"semanticWeight": 1, "keywordWeight": 0})
-    assert [(h["metadata"]["id"], h["score"]) for h in semantic] == [(h["metadata"]["id"], h["score"]) for h in hybrid]
-    keyword = service.search("syrup", filter=where, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
-    assert [hit["document"]["name"] for hit in keyword] == ["weights 3"]
-
-
 def test_deleted_is_gone_from_search_and_listing_at_once(service):
     accepted = service.text("Quokkas live on Rottnest Island.", name="quokka")
     service.wait(accepted["ingestJobRunId"])
@@ -188,36 +178,6 @@ def test_deleted_is_gone_from_search_and_listing_at_once(service):
     assert answer.json()["data"] is None
     assert not [h for h in service.search("Quokkas of Rottnest") if h["document"]["name"] == "quokka"]
     assert service.documents(documentExternalIds=["quokka"]) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "status", "code"),
-    [
-        ({"key": "wrong"}, 401, "UNAUTHORIZED"),
-        ({"namespace": "ns_unknown"}, 404, "NAMESPACE_NOT_FOUND"),
-        ({"body": b'{"namespaceId": '}, 400, "INVALID_INGEST_CONFIG"),
-        ({"text": ""}, 400, "INVALID_INGEST_CONFIG"),
-        ({"text": "  \n "}, 400, "INVALID_INGEST_CONFIG"),
-    ],
-)
-def test_bad_requests_get_the_contracts_codes_in_words(service, change, status, code):
-    body = {
-        "namespaceId": change.get("namespace", service.namespace),
-        "ingestConfig": {"source": "TEXT", "config": {"text": change.get("text", "hello")}},
-    }
-    headers = {"Authorization": f"Bearer {change['key']}"} if "key" in change else {}
-    if "body" in change:
-        headers["Content-Type"] = "application/json"
-        answer = service.client.post("/v1/ingest/text", content=change["body"], headers=headers)
-    else:
-        answer = service.client.post("/v1/ingest/text", json=body, headers=headers)
-    assert answer.status_code == status
-    error = answer.json()
-    assert error["success"] is False
-    assert error["error"]["code"] == code
-    assert len(error["message"]) > 10
-    assert "X-RateLimit-Limit" in answer.headers
-    assert "X-Request-Id" in answer.headers
 
 
 def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):

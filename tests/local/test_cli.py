@@ -468,18 +468,6 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
     assert instance.service(home)["apiKey"] == "rtr_x"
 
 
-def test_the_banner_holds_what_a_person_pastes() -> None:
-    text = banner.text(
-        {"api": "http://127.0.0.1:8000", "prefect": "http://127.0.0.1:4200", "ui": None, "apiKey": "rtr_k"}
-        | {"organizationId": "org_1", "namespaceId": "ns_1"}
-    )
-    assert "http://127.0.0.1:8000/docs" in text
-    assert "export API=http://127.0.0.1:8000 API_KEY=rtr_k NAMESPACE=ns_1" in text
-    assert 'curl -sS "$API/v1/ingest/text"' in text
-    assert "Admin app" not in text
-    assert "sign in" not in text
-
-
 def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> None:
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
     shown = banner.text(known)

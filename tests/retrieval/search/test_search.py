@@ -73,25 +73,6 @@ def test_a_hit_knows_its_document_and_its_place(library, find):
     assert (hit.index, hit.start, hit.end, hit.page, hit.metadata) == (1, 0, 3, None, {"k": [1]})
 
 
-def test_the_keyword_score_is_bm25_by_its_formula(library, find):
-    library.put(["wing wing flow", "flow", "pressure on a plate"], [axis(0.1), axis(0.2), axis(0.3)])
-    hits = find("wings", **hybrid(0.0))
-    idf = math.log(1 + (3 - 1 + 0.5) / 1.5)
-    bm25 = idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2))
-    assert [hit.content for hit in hits] == ["wing wing flow"]
-    assert hits[0].score == pytest.approx(bm25 / (bm25 + 10))
-    assert (hits[0].keyword_rank, hits[0].semantic) == (1, 0.0)
-
-
-def test_both_parts_are_computed_whichever_side_proposed_a_chunk(library, find):
-    library.put(["wing", "boundary"], [axis(-0.2), axis(0.9)])
-    by_name = {hit.content: hit for hit in find("wing", **hybrid(0.4))}
-    assert by_name["boundary"].keyword == 0.0
-    assert by_name["wing"].keyword > 0.0
-    for hit in by_name.values():
-        assert hit.score == pytest.approx(0.4 * hit.semantic + 0.6 * hit.keyword)
-
-
 def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library, find, monkeypatch):
     library.put(["wing", "wing wing"], [axis(0.9), axis(0.8)])
     full = {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))}
@@ -190,12 +171,6 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
 
     assert [hit.content for hit in find("wing", vectors=FlipsInBetween())] == ["wing new"]
     assert [hit.content for hit in find("wing", **hybrid(0.0))] == ["wing new"]
-
-
-def test_no_chunk_is_shown_twice(library, find):
-    library.put(["wing", "wing boundary"], [axis(0.9), axis(0.8)])
-    hits = find("wing boundary", **hybrid(0.5))
-    assert len({(hit.document_id, hit.index) for hit in hits}) == len(hits) == 2
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
