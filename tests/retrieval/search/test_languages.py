@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.maintenance import keyword_upkeep
+from retrieval.maintenance import index_upkeep
 from retrieval.search import languages, search, words
 from retrieval.search.search import Query
 
@@ -95,12 +95,12 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
     )
     for language, known in ((None, "german"), ("de", "=german"), ("en", "=english"), (None, "german")):
         wanted(library, language)
-        keyword_upkeep.run(library.db, "english")
+        index_upkeep.index_in_other_language(library.db, "english")
         assert read_in(library) == {known: 60}
         assert len(find(library, "Häuser", 100)) == 60
         assert len(find(library, "Haus", 100)) == (0 if known == "=english" else 60)
-    monkeypatch.setattr(keyword_upkeep, "_documents", None)  # nothing is left to do
-    keyword_upkeep.run(library.db, "english")
+    monkeypatch.setattr(index_upkeep, "_documents", None)  # nothing is left to do
+    index_upkeep.index_in_other_language(library.db, "english")
     counts = library.db.row(
         "select p.chunks, p.terms,"
         " (select count(distinct chunk_id) from postings where partition_id = p.id) as indexed,"
@@ -115,7 +115,7 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
     for n in range(60):
         library.put([f"Die Häuser mit der Nummer {n} sind alt und werden verkauft."])
     wanted(library, "english")
-    real, calls = keyword_upkeep._documents, []
+    real, calls = index_upkeep._documents, []
 
     def breaks(*args):
         calls.append(args)
@@ -123,13 +123,13 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
             raise RuntimeError("killed")
         real(*args)
 
-    monkeypatch.setattr(keyword_upkeep, "_documents", breaks)
+    monkeypatch.setattr(index_upkeep, "_documents", breaks)
     with pytest.raises(RuntimeError):
-        keyword_upkeep.run(library.db, "english")
+        index_upkeep.index_in_other_language(library.db, "english")
     assert read_in(library) == {"=english": 25, "german": 35}
     assert len(find(library, "Häuser", 100)) == 60
-    monkeypatch.setattr(keyword_upkeep, "_documents", real)
-    keyword_upkeep.run(library.db, "english")
+    monkeypatch.setattr(index_upkeep, "_documents", real)
+    index_upkeep.index_in_other_language(library.db, "english")
     assert read_in(library) == {"=english": 60}
 
 
