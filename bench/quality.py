@@ -29,7 +29,7 @@ sys.path.insert(0, str(PROJECT))
 
 from bench.cranfield import _ndcg  # noqa: E402
 from connectors.embedders import local as local_embedder  # noqa: E402
-from connectors.parsers.detect import plain  # noqa: E402
+from connectors.parsers import detect  # noqa: E402
 from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
 from local import postgres  # noqa: E402
 from retrieval import ids, settings  # noqa: E402
@@ -105,7 +105,7 @@ class Collection:
         texts = [file.read_text() for file in files]
         rows = zip(files, texts, strict=True)
         self.documents = [
-            {"id": file.name, "text": text, "title": "", "heading": plain.first_heading(text)} for file, text in rows
+            {"id": file.name, "text": text, "title": "", "heading": detect.first_heading(text)} for file, text in rows
         ]
         self.questions = [{**row, "text": row["question"]} for row in _lines(folder / "questions.jsonl")]
         self.grades = {}

@@ -170,7 +170,7 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 @lru_cache(maxsize=1)
 def parser() -> Parser:
     """The parser of every kind of file."""
-    return cast("Parser", importlib.import_module("connectors.parsers.parser").parser())
+    return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
 
 
 def external_parser(config: NamespaceConfig) -> ExternalParser | None:
@@ -187,18 +187,20 @@ def parser_of(config: NamespaceConfig) -> Parser:
     external = external_parser(config)
     if external is None:
         return parser()
-    return cast("Parser", importlib.import_module("connectors.parsers.parser").parser().with_external(external))
+    return cast(
+        "Parser", importlib.import_module("connectors.parsers.parser").document_parser().with_external(external)
+    )
 
 
 def parser_warnings() -> list[str]:
     """Protection of parser processes that this machine does not offer, a sentence each."""
-    landlock = importlib.import_module("connectors.parsers.process.landlock")
-    return [] if landlock.version() else [landlock.MISSING]
+    confinement = importlib.import_module("connectors.parsers.confinement")
+    return [] if confinement.landlock_version() else [confinement.MISSING]
 
 
 def page_drawer() -> PageRenderer:
     """Renderer of PDF pages."""
-    return cast("PageRenderer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
+    return cast("PageRenderer", importlib.import_module("connectors.parsers.parser").page_drawer())
 
 
 @lru_cache(maxsize=1)

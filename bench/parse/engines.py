@@ -20,7 +20,7 @@ Engine = Callable[[Path], str]
 
 def service(path: Path, *, ocr: bool = False) -> str:
     """The parser of the service, sandboxed child included."""
-    from connectors.parsers.parser import parser
+    from connectors.parsers.parser import document_parser
     from retrieval.errors import Skippable
     from retrieval.ports import OcrStrategy, RawContent
 
@@ -28,7 +28,7 @@ def service(path: Path, *, ocr: bool = False) -> str:
         copy = Path(shutil.copy(path, Path(folder) / "raw"))
         raw = RawContent(path=copy, name=path.name, media_type="", size=copy.stat().st_size)
         try:
-            return parser().parse(raw, OcrStrategy.STANDARD_OCR if ocr else OcrStrategy.BASIC_PARSER).text
+            return document_parser().parse(raw, OcrStrategy.STANDARD_OCR if ocr else OcrStrategy.BASIC_PARSER).text
         except Skippable as error:
             return f"{REFUSED} {error}"
 

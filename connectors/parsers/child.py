@@ -1,6 +1,6 @@
 """The limited child process: reads one file after another, as told on stdin, until stdin closes.
 
-Started by `connectors.parsers.process.pool` as
+Started by `connectors.parsers.pool` as
 `python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`: it reads below GIVEN, writes
 below MADE, and may start PROGRAM.
 """
@@ -17,9 +17,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from connectors.parsers import messages, verdicts
+from connectors.parsers import confinement, messages, verdicts
 from connectors.parsers.messages import Reply, Task
-from connectors.parsers.process import landlock, limits
 from retrieval.errors import Retryable, Skippable
 
 _UNSOUND = ("panicked", "poisoned")
@@ -29,23 +28,21 @@ _UNSOUND = ("panicked", "poisoned")
 def main() -> None:
     memory_bytes, file_bytes = int(sys.argv[1]), int(sys.argv[2])
     given, made, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
-    limits.confine(memory_bytes, file_bytes, programs=bool(program))
-    from connectors.parsers.formats import (
-        reading,  # before it is confined to its room, so that compiled modules are kept
-    )
+    confinement.confine(memory_bytes, file_bytes, programs=bool(program))
+    from connectors.parsers.formats import reading
 
-    confined = landlock.restrict(given, made, program)
-    limits.cap_address_space(memory_bytes)
+    confined = confinement.restrict_files(given, made, program)
+    confinement.cap_address_space(memory_bytes)
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the replies
     threading.Thread(target=_leave_with_parent, args=(requests.fileno(),), daemon=True).start()
     _say(replies, Reply(landlock=confined))  # ready
-    grown = limits.data_bytes() + memory_bytes // 4
+    grown = confinement.data_bytes() + memory_bytes // 4
     while task := _next(requests):
-        limits.allow_cpu(task.cpu_seconds)
+        confinement.allow_cpu(task.cpu_seconds)
         reply = verdicts.judged(_answer(reading.read, task))
-        if limits.data_bytes() > grown:
+        if confinement.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
         _say(replies, reply)
 

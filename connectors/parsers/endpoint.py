@@ -15,8 +15,8 @@ import msgspec
 from connectors.http import sessions
 from connectors.http.responses import reached, transient_error, unreadable
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries, TransientError
-from connectors.parsers.detect import plain
-from connectors.parsers.text.cleanup import tidied
+from connectors.parsers import detect
+from connectors.parsers.document import tidy_markdown
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked
@@ -107,10 +107,10 @@ def _markdown(content: bytes) -> str:
         raise unreadable(TITLE) from error
     if answer.status in {"success", "partial_success"} and answer.document is not None:
         text = (answer.document.md_content or "").replace(_PICTURES, "")
-        return tidied(text).strip()
-    reason = next((plain.one_line(one.error_message) for one in answer.errors if one.error_message), "")
+        return tidy_markdown(text).strip()
+    reason = next((detect.one_line(one.error_message) for one in answer.errors if one.error_message), "")
     raise Skippable(
-        f"{TITLE} could not read the file ({plain.one_line(answer.status)}){f': {reason}' if reason else '.'}"
+        f"{TITLE} could not read the file ({detect.one_line(answer.status)}){f': {reason}' if reason else '.'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The parser of files: plain text and Markdown here and now, everything else in a limited child process."""
+"""Parsers and renderers of this process: files are read, and pages drawn, in limited child processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import copy
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -13,16 +14,70 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from connectors.parsers import verdicts
-from connectors.parsers.detect import file_types
-from connectors.parsers.messages import Page, Reply, Task, Unpack
-from connectors.parsers.ocr.ocr import Recognition
-from connectors.parsers.pdf import page_ranges
-from connectors.parsers.process.pool import Limits, Pool, always
-from connectors.parsers.text import verbatim
+from connectors.parsers import detect, messages, verdicts
+from connectors.parsers.formats import texts
+from connectors.parsers.messages import Draw, Page, Reply, Task, Unpack
+from connectors.parsers.ocr import Recognition
+from connectors.parsers.pdf import images
+from connectors.parsers.pool import Limits, Pool, always
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import ExternalParser, Member, OcrStrategy, Parsed, RawContent
+from retrieval.ports import ExternalParser, Member, OcrStrategy, PageMark, Parsed, RawContent
+
+_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+AT_ONCE = 2
+"""Pages that one process draws at once."""
+
+
+class PdfRenderer:
+    """A `PageRenderer` within the limits of a pool."""
+
+    def __init__(self, pool: Pool, seconds: float) -> None:
+        self.pool = pool
+        self._seconds = seconds
+
+    def draw(self, file: Path, page: int, mark: PageMark) -> bytes:
+        """The page as a PNG of at most 2000 pixels a side. Skippable, with the cause, for what cannot be drawn."""
+        wanted = Draw(page, mark.text, mark.start, mark.end)
+        task = Task(
+            path=str(file),
+            name=file.name,
+            media_type="application/pdf",
+            ocr=False,
+            cpu_seconds=self._seconds,
+            expanded_bytes=0,
+            draw=wanted,
+        )
+        reply = self.pool.run(task)
+        if reply.again:
+            raise Retryable(reply.again)
+        if reply.refusal:
+            raise Skippable(reply.refusal)
+        return _checked(reply.picture)
+
+
+def _checked(picture: bytes) -> bytes:
+    """The child may have been taken over by the file: whoever decodes its picture must not be given a larger one."""
+    if picture[:16] != _PNG or max(struct.unpack_from(">II", picture, 16)) > images.LONGEST_SIDE + 1:
+        raise Skippable("The page cannot be drawn.")
+    return picture
+
+
+@lru_cache(maxsize=1)
+def page_drawer() -> PdfRenderer:
+    """The drawer of this process, within the limits of the settings."""
+    chosen = settings.load()
+    pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, clock_factor=1))  # somebody waits
+    atexit.register(pool.close)
+    os.register_at_fork(after_in_child=lambda: _forget_drawers(pool))
+    return PdfRenderer(pool, chosen.page_seconds)
+
+
+def _forget_drawers(pool: Pool) -> None:
+    """The children belong to the process that started them."""
+    pool.forget()
+    page_drawer.cache_clear()
+
 
 log = structlog.get_logger(__name__)
 _HERE_BYTES = 1024 * 1024
@@ -72,16 +127,16 @@ class DocumentParser:
     def _here(self, raw: RawContent) -> Reply | None:
         """The text of a file that needs no library; None for the others."""
         with raw.path.open("rb") as file:
-            head = file.read(file_types.HEAD)
+            head = file.read(detect.HEAD)
             if not head:
                 raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
             if raw.page is not None:
                 return None
-            kind = file_types.told(head, raw.name, raw.media_type)
-            if kind in (file_types.PLAIN, file_types.MARKDOWN):
+            kind = detect.kind_of(head, raw.name, raw.media_type)
+            if kind in (detect.PLAIN, detect.MARKDOWN):
                 data = head + file.read(_HERE_BYTES + 1)
                 if len(data) <= _HERE_BYTES:
-                    return verbatim.read(data, kind, raw.media_type)
+                    return texts.read_verbatim(data, kind, raw.media_type)
         return None
 
     def warm(self) -> None:
@@ -100,7 +155,7 @@ class DocumentParser:
             page=page,
             unpack=self._unpack(raw),
         )
-        reply = page_ranges.joined(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
+        reply = messages.read_following(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
             reply = msgspec.structs.replace(reply, pictured=unread)
@@ -139,7 +194,7 @@ def _parsed(reply: Reply) -> Parsed:
 
 
 @lru_cache(maxsize=1)
-def parser() -> DocumentParser:
+def document_parser() -> DocumentParser:
     """The parser of this process, within the limits of the settings; one child at most for each core."""
     chosen = settings.load()
     cores = os.cpu_count() or 1
@@ -172,4 +227,4 @@ def _after_fork(*pools: Pool) -> None:
     """The children belong to the process that started them; the forked one starts its own."""
     for pool in pools:
         pool.forget()
-    parser.cache_clear()
+    document_parser.cache_clear()

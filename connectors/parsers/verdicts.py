@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from connectors.parsers.detect import plain
+from connectors.parsers import detect, trust
 from connectors.parsers.formats.containers import ledger
 from connectors.parsers.messages import Reply
-from connectors.parsers.text import trust
 from retrieval.errors import Unreadable
 from retrieval.ports import PageQuality
 
@@ -41,7 +40,7 @@ def settled(reply: Reply, name: str, *, ocr: bool) -> Reply:
         if reply.members:
             listing = ledger.listing(name, reply.members)
             return msgspec.structs.replace(
-                reply, text=listing, title=plain.one_line(name), pages=(), qualities=(), listing=True
+                reply, text=listing, title=detect.one_line(name), pages=(), qualities=(), listing=True
             )
         raise Unreadable(_refusal(reply, unread, ocr=ocr), len(unread))
     notices = [_notice(unread, ocr=ocr)] if unread else []

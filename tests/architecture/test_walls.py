@@ -54,7 +54,7 @@ PLANTED = [
     ("Embedders do not know each other", "connectors.embedders.jina", "connectors.embedders.cohere"),
     ("Rerankers do not know each other", "connectors.rerankers.jina", "connectors.rerankers.cohere"),
     ("Scrapers do not know each other", "connectors.web.jina", "connectors.web.firecrawl.client"),
-    ("Layers within the parsers", "connectors.parsers.messages", "connectors.parsers.process.pool"),
+    ("Layers within the parsers", "connectors.parsers.messages", "connectors.parsers.pool"),
     ("Layers within the API", "api.wire.search", "api.routes.search"),
     ("Layers within the API", "api.auth", "api.middleware"),
 ]

@@ -107,7 +107,7 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
 def usual_parser():
     """A parser keeps the limits under which it was made, by tests of the API perhaps."""
     registry.parser.cache_clear()
-    parser.parser.cache_clear()
+    parser.document_parser.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -423,7 +423,7 @@ def test_status_warns_of_a_kernel_without_landlock(
     me = Process.of(os.getpid())
     assert me is not None
     instance.save(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
-    monkeypatch.setattr("connectors.parsers.process.landlock.version", lambda: 0)
+    monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
     assert control.status(Settings(home=home), as_json=True) == 0
     assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
     assert control.status(Settings(home=home), as_json=False) == 0

@@ -1,23 +1,71 @@
-"""Word documents (DOCX) as people see them: numbered clauses, merged cells, text boxes, charts, notes, comments."""
+"""Word documents as Markdown: .docx, and .doc by way of it."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.detect import plain
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import formulas, grids, symbols
-from connectors.parsers.formats.lists import Block, Numbering, item, joined, value, whole
+from connectors.parsers import detect, document, xml
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import ooxml
+from connectors.parsers.formats.blocks import (
+    Block,
+    Cell,
+    Numbering,
+    attribute_value,
+    grid_markdown,
+    join_blocks,
+    list_item,
+    whole_number,
+)
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraphs
 from connectors.parsers.messages import Task
-from connectors.parsers.text import properties, xml
-from connectors.parsers.text.cleanup import visible
+
+
+def read_doc(kind: Kind, path: Path, task: Task) -> Document:
+    """The document as Markdown. Skippable if it is damaged, or of a Word of before 1997."""
+    import doc2docx
+    from doc2docx.errors import Doc2DocxError
+
+    converted = Path(tempfile.mkdtemp()) / "raw.docx"
+    try:
+        doc2docx.convert(path, converted)
+    except (Doc2DocxError, ValueError, ArithmeticError, LookupError, OSError) as error:
+        raise document.damaged_file(kind) from error
+    return read_docx(kind, converted, task)
+
+
+# ruff: noqa: RUF001 - signs that look like others are what this is about
+
+
+_GREEK = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
+_CAPITALS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
+_SYMBOL = (
+    dict(zip(range(0x61, 0x7B), _GREEK, strict=True))
+    | dict(zip(range(0x41, 0x5B), _CAPITALS, strict=True))
+    | dict(zip(range(0xA3, 0xC0), "≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵", strict=True))
+    | dict(zip(range(0xC4, 0xD8), "⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅", strict=True))
+    | dict(zip(range(0xD8, 0xDF), "¬∧∨⇔⇐⇑⇒", strict=True))
+    | {0xE5: "∑", 0xF2: "∫", 0x22: "∀", 0x24: "∃", 0x40: "≅", 0x5E: "⊥", 0x7E: "∼", 0x2D: "−"}
+)
+_WINGDINGS = {
+    0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓",
+    0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
+}  # fmt: skip
+_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
+
+
+def symbol_sign(font: str, code: int) -> str:
+    """The character of a code, which may lie in the private use area from U+F000; "" if it is none of a known font."""
+    code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
+    return _FONTS.get(font.lower(), {}).get(code, "")
+
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _OBJECTS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
@@ -48,7 +96,7 @@ _WIDEST = 100
 """Columns that a row may leave out at its beginning."""
 
 
-def read(kind: Kind, path: Path, _task: Task) -> Document:
+def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown. Skippable if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -65,8 +113,8 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
             text = "\n\n".join(_Writer(package, name).blocks())
             about = xml.about(archive, "docProps/core.xml")
     except xml.BROKEN as error:
-        raise properties.damaged(kind) from error
-    return Document(f"{visible(text)}\n", **about)
+        raise document.damaged_file(kind) from error
+    return Document(f"{strip_invisible(text)}\n", **about)
 
 
 @dataclass
@@ -94,7 +142,7 @@ class _Writer:
 
     def blocks(self) -> Iterator[str]:
         body = self._package.require(self._name)
-        yield from joined(self._blocks(body))
+        yield from join_blocks(self._blocks(body))
         folder = self._name.rpartition("/")[0]
         for kinds in ("header|footer", "footnotes|endnotes", "comments"):
             pattern = re.compile(rf"{re.escape(folder)}/({kinds})\d*\.xml")
@@ -108,11 +156,11 @@ class _Writer:
             return
         outer, self._relations = self._relations, self._package.relations(name)
         if kind in ("header", "footer"):
-            yield from (text for text in joined(self._blocks(part)) if any(map(str.isalpha, text)))
+            yield from (text for text in join_blocks(self._blocks(part)) if any(map(str.isalpha, text)))
         for note in part if kind not in ("header", "footer") else ():
             author = note.get(f"{_W}author")
             label = kind.removesuffix("s").capitalize() + (f" by {author}" if author else "")
-            if words := " ".join(joined(self._blocks(note))):
+            if words := " ".join(join_blocks(self._blocks(note))):
                 yield f"{label}: {words}"
         self._relations = outer
 
@@ -134,41 +182,41 @@ class _Writer:
         level, number, depth = self._form(node)
         label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
         if words and level:
-            yield f"{'#' * level} {plain.one_line(f'{label} {words}' if label != '-' else words)}", False
+            yield f"{'#' * level} {detect.one_line(f'{label} {words}' if label != '-' else words)}", False
         elif words:
-            yield item(label, depth, words)
+            yield list_item(label, depth, words)
         yield from ((text, False) for text in (*parts.formulas, *parts.beside))
 
     def _form(self, node: Element) -> tuple[int, str, int]:
         """The level of a heading or 0, and the list and its level that the paragraph is in."""
         properties_node = node.find(f"{_W}pPr")
-        style = "" if properties_node is None else value(properties_node.find(f"{_W}pStyle"))
+        style = "" if properties_node is None else attribute_value(properties_node.find(f"{_W}pStyle"))
         level, number, depth = self._of_style(style)
         if properties_node is None:
             return level, number, depth
         outline, numbering = properties_node.find(f"{_W}outlineLvl"), properties_node.find(f"{_W}numPr")
         if outline is not None:
-            level = _heading(value(outline))
+            level = _heading(attribute_value(outline))
         if numbering is not None:
-            number = value(numbering.find(f"{_W}numId")) or number
-            depth = whole(value(numbering.find(f"{_W}ilvl")), depth)
+            number = attribute_value(numbering.find(f"{_W}numId")) or number
+            depth = whole_number(attribute_value(numbering.find(f"{_W}ilvl")), depth)
         return level, "" if number == "0" else number, depth
 
     def _of_style(self, name: str, deep: int = 0) -> tuple[int, str, int]:
         if name in self._levels or deep > 20 or name not in self._styles:
             return self._levels.get(name, (0, "", 0))
         style = self._styles[name]
-        level, number, depth = self._of_style(value(style.find(f"{_W}basedOn")), deep + 1)
-        called = value(style.find(f"{_W}name")).lower()
+        level, number, depth = self._of_style(attribute_value(style.find(f"{_W}basedOn")), deep + 1)
+        called = attribute_value(style.find(f"{_W}name")).lower()
         if heading := _HEADING.fullmatch(called):
             level = min(int(heading[1]), _DEEPEST_HEADING)
         elif called == "title":
             level = 1
         if (outline := style.find(f"{_W}pPr/{_W}outlineLvl")) is not None:
-            level = _heading(value(outline))
+            level = _heading(attribute_value(outline))
         if (numbering := style.find(f"{_W}pPr/{_W}numPr")) is not None:
-            number = value(numbering.find(f"{_W}numId")) or number
-            depth = whole(value(numbering.find(f"{_W}ilvl")), self._numbering.depth(number, name))
+            number = attribute_value(numbering.find(f"{_W}numId")) or number
+            depth = whole_number(attribute_value(numbering.find(f"{_W}ilvl")), self._numbering.depth(number, name))
         self._levels[name] = level, number, depth
         return self._levels[name]
 
@@ -187,11 +235,11 @@ class _Writer:
             elif part.tag in _OBJECTS:
                 self._object(part, into)
             elif part.tag == _BOX:
-                into.beside += joined(self._blocks(part))
-            elif part.tag == f"{formulas.M}oMath":
-                into.words.append(formulas.line(part))
-            elif part.tag == f"{formulas.M}oMathPara":
-                into.formulas += [f"$${formulas.latex(formula)}$$" for formula in part.iter(f"{formulas.M}oMath")]
+                into.beside += join_blocks(self._blocks(part))
+            elif part.tag == f"{ooxml.M}oMath":
+                into.words.append(ooxml.formula_line(part))
+            elif part.tag == f"{ooxml.M}oMathPara":
+                into.formulas += [f"$${ooxml.formula_latex(formula)}$$" for formula in part.iter(f"{ooxml.M}oMath")]
             elif part.tag.startswith(_W):
                 into.words.append(_sign(part))
 
@@ -204,7 +252,7 @@ class _Writer:
     def _object(self, node: Element, into: _Paragraph) -> None:
         boxes = list(_outermost(node, _BOX))
         for box in boxes:
-            into.beside += joined(self._blocks(box))
+            into.beside += join_blocks(self._blocks(box))
         if not boxes:
             into.beside += self._package.drawn(node, self._relations)
             into.beside += paragraphs(node.iter(f"{A}p"))
@@ -213,20 +261,20 @@ class _Writer:
         """The table; of one that is no more than a frame around something, that."""
         if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
             yield from self._blocks(cells[0])
-        elif text := grids.markdown(self._grid(node)):
+        elif text := grid_markdown(self._grid(node)):
             yield text, False
 
-    def _grid(self, node: Element) -> list[list[grids.Cell]]:
-        rows: list[list[grids.Cell]] = []
+    def _grid(self, node: Element) -> list[list[Cell]]:
+        rows: list[list[Cell]] = []
         above: dict[int, tuple[int, int]] = {}
         for row in _rows(node):
-            cells: list[grids.Cell] = []
-            column = min(whole(value(row.find(f"{_W}trPr/{_W}gridBefore"))), _WIDEST)
+            cells: list[Cell] = []
+            column = min(whole_number(attribute_value(row.find(f"{_W}trPr/{_W}gridBefore"))), _WIDEST)
             cells += [("", 1, 1)] * column
             for cell in _cells(row):
-                width = whole(value(cell.find(f"{_W}tcPr/{_W}gridSpan")), 1)
+                width = whole_number(attribute_value(cell.find(f"{_W}tcPr/{_W}gridSpan")), 1)
                 merged = cell.find(f"{_W}tcPr/{_W}vMerge")
-                if merged is not None and value(merged) != "restart" and column in above:
+                if merged is not None and attribute_value(merged) != "restart" and column in above:
                     at, cell_index = above[column]
                     text, height, wide = rows[at][cell_index]
                     rows[at][cell_index] = text, height + 1, wide
@@ -254,12 +302,12 @@ def _sign(part: Element) -> str:
     """The characters that an element without text stands for."""
     name = part.tag[len(_W) :]
     if name == "sym" and _CODE.fullmatch(code := part.get(f"{_W}char", "")):
-        return symbols.sign(part.get(f"{_W}font", ""), int(code, 16))
+        return symbol_sign(part.get(f"{_W}font", ""), int(code, 16))
     return _chosen(part.find(f"{_W}ffData")) if name == "fldChar" else _SIGNS.get(name, "")
 
 
 def _is_on(switch: Element | None) -> bool:
-    return switch is not None and value(switch) not in ("0", "false", "off")
+    return switch is not None and attribute_value(switch) not in ("0", "false", "off")
 
 
 def _is_unseen(paragraph: Element) -> bool:
@@ -273,8 +321,10 @@ def _chosen(form: Element | None) -> str:
     if form is None:
         return ""
     if (choices := form.find(f"{_W}ddList")) is not None:
-        entries = [value(entry) for entry in choices.findall(f"{_W}listEntry")]
-        chosen = whole(value(choices.find(f"{_W}result")) or value(choices.find(f"{_W}default")))
+        entries = [attribute_value(entry) for entry in choices.findall(f"{_W}listEntry")]
+        chosen = whole_number(
+            attribute_value(choices.find(f"{_W}result")) or attribute_value(choices.find(f"{_W}default"))
+        )
         return entries[chosen] if 0 <= chosen < len(entries) else ""
     if (tick := next((part for part in form if part.tag.lower().endswith("}checkbox")), None)) is not None:
         checked = tick.find(f"{_W}checked")

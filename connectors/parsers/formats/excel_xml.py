@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.formats import charts, number_formats
-from connectors.parsers.formats.grids import cell
+from connectors.parsers import xml
+from connectors.parsers.formats import number_formats, ooxml
+from connectors.parsers.formats.blocks import cell
 from connectors.parsers.formats.number_formats import Format
 from connectors.parsers.formats.ooxml import A, Package, R, paragraphs
 from connectors.parsers.formats.sheet_tables import Range, Sheet, reference
-from connectors.parsers.text import xml
 
 Cell = tuple[str, str, str, str]
 """The letters of its column, the number of its style, its type and its value, as they stand in the file."""
@@ -194,12 +194,12 @@ def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
     if sheet is None or not (ranges := _ranges(reference)):
         return []
     top, left, bottom, right = ranges[0]
-    size = min((bottom - top + 1) * (right - left + 1), charts.MOST_POINTS)
+    size = min((bottom - top + 1) * (right - left + 1), ooxml.MOST_POINTS)
     places = ((at, column) for at in range(top, bottom + 1) for column in range(left, right + 1))
     return [sheet.rows.get(at, {}).get(column, "") for at, column in islice(places, size)]
 
 
-def _read_beside(package: Package, part: str, sheet: Sheet, look_up: charts.LookUp) -> None:
+def _read_beside(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookUp) -> None:
     """Named tables, and what stands beside the cells."""
     for kind, target in package.relations(part).values():
         if kind not in _BESIDE or (root := package.root(target)) is None:

@@ -1,23 +1,26 @@
-"""HTML as Markdown: of pages, books, e-mails, and pieces of pages, however deep their elements are nested."""
+"""HTML and EPUB books as Markdown."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from connectors.parsers.detect import plain
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import grids
-from connectors.parsers.formats.lists import written
+from connectors.charsets import decoding
+from connectors.parsers import detect, document, xml
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats.blocks import Cell, grid_markdown, write_number
 from connectors.parsers.messages import Task
-from connectors.parsers.text.cleanup import visible
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
+
 
 _SILENT = frozenset(
     (
@@ -81,7 +84,7 @@ class _Frame:
     kind: str
     blocks: list[_Block] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    rows: list[list[tuple[_Frame, grids.Cell]]] = field(default_factory=list)
+    rows: list[list[tuple[_Frame, Cell]]] = field(default_factory=list)
 
     def flush(self) -> None:
         text = "".join(self.words)
@@ -94,18 +97,18 @@ class _Frame:
         return " ".join(block.line for block in self.blocks)
 
 
-def read(_kind: Kind, path: Path, task: Task) -> Document:
+def read_html(_kind: Kind, path: Path, task: Task) -> Document:
     """An HTML file."""
-    return page(plain.text_of(path.read_bytes(), task.media_type, markup=True))
+    return page_markdown(detect.text_of(path.read_bytes(), task.media_type, markup=True))
 
 
-def page(source: str) -> Document:
+def page_markdown(source: str) -> Document:
     """A whole page. Its title stands before it as a heading, unless it begins with that."""
     parsed = _parsed(source)
     head, html = parsed.css_first("head > title"), parsed.css_first("html")
-    title = "" if head is None else plain.one_line(head.text())
-    text = "" if parsed.body is None else markdown(parsed.body)
-    if title and plain.first_heading(text) != title:
+    title = "" if head is None else detect.one_line(head.text())
+    text = "" if parsed.body is None else html_markdown(parsed.body)
+    if title and detect.first_heading(text) != title:
         text = f"# {title}\n\n{text}"
     return Document(f"{text}\n", title=title, language=(html.attributes.get("lang") or "") if html else "")
 
@@ -113,7 +116,7 @@ def page(source: str) -> Document:
 def body(source: str) -> str:
     """What a page shows, without its title."""
     root = _parsed(source).body
-    return "" if root is None else markdown(root)
+    return "" if root is None else html_markdown(root)
 
 
 def _parsed(source: str) -> LexborHTMLParser:
@@ -122,9 +125,9 @@ def _parsed(source: str) -> LexborHTMLParser:
     return LexborHTMLParser(source)
 
 
-def markdown(root: LexborNode) -> str:
+def html_markdown(root: LexborNode) -> str:
     """An element and what is within it."""
-    return visible("\n\n".join(block.text for block in _Writer(root).blocks()))
+    return strip_invisible("\n\n".join(block.text for block in _Writer(root).blocks()))
 
 
 class _Writer:
@@ -227,7 +230,7 @@ def _close_list(frame: _Frame, above: _Frame) -> None:
     number = _number(frame.node, "start", len(frame.blocks) if backwards else 1)
     for item in frame.blocks:
         number = item.number or number
-        mark = f"{written(number, form)}." if frame.kind == "ol" else "-"
+        mark = f"{write_number(number, form)}." if frame.kind == "ol" else "-"
         number += -1 if backwards else 1
         first, *following = item.text.split("\n")
         item.text = "\n".join([f"{mark} {first}", *(f"{' ' * (len(mark) + 1)}{line}" for line in following)])
@@ -269,7 +272,7 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
     if _is_layout(frame):
         above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
         return
-    text = grids.markdown([cell for _, cell in row] for row in frame.rows)
+    text = grid_markdown([cell for _, cell in row] for row in frame.rows)
     if text:
         above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
 
@@ -303,3 +306,41 @@ _CLOSE: dict[str, Callable[[_Frame, _Frame], None]] = {
     "pre": _close_code, "blockquote": _close_quote, "td": _close_cell, "th": _close_cell, "tr": _close_row,
     "table": _close_table,
 }  # fmt: skip
+
+
+_EMPTY_BOOK = re.compile(
+    r"<((?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)[\w:]+)([^<>]*)/>"
+)
+"""An element of XHTML that ends where it begins, which HTML would leave open."""
+
+
+def read_epub(kind: Kind, path: Path, _task: Task) -> Document:
+    """The chapters that can be read. Skippable if there is no list of them."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            container = xml.root(archive, "META-INF/container.xml")
+            package = next(node.get("full-path", "") for node in container.iter() if node.tag.endswith("}rootfile"))
+            text = "\n\n".join(filter(None, _chapters(archive, package)))
+            about = xml.about(archive, package)
+    except (*xml.BROKEN, StopIteration) as error:
+        raise document.damaged_file(kind) from error
+    return replace(Document(text, **about), modified_at="")
+
+
+def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
+    root = xml.root(archive, package)
+    folder, names = posixpath.dirname(package), set(archive.namelist())
+    items = {
+        node.get("id"): node.get("href", "")
+        for node in root.iter()
+        if node.tag.endswith("}item") and "nav" not in node.get("properties", "").split()
+    }
+    hrefs = (items.get(node.get("idref"), "") for node in root.iter() if node.tag.endswith("}itemref"))
+    for address in filter(None, hrefs):
+        places = [posixpath.normpath(posixpath.join(folder, name)) for name in (unquote(address), address)]
+        path = next((path for path in places if path in names), "")
+        try:
+            data = archive.read(path) if path else b""
+        except xml.BROKEN:
+            continue  # reported as damaged
+        yield body(_EMPTY_BOOK.sub(r"<\1\2></\1>", decoding.decode(data, "", markup=True)))

@@ -1,20 +1,81 @@
-"""The text of an e-mail: its headers and what a reader sees of its body, line by line."""
+"""Mails as Markdown, and calendars and cards, which mails carry."""
 
 from __future__ import annotations
 
+import quopri
 import re
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 
-from connectors.parsers.detect import file_types, plain
-from connectors.parsers.detect.file_types import Kind
+from connectors.parsers import detect, document
+from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document
-from connectors.parsers.formats import calendars, html_text, mail_charsets
+from connectors.parsers.formats import html_text
 from connectors.parsers.formats.containers import ledger, mail, outlook
 from connectors.parsers.formats.containers.mail import Mail, Role
 from connectors.parsers.messages import Task
-from connectors.parsers.text import properties
+
+_FOLD = re.compile(r"\n[ \t]")
+_LINE = re.compile(r"(?:[\w-]+\.)?([A-Za-z][\w-]*)((?:;[^:;\"]*(?:\"[^\"]*\"[^:;\"]*)*)*):(.*)")
+_MACHINES = frozenset({
+    "BEGIN", "END", "VERSION", "PRODID", "UID", "CALSCALE", "METHOD", "SEQUENCE", "DTSTAMP", "CREATED", "LAST-MODIFIED",
+    "TRANSP", "CLASS", "PRIORITY", "ACTION", "TRIGGER", "REV", "PHOTO", "LOGO", "SOUND", "KEY",
+})  # fmt: skip
+_LABELS = {
+    "SUMMARY": "Summary", "DTSTART": "Start", "DTEND": "End", "DUE": "Due", "LOCATION": "Location",
+    "DESCRIPTION": "Description", "ORGANIZER": "Organizer", "ATTENDEE": "Attendee", "RRULE": "Repeats",
+    "STATUS": "Status", "FN": "Name", "N": "Name", "ORG": "Organization", "TITLE": "Title", "TEL": "Phone",
+    "EMAIL": "E-mail", "ADR": "Address", "NOTE": "Note", "BDAY": "Birthday",
+}  # fmt: skip
+_BLOCKS = {"VEVENT": "Event", "VTODO": "Task", "VJOURNAL": "Journal", "VCARD": "Contact", "VFREEBUSY": "Availability"}
+_MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?$")
+
+
+def read_calendar(text: str) -> str:
+    """As Markdown: a heading for each event or card, a line for each of its fields."""
+    lines: list[str] = []
+    zone = False
+    for name, parameters, value in _fields(detect.storable(text).replace("\r\n", "\n")):
+        if name in ("BEGIN", "END") and value.upper() == "VTIMEZONE":
+            zone = name == "BEGIN"
+        elif zone:
+            continue
+        elif name == "BEGIN" and value.upper() in _BLOCKS:
+            lines += ["", f"## {_BLOCKS[value.upper()]}", ""]
+        elif name in _MACHINES or name.startswith("X-") or "BASE64" in parameters.upper():
+            continue
+        elif shown := _shown(parameters, value):
+            lines.append(f"- {_LABELS.get(name, name.capitalize())}: {shown}")
+    return "\n".join(lines).strip() + "\n"
+
+
+def _fields(text: str) -> Iterator[tuple[str, str, str]]:
+    """Names, parameters and values of the lines, unfolded and decoded."""
+    unfolded = _FOLD.sub("", text)
+    if "QUOTED-PRINTABLE" in unfolded.upper():
+        unfolded = unfolded.replace("=\n", "")
+    for line in unfolded.split("\n"):
+        if found := _LINE.fullmatch(line.strip()):
+            name, parameters, value = found.groups()
+            if "QUOTED-PRINTABLE" in parameters.upper():
+                value = quopri.decodestring(value).decode("utf-8", "replace")
+            yield name.upper(), parameters, value
+
+
+def _shown(parameters: str, value: str) -> str:
+    if moment := _MOMENT.match(value):
+        year, month, day, hour, minute, zone = moment.groups()
+        zoned = re.search(r"TZID=\"?([^;:\"]+)", parameters)
+        where = " UTC" if zone else f" {zoned[1]}" if zoned else ""
+        return f"{year}-{month}-{day}" + (f" {hour}:{minute}{where}" if hour else "")
+    words = re.sub(r"\\([nN])", "\n", value)
+    words = re.sub(r"\\(.)", r"\1", re.sub(r"(?<!\\);", ", ", words))
+    named = re.search(r"CN=\"?([^;:\"]+)", parameters)
+    words = re.sub(r"^mailto:", "", words, flags=re.IGNORECASE)
+    words = f"{named[1]} <{words}>" if named else words
+    return "\n  ".join(line.strip() for line in words.split("\n") if line.strip(" ,"))
+
 
 _SHOWN = {"subject": "Subject", "from": "From", "to": "To", "cc": "CC", "date": "Date"}
 _EXCUSE = 300
@@ -22,15 +83,15 @@ _EXCUSE = 300
 _LONGER = 4
 
 
-def read(kind: Kind, path: Path, task: Task) -> Document:
+def read_mail(kind: Kind, path: Path, task: Task) -> Document:
     """An e-mail, of Outlook's own format too. Messages attached to it are members of their own where those are kept."""
     try:
-        opened = outlook.opened(path) if kind is file_types.MSG else mail.opened(path.read_bytes())
+        opened = outlook.opened(path) if kind is detect.MSG else mail.opened(path.read_bytes())
     except ledger.BROKEN as error:
-        raise properties.damaged(kind) from error
+        raise document.damaged_file(kind) from error
     headers = _headers(opened.message)
     return Document(
-        plain.storable(_message(opened, opened.message, whole=task.unpack is None, depth=0)),
+        detect.storable(_message(opened, opened.message, whole=task.unpack is None, depth=0)),
         title=headers.get("subject", ""),
         author=headers.get("from", ""),
         created_at=headers.get("date", ""),
@@ -38,7 +99,7 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
 
 
 def _headers(message: Message) -> dict[str, str]:
-    return {name.lower(): mail_charsets.header(value) for name, value in reversed(list(message.raw_items()))}
+    return {name.lower(): mail.decode_field(value) for name, value in reversed(list(message.raw_items()))}
 
 
 def _message(opened: Mail, message: Message, *, whole: bool, depth: int) -> str:
@@ -84,9 +145,9 @@ def _unwrapped(text: str, deleted: str) -> str:
 
 def _rendered(kind: str, text: str) -> str:
     if kind == "text/html":
-        return html_text.page(text).text
+        return html_text.page_markdown(text).text
     if kind == "text/calendar":
-        return calendars.read(text)
+        return read_calendar(text)
     return re.sub(r"<[^>\n]{1,60}>", "", text) if kind in ("text/enriched", "text/richtext") else text
 
 

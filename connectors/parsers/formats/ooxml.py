@@ -1,16 +1,180 @@
-"""Packages of Office Open XML: parts, the relations between them, and the drawings that all programs share."""
+"""Parts of Office Open XML: packages and their relations, charts, formulas."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.formats import charts
-from connectors.parsers.text import xml
+from connectors.parsers import xml
+from connectors.parsers.formats import number_formats
+from connectors.parsers.formats.blocks import cell, table
+
+LookUp = Callable[[str], list[str]]
+"""Texts of the cells that a reference such as `Sales!$B$2:$B$9` names."""
+MOST_POINTS = 100_000
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+
+
+def unknown_values(_reference: str) -> list[str]:
+    """The cells of a workbook that is not there."""
+    return []
+
+
+def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
+    """The title of a chart and a table of its values as shown; `look_up` serves charts that keep no copy of these."""
+    lines = [f"Chart: {_title(chart.find(f'{_C}chart/{_C}title'), look_up)}".removesuffix(": ")]
+    lines += [f"Axis: {words}" for axis in _axes(chart) if (words := _title(axis, look_up))]
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    for number, series in enumerate(chart.iter(f"{_C}ser"), 1):
+        name = " ".join(_points(series.find(f"{_C}tx"), look_up)) or f"Series {number}"
+        labels = _points(_first(series, "cat", "xVal"), look_up)
+        values = _points(_first(series, "val", "yVal"), look_up)
+        labels += [str(at + 1) for at in range(len(labels), len(values))]
+        tables.setdefault(tuple(labels), []).append([name, *values])
+    blocks = ["\n".join(lines)]
+    for categories, columns in tables.items():
+        padded = [(column + [""] * (len(categories) + 1))[: len(categories) + 1] for column in columns]
+        header, *body = zip(("Category", *categories), *padded, strict=True)
+        blocks += [table([*map(cell, header)], [[*map(cell, row)] for row in body])] if body else []
+    return "\n\n".join(blocks)
+
+
+def _axes(chart: Element) -> Iterator[Element | None]:
+    for kind in ("catAx", "dateAx", "valAx"):
+        yield from (axis.find(f"{_C}title") for axis in chart.iter(f"{_C}{kind}"))
+
+
+def _title(title: Element | None, look_up: LookUp) -> str:
+    if title is None:
+        return ""
+    return " ".join("".join(run.text or "" for run in title.iter(f"{_A}t")).split()) or " ".join(
+        _points(title, look_up)
+    )
+
+
+def _first(series: Element, *names: str) -> Element | None:
+    return next((part for name in names if (part := series.find(f"{_C}{name}")) is not None), None)
+
+
+def _points(part: Element | None, look_up: LookUp) -> list[str]:
+    """The texts of a reference or a list: from the copy that the chart keeps, or else from the cells."""
+    if part is None:
+        return []
+    levels = [_cached(level, "") for level in part.iter(f"{_C}lvl")]
+    for kind in ("strCache", "strLit", "numCache", "numLit") if not levels else ():
+        if (cache := next(part.iter(f"{_C}{kind}"), None)) is not None:
+            return _cached(cache, cache.findtext(f"{_C}formatCode", ""))
+    if levels:
+        for level in levels[1:]:
+            for at in range(1, len(level)):
+                level[at] = level[at] or level[at - 1]
+        return [" / ".join(filter(None, names)) for names in zip(*reversed(levels), strict=False)]
+    reference = next(part.iter(f"{_C}f"), None)
+    return look_up(reference.text or "") if reference is not None else [part.findtext(f"{_C}v", "")]
+
+
+def _cached(cache: Element, code: str) -> list[str]:
+    points = {int(index): point for point in cache.iter(f"{_C}pt") if (index := point.get("idx", "")).isdecimal()}
+    size = min(max(points, default=-1) + 1, MOST_POINTS)
+    return [_shown(points.get(at), code) for at in range(size)]
+
+
+def _shown(point: Element | None, code: str) -> str:
+    text = "" if point is None else point.findtext(f"{_C}v", "")
+    code = code if point is None else point.get("formatCode", code)
+    try:
+        return number_formats.of_code(code).number(float(text)) if code else text
+    except ValueError:
+        return text
+
+
+M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_SIGN = f"{M}val"
+
+
+def formula_line(node: Element) -> str:
+    """A formula as people type it: `x^2`, `a/b`, `√(x)`."""
+    return _written(node, tex=False)
+
+
+def formula_latex(node: Element) -> str:
+    return _written(node, tex=True)
+
+
+def _written(node: Element, *, tex: bool) -> str:
+    return "".join(_part(part, tex=tex) for part in node)
+
+
+def _part(node: Element, *, tex: bool) -> str:
+    name = node.tag.removeprefix(M)
+    if name == "t":
+        return node.text or ""
+    if name.endswith("Pr"):
+        return ""
+    part = {child.tag.removeprefix(M): _written(child, tex=tex) for child in node}
+    write = _FORMS.get(name)
+    return _written(node, tex=tex) if write is None else write(node, part, tex=tex)
+
+
+def _fraction(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+    above, below = part.get("num", ""), part.get("den", "")
+    return rf"\frac{{{above}}}{{{below}}}" if tex else f"{_grouped(above)}/{_grouped(below)}"
+
+
+def _script(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+    return part.get("e", "") + _limits(part, tex=tex)
+
+
+def _root(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+    degree, inner = part.get("deg", ""), part.get("e", "")
+    return rf"\sqrt{f'[{degree}]' if degree else ''}{{{inner}}}" if tex else f"{degree}√({inner})"
+
+
+def _sum(node: Element, part: dict[str, str], *, tex: bool) -> str:
+    return f"{_sign(node, 'naryPr', 'chr', '∫')}{_limits(part, tex=tex)} {part.get('e', '')}"
+
+
+def _delimited(node: Element, _part: dict[str, str], *, tex: bool) -> str:
+    inner = _sign(node, "dPr", "sepChr", "|").join(_written(e, tex=tex) for e in node.findall(f"{M}e"))
+    return f"{_sign(node, 'dPr', 'begChr', '(')}{inner}{_sign(node, 'dPr', 'endChr', ')')}"
+
+
+def _function(_node: Element, part: dict[str, str], *, tex: bool) -> str:  # noqa: ARG001
+    return f"{part.get('fName', '')} {part.get('e', '')}"
+
+
+def _rows(node: Element, _part: dict[str, str], *, tex: bool) -> str:
+    rows = node.findall(f"{M}mr")
+    cells = [[_written(cell, tex=tex) for cell in row] for row in rows] or [
+        [_written(line, tex=tex)] for line in node.findall(f"{M}e")
+    ]
+    return "; ".join(map(", ".join, cells))
+
+
+_FORMS: dict[str, Callable[..., str]] = {
+    "f": _fraction, "sSup": _script, "sSub": _script, "sSubSup": _script, "sPre": _script, "rad": _root, "nary": _sum,
+    "d": _delimited, "func": _function, "m": _rows, "eqArr": _rows,
+}  # fmt: skip
+
+
+def _limits(part: dict[str, str], *, tex: bool) -> str:
+    marks = (("_", part.get("sub", "")), ("^", part.get("sup", "")))
+    return "".join(f"{mark}{{{text}}}" if tex else f"{mark}{_grouped(text)}" for mark, text in marks if text)
+
+
+def _grouped(text: str) -> str:
+    return text if text.isalnum() else f"({text})"
+
+
+def _sign(node: Element, properties: str, name: str, usual: str) -> str:
+    child = node.find(f"{M}{properties}/{M}{name}")
+    return usual if child is None else child.get(_SIGN, "")
+
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -55,7 +219,7 @@ class Package:
         }
         return self._relations[name]
 
-    def drawn(self, node: Element, relations: Relations, look_up: charts.LookUp = charts.unknown) -> Iterator[str]:
+    def drawn(self, node: Element, relations: Relations, look_up: LookUp = unknown_values) -> Iterator[str]:
         """Markdown of the charts and diagrams that a drawing refers to."""
         for part in node.iter():
             if part.tag not in (_CHART, _DIAGRAM):
@@ -63,7 +227,7 @@ class Package:
             target = relations.get(part.get(f"{R}id" if part.tag == _CHART else f"{R}dm", ""), ("", ""))[1]
             if (root := self.root(target)) is not None:
                 yield (
-                    charts.markdown(root, look_up) if part.tag == _CHART else "\n".join(paragraphs(root.iter(f"{A}p")))
+                    chart_markdown(root, look_up) if part.tag == _CHART else "\n".join(paragraphs(root.iter(f"{A}p")))
                 )
 
 

@@ -7,15 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.detect import file_types, plain
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import grids, reading_order
-from connectors.parsers.formats.lists import Block, item, joined, letters, roman, whole
-from connectors.parsers.formats.reading_order import Bounds
+from connectors.parsers import detect, document, xml
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import blocks
+from connectors.parsers.formats.blocks import (
+    Block,
+    Bounds,
+    Boxed,
+    join_blocks,
+    letters,
+    list_item,
+    order_boxes,
+    roman,
+    whole_number,
+)
 from connectors.parsers.messages import Task
-from connectors.parsers.text import properties, xml
-from connectors.parsers.text.cleanup import visible
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
@@ -45,13 +52,13 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            reader = _Reader(archive, styled=kind is file_types.ODT)
-            parts = reader.slides() if kind is file_types.ODP else [reader.text()]
+            reader = _Reader(archive, styled=kind is detect.ODT)
+            parts = reader.slides() if kind is detect.ODP else [reader.text()]
             about = xml.about(archive, "meta.xml")
     except xml.BROKEN as error:
-        raise properties.damaged(kind) from error
+        raise document.damaged_file(kind) from error
     about["language"] = about.get("language", "").partition("-")[0]
-    if kind is not file_types.ODP:
+    if kind is not detect.ODP:
         return Document(f"{parts[0]}\n", **about)
     text, pages = "", []
     for part in parts:
@@ -78,7 +85,7 @@ class _Reader:
             if style.get(f"{_STYLE}parent-style-name") == "Title"
         }
         self._lists = {
-            style.get(f"{_STYLE}name", ""): {whole(level.get(f"{_TEXT}level"), 1): level for level in style}
+            style.get(f"{_STYLE}name", ""): {whole_number(level.get(f"{_TEXT}level"), 1): level for level in style}
             for root in roots
             for tag in (f"{_TEXT}list-style", f"{_TEXT}outline-style")
             for style in root.iter(tag)
@@ -89,7 +96,7 @@ class _Reader:
         body = next(self._content.iter(f"{_OFFICE}text"), None)
         if body is None:
             return ""
-        blocks = joined(self._blocks(body))
+        blocks = join_blocks(self._blocks(body))
         for note in body.iter(f"{_TEXT}note"):
             words = " ".join(block for part in note.iter(f"{_TEXT}note-body") for block in self._lines(part))
             blocks += [f"Footnote: {words}"] if words else []
@@ -97,26 +104,26 @@ class _Reader:
         styles = () if self._styles is None else self._styles.iter(f"{_STYLE}master-page")
         beside = (part for page in styles for part in page if part.tag in (f"{_STYLE}header", f"{_STYLE}footer"))
         lines = (line for part in beside for line in self._lines(part) if any(map(str.isalpha, line)))
-        return visible("\n\n".join([*blocks, *dict.fromkeys(lines)]))
+        return strip_invisible("\n\n".join([*blocks, *dict.fromkeys(lines)]))
 
     def slides(self) -> list[str]:
         return [self._slide(page, number) for number, page in enumerate(self._content.iter(f"{_DRAW}page"), 1)]
 
     def _slide(self, page: Element, number: int) -> str:
-        titles, items, notes = list[str](), list[reading_order.Item](), list[str]()
+        titles, items, notes = list[str](), list[Boxed](), list[str]()
         for part in page:
             if part.tag == f"{_SHOW}notes":
                 notes += [
                     line for frame in part if frame.get(f"{_SHOW}class") == "notes" for line in self._lines(frame)
                 ]
             elif part.get(f"{_SHOW}class") == "title":
-                words = plain.one_line(" ".join(self._lines(part)))
+                words = detect.one_line(" ".join(self._lines(part)))
                 titles += [f"## {words}"] if words else []
-            elif text := "\n\n".join(joined(self._blocks([part]))):
+            elif text := "\n\n".join(join_blocks(self._blocks([part]))):
                 items.append((text, _box(part)))
-        blocks = titles + reading_order.ordered(items)
+        blocks = titles + order_boxes(items)
         blocks += [f"Notes on slide {number}: " + "\n".join(notes)] if notes else []
-        return visible("\n\n".join(blocks + self._comments(page)))
+        return strip_invisible("\n\n".join(blocks + self._comments(page)))
 
     def _comments(self, node: Element) -> list[str]:
         comments = []
@@ -139,7 +146,7 @@ class _Reader:
             elif part.tag == f"{_TABLE}table":
                 rows = self._rows(part)
                 flat = " ".join(text for row in rows for text, _, _ in row if text)
-                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else grids.markdown(rows)
+                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else blocks.grid_markdown(rows)
                 yield from [(text, False)] if text else []
             elif part.tag == f"{_DRAW}object":
                 yield from self._chart(part)
@@ -150,12 +157,12 @@ class _Reader:
 
     def _paragraph(self, part: Element, depth: int) -> Iterator[Block]:
         words = _words(part).strip()
-        level = whole(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
+        level = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
         if part.get(f"{_TEXT}style-name") in self._titles:
             level = 1
         if words and level:
             label = self._label("Outline", level) if part.tag == f"{_TEXT}h" else ""
-            yield f"{'#' * min(level, 6)} {plain.one_line(f'{label} {words}')}", False
+            yield f"{'#' * min(level, 6)} {detect.one_line(f'{label} {words}')}", False
         elif words:
             yield words, False
         yield from self._framed(part, depth)
@@ -175,15 +182,15 @@ class _Reader:
         for entry in node:
             label = ""
             for at, part in enumerate(entry):
-                if part.tag in _PARAGRAPHS and (words := plain.one_line(_words(part))):
+                if part.tag in _PARAGRAPHS and (words := detect.one_line(_words(part))):
                     if not at and entry.tag == f"{_TEXT}list-item":
                         label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
-                    heading = whole(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
+                    heading = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
                     shown = label if not at else ""
                     if heading:
                         yield f"{'#' * min(heading, 6)} {f'{shown} {words}'.removeprefix('- ').strip()}", False
                     else:
-                        yield item(shown, level - 1, words)
+                        yield list_item(shown, level - 1, words)
                 elif part.tag == f"{_TEXT}list" and level < _DEEPEST:
                     yield from self._items(part, name, level + 1)
 
@@ -198,23 +205,24 @@ class _Reader:
         while len(counts) < level:
             above = levels.get(len(counts) + 1)
             counts.append(
-                whole(None if above is None else above.get(f"{_TEXT}start-value"), 1) - (len(counts) + 1 == level)
+                whole_number(None if above is None else above.get(f"{_TEXT}start-value"), 1)
+                - (len(counts) + 1 == level)
             )
-        counts[level - 1] = whole(start, counts[level - 1] + 1)
+        counts[level - 1] = whole_number(start, counts[level - 1] + 1)
         form = about.get(f"{_STYLE}num-format")
         if form is None:
             return "-"
         if not form:
             return ""
-        first = level - whole(about.get(f"{_TEXT}display-levels"), 1)
+        first = level - whole_number(about.get(f"{_TEXT}display-levels"), 1)
         shown = range(max(first, 0), level)
         forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown]
         numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown, forms, strict=True))
         return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
 
-    def _rows(self, table: Element) -> list[list[grids.Cell]]:
+    def _rows(self, table: Element) -> list[list[blocks.Cell]]:
         """Of this table, not of those in its cells."""
-        rows: list[list[grids.Cell]] = []
+        rows: list[list[blocks.Cell]] = []
         for part in table:
             if part.tag == f"{_TABLE}table-row":
                 rows.append([cell for node in part for cell in self._cells(node)])
@@ -222,7 +230,7 @@ class _Reader:
                 rows += self._rows(part)
         return rows
 
-    def _cells(self, node: Element) -> list[grids.Cell]:
+    def _cells(self, node: Element) -> list[blocks.Cell]:
         if node.tag != f"{_TABLE}table-cell":
             return []
         texts = [text for text, _ in self._blocks(node, in_cell=True)]
@@ -240,7 +248,7 @@ class _Reader:
         if (chart := next(root.iter(f"{_CHART}chart"), None)) is not None:
             title = chart.find(f"{_CHART}title")
             words = "" if title is None else " ".join(self._lines(title))
-            tables = [grids.markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
+            tables = [blocks.grid_markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
             yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
 
 
@@ -260,7 +268,7 @@ def _words(node: Element) -> str:
 
 
 def _number(node: Element, name: str) -> int:
-    return min(whole(node.get(f"{_TABLE}{name}"), 1), _MOST)
+    return min(whole_number(node.get(f"{_TABLE}{name}"), 1), _MOST)
 
 
 def _box(node: Element) -> Bounds:

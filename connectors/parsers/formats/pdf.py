@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from connectors.parsers.detect import file_types, plain
+from connectors.parsers import detect, messages, trust
+from connectors.parsers.document import clean_name, utc_instant
 from connectors.parsers.messages import Reply, Task
-from connectors.parsers.pdf import layer, markdown, page_ranges, verified
+from connectors.parsers.pdf import layer, markdown
 from connectors.parsers.pdf.layer import Layer
-from connectors.parsers.text import letters, properties, trust
 from retrieval.errors import Skippable
 from retrieval.ports import PageQuality
 
@@ -30,8 +30,8 @@ def read(path: Path, task: Task) -> Reply:
 
     try:
         with pypdfium2.PdfDocument(path) as document:
-            count = page_ranges.checked(len(document))
-            first, last = task.first + 1, min(task.first + page_ranges.PAGES, count)
+            count = messages.check_page_count(len(document))
+            first, last = task.first + 1, min(task.first + messages.WINDOW_PAGES, count)
             if document.get_formtype():
                 document.init_forms()
             layers = {number: _layer(document, number) for number in range(first, last + 1)}
@@ -45,7 +45,7 @@ def read(path: Path, task: Task) -> Reply:
     text, starts = "".join(texts), _starts(texts)
     return Reply(
         text=text,
-        title=properties.name(named.get("Title", "")) or plain.first_heading(text),
+        title=clean_name(named.get("Title", "")) or detect.first_heading(text),
         pages=starts,
         properties=_properties(path, count, named, text),
         pictured=tuple(number for number, page in layers.items() if page.pictured),
@@ -74,7 +74,7 @@ def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
 
 def _text(written: str, page: Layer) -> str:
     """Of a page, with the space after it. Nothing is kept of one whose letters cannot be trusted."""
-    text = verified.page(written, page) if not page.quality.unread else ""
+    text = layer.verified_page(written, page) if not page.quality.unread else ""
     return f"{text}\n\n" if text.strip() else ""
 
 
@@ -90,10 +90,10 @@ _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?
 
 
 def _properties(path: Path, count: int, named: dict[str, str], text: str) -> dict[str, str | int]:
-    known: dict[str, str | int] = {"mimeType": file_types.PDF.media_type, "fileSize": path.stat().st_size}
+    known: dict[str, str | int] = {"mimeType": detect.PDF.media_type, "fileSize": path.stat().st_size}
     texts = {
-        "language": letters.language(text),
-        "author": properties.name(named.get("Author", "")),
+        "language": trust.language(text),
+        "author": clean_name(named.get("Author", "")),
         "createdAt": _moment(named.get("CreationDate", "")),
         "modifiedAt": _moment(named.get("ModDate", "")),
     }
@@ -108,4 +108,4 @@ def _moment(stamp: str) -> str:
     year, month, day, hour, minute, second, zone = found.groups()
     offset = "+00:00" if zone in (None, "Z") else f"{zone[:3]}:{zone[4:6] or '00'}"
     clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
-    return properties.instant(f"{year}-{month or '01'}-{day or '01'}T{clock}{offset}")
+    return utc_instant(f"{year}-{month or '01'}-{day or '01'}T{clock}{offset}")

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.parsers.detect import plain
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import grids, reading_order
+from connectors.parsers import detect
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, damaged_file, strip_invisible
+from connectors.parsers.formats import blocks
+from connectors.parsers.formats.blocks import Bounds
 from connectors.parsers.formats.containers.ledger import BROKEN
-from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
-from connectors.parsers.text import properties
-from connectors.parsers.text.cleanup import visible
 
 _SLIDE_ATOM, _PERSIST, _DRAWING, _LIST = 1007, 1011, 1036, 4080
 _PLACEHOLDER, _OUTLINE_REF, _HEADER, _CHARACTERS, _BYTES, _FOOTERS, _STRING, _STYLE = (
@@ -88,7 +86,7 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
                 slides = list(_Deck(stream.read(), struct.unpack_from("<I", user.read(), 16)[0]).slides())
             about = file.get_metadata()
     except (*BROKEN, StopIteration) as error:
-        raise properties.damaged(kind) from error
+        raise damaged_file(kind) from error
     text, pages = "", []
     for slide in slides:
         pages.append(len(text))
@@ -154,7 +152,7 @@ class _Deck:
             (noted,) = struct.unpack_from("<I", atom.data, 16) if atom else (0,)
             if noted in notes and (words := "\n".join(_blocks(self._record(notes[noted]), [], titled=False))):
                 blocks.append(f"Notes on slide {at}: {words}")
-            yield visible("\n\n".join(blocks))
+            yield strip_invisible("\n\n".join(blocks))
 
     def _listed(self, instance: int) -> Iterator[tuple[int, int, list[tuple[int, str]]]]:
         """The number, the id and the texts of each slide, or of the notes, in their order."""
@@ -188,20 +186,20 @@ def _blocks(slide: _Record, outline: list[tuple[int, str]], *, titled: bool = Tr
     drawing = slide.first(_DRAWING)
     root = None if drawing is None else next(drawing.all(_GROUP), None)
     titles: list[str] = []
-    items: list[reading_order.Item] = []
+    items: list[blocks.Boxed] = []
     for part in () if root is None else root.inner():
         if part.kind == _GROUP:
             items += _group(part, outline)
         elif part.kind == _SHAPE:
             kind, text = _text(part, outline)
             if kind in _TITLE_TEXTS and text and titled:
-                titles.append(f"## {plain.one_line(text)}")
+                titles.append(f"## {detect.one_line(text)}")
             elif text:
                 items.append((text, _bounds(part)))
-    return titles + reading_order.ordered(items)
+    return titles + blocks.order_boxes(items)
 
 
-def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> list[reading_order.Item]:
+def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> list[blocks.Boxed]:
     """The text of a group, which is a table if it says so, and where it stands."""
     parts = list(group.inner())
     shapes = [part for part in parts if part.kind == _SHAPE]
@@ -213,7 +211,7 @@ def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> li
         text = _table(texts)
     else:
         inner = [item for part in parts if part.kind == _GROUP for item in _group(part, outline, depth + 1)]
-        text = "\n\n".join(reading_order.ordered([item for item in texts if item[0]] + inner))
+        text = "\n\n".join(blocks.order_boxes([item for item in texts if item[0]] + inner))
     return [(text, _bounds(frame))] if text else []
 
 
@@ -226,7 +224,7 @@ def _is_table(frame: _Record) -> bool:
     return False
 
 
-def _table(cells: list[reading_order.Item]) -> str:
+def _table(cells: list[blocks.Boxed]) -> str:
     """Cells by the lines on which they begin."""
     cells = [
         (text, (left, top, right, bottom))
@@ -234,12 +232,12 @@ def _table(cells: list[reading_order.Item]) -> str:
         if left < right and top < bottom
     ]
     lefts, tops = sorted({bounds[0] for _, bounds in cells}), sorted({bounds[1] for _, bounds in cells})
-    rows: list[list[grids.Cell]] = [[] for _ in tops]
+    rows: list[list[blocks.Cell]] = [[] for _ in tops]
     for text, (left, top, right, bottom) in sorted(cells, key=lambda cell: (cell[1][1], cell[1][0])):
         height = sum(top <= line < bottom for line in tops)
         width = sum(left <= line < right for line in lefts)
         rows[tops.index(top)].append((" ".join(text.split()), height, width))
-    return grids.markdown(rows)
+    return blocks.grid_markdown(rows)
 
 
 def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:
@@ -293,4 +291,4 @@ def _bounds(shape: _Record) -> Bounds:
         if record.kind == _FRAME and len(record.data) >= 8:
             top, left, right, bottom = struct.unpack_from("<4i" if len(record.data) >= 16 else "<4h", record.data)
             return left, top, right, bottom
-    return reading_order.NOWHERE
+    return blocks.NOWHERE

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.detect import plain
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import formulas, grids, reading_order
-from connectors.parsers.formats.lists import whole, written
+from connectors.parsers import detect, document, xml
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import blocks, ooxml
+from connectors.parsers.formats.blocks import Bounds, whole_number, write_number
 from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraphs, words
-from connectors.parsers.formats.reading_order import Bounds
 from connectors.parsers.messages import Task
-from connectors.parsers.text import properties, xml
-from connectors.parsers.text.cleanup import visible
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _MAIN = "ppt/presentation.xml"
@@ -48,7 +45,7 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
             slides = [_slide(shared, name, number) for number, name in enumerate(_shown(package), 1)]
             about = xml.about(archive, "docProps/core.xml")
     except xml.BROKEN as error:
-        raise properties.damaged(kind) from error
+        raise document.damaged_file(kind) from error
     text, pages = "", []
     for slide in slides:
         pages.append(len(text))
@@ -94,7 +91,7 @@ def _slide(shared: _Shared, name: str, number: int) -> str:
         if part is not None:
             blocks += [f"Notes on slide {number}: {_notes(part)}"] if kind == "notesSlide" and _notes(part) else []
             blocks += _comments(part) if kind != "notesSlide" else []
-    return visible("\n\n".join(blocks))
+    return strip_invisible("\n\n".join(blocks))
 
 
 def _notes(root: Element) -> str:
@@ -125,7 +122,7 @@ class _Slide:
         items = [] if tree is None else list(self._items(tree))
         titles = [text for text, _, is_title in items if is_title]
         others_below = [(text, box) for text, box, is_title in items if not is_title]
-        return titles + reading_order.ordered(others_below)
+        return titles + blocks.order_boxes(others_below)
 
     def _items(self, tree: Element) -> Iterator[tuple[str, Bounds, bool]]:
         """The text of each shape, where it stands, and whether it is the slide's title."""
@@ -134,16 +131,16 @@ class _Slide:
                 yield from self._items(shape[0] if len(shape) else shape)
             elif shape.tag == f"{_P}grpSp":
                 within = list(self._items(shape))
-                texts = reading_order.ordered([(text, box) for text, box, _ in within])
-                box = _box(shape.find(f"{_P}grpSpPr/{A}xfrm")) or reading_order.around([box for _, box, _ in within])
+                texts = blocks.order_boxes([(text, box) for text, box, _ in within])
+                box = _box(shape.find(f"{_P}grpSpPr/{A}xfrm")) or blocks.box_around([box for _, box, _ in within])
                 yield from [("\n\n".join(texts), box, False)] if texts else []
             elif shape.tag in (f"{_P}sp", f"{_P}cxnSp"):
                 placeholder = _place(shape)
                 if text := self._text(shape, placeholder):
                     yield text, self._position(shape, placeholder), placeholder[0] in _TITLES
             elif shape.tag == f"{_P}graphicFrame":
-                box = _box(shape.find(f"{_P}xfrm")) or reading_order.NOWHERE
-                tables = [text for table in shape.iter(f"{A}tbl") if (text := grids.markdown(_rows(table)))]
+                box = _box(shape.find(f"{_P}xfrm")) or blocks.NOWHERE
+                tables = [text for table in shape.iter(f"{A}tbl") if (text := blocks.grid_markdown(_rows(table)))]
                 yield from (
                     (text, box, False) for text in tables or self._shared.package.drawn(shape, self._relations) if text
                 )
@@ -161,7 +158,7 @@ class _Slide:
 
     def _position(self, shape: Element, placeholder: tuple[str, str]) -> Bounds:
         boxes = (_box(candidate.find(f"{_P}spPr/{A}xfrm")) for candidate in (shape, *self._model(placeholder)))
-        return next(filter(None, boxes), reading_order.NOWHERE)
+        return next(filter(None, boxes), blocks.NOWHERE)
 
     def _text(self, shape: Element, placeholder: tuple[str, str]) -> str:
         body = shape.find(f"{_P}txBody")
@@ -169,7 +166,7 @@ class _Slide:
             return ""
         if placeholder[0] in _TITLES:
             title = " ".join(paragraphs(body.iter(f"{A}p")))
-            return f"## {plain.one_line(title)}" if title else ""
+            return f"## {detect.one_line(title)}" if title else ""
         text = "\n".join(self._lines(body, placeholder))
         if placeholder[0] == "ftr":
             text, full_text = "" if text in self._shared.footers else text, text
@@ -182,7 +179,7 @@ class _Slide:
         for paragraph in body.iter(f"{A}p"):
             text = " ".join(_words(paragraph).split())
             about = paragraph.find(f"{A}pPr")
-            level = 0 if about is None else whole(about.get("lvl"))
+            level = 0 if about is None else whole_number(about.get("lvl"))
             label = self._label(about, body, placeholder, level, counts) if text else ""
             if not text:
                 continue
@@ -208,7 +205,7 @@ class _Slide:
             if (numbered := style.find(f"{A}buAutoNum")) is not None:
                 for deeper in [deep for deep in counts if deep > level]:
                     del counts[deeper]
-                counts[level] = counts.get(level, whole(numbered.get("startAt"), 1) - 1) + 1
+                counts[level] = counts.get(level, whole_number(numbered.get("startAt"), 1) - 1) + 1
                 return _numbered(numbered.get("type", ""), counts[level])
             if style.find(f"{A}buChar") is not None or style.find(f"{A}buBlip") is not None:
                 counts.clear()
@@ -222,7 +219,7 @@ class _Slide:
 
 def _words(paragraph: Element) -> str:
     parts = [words(paragraph)]
-    parts += [formulas.line(formula) for formula in paragraph.iter(f"{formulas.M}oMath")]
+    parts += [ooxml.formula_line(formula) for formula in paragraph.iter(f"{ooxml.M}oMath")]
     return " ".join(parts)
 
 
@@ -230,7 +227,7 @@ def _numbered(kind: str, number: int) -> str:
     match = _NUMBERED.fullmatch(kind)
     if match is None:
         return f"{number}."
-    sign = written(number, _NUMBERS[match[1]])
+    sign = write_number(number, _NUMBERS[match[1]])
     return {"Period": f"{sign}.", "ParenBoth": f"({sign})", "ParenR": f"{sign})", "Plain": sign}[match[2]]
 
 
@@ -245,19 +242,19 @@ def _box(frame: Element | None) -> Bounds | None:
     if offset is None or size is None:
         return None
     x, y, width, height = (
-        whole(node.get(name)) for node, name in ((offset, "x"), (offset, "y"), (size, "cx"), (size, "cy"))
+        whole_number(node.get(name)) for node, name in ((offset, "x"), (offset, "y"), (size, "cx"), (size, "cy"))
     )
     return x, y, x + width, y + height
 
 
-def _rows(table: Element) -> list[list[grids.Cell]]:
+def _rows(table: Element) -> list[list[blocks.Cell]]:
     rows = []
     for row in table.findall(f"{A}tr"):
         cells = [cell for cell in row.findall(f"{A}tc") if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}]
         texts = [" ".join(paragraphs(cell.iter(f"{A}p"))) for cell in cells]
         rows.append(
             [
-                (text, whole(cell.get("rowSpan"), 1), whole(cell.get("gridSpan"), 1))
+                (text, whole_number(cell.get("rowSpan"), 1), whole_number(cell.get("gridSpan"), 1))
                 for text, cell in zip(texts, cells, strict=True)
             ]
         )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import base64
+import io
 import tempfile
 import zipfile
 from email.message import Message
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from connectors.parsers.detect import file_types, ole, plain
-from connectors.parsers.detect.file_types import Kind
+from connectors.parsers import detect, document, ocr_engines, trust, xml
+from connectors.parsers.detect import Kind
 from connectors.parsers.document import Reader
 from connectors.parsers.formats import (
-    calendars,
-    doc,
     docx,
-    epub,
     html_text,
     mail_text,
     opendocument,
@@ -26,36 +25,72 @@ from connectors.parsers.formats import (
     pptx,
     rtf,
     spreadsheets,
-    xml_text,
+    texts,
 )
 from connectors.parsers.formats.containers import ledger, unpack
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Recognise, Reply, Task
+from connectors.parsers.ocr_engines import Recognised
 from connectors.parsers.pdf import images
-from connectors.parsers.text import json_text, properties, verbatim, xml
 from retrieval.errors import Skippable
+from retrieval.ports import PageQuality
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+SURE = 0.6
+"""Below this tesseract does not know the script, or the picture is hard: then the packaged engine reads it."""
+
+
+def read_pictured(task: Task, wanted: Recognise) -> Reply:
+    """The text of the page or picture and its verdict; "" if there is none, or none to be trusted."""
+    dots = ocr_engines.TESSERACT_DOTS if wanted.program else ocr_engines.PACKAGED_DOTS
+    path = Path(task.path)
+    image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.frame(path, wanted.page)
+    if images.is_blank(image):
+        return Reply(qualities=(PageQuality(wanted.page, 1.0, recognised=True),))
+    if wanted.draws:
+        png = io.BytesIO()
+        image.save(png, "PNG", compress_level=1)
+        return Reply(picture=png.getvalue())
+    recognised = _recognised(image, wanted)
+    text = detect.storable(recognised.text)
+    if not text.strip():
+        return Reply(qualities=(trust.unreadable(wanted.page, trust.NOTHING_RECOGNISED, recognised=True),))
+    quality = trust.judge_recognised(wanted.page, text, recognised.confidence)
+    return Reply(text="" if quality.unread else text, qualities=(quality,))
+
+
+def _recognised(image: Image, wanted: Recognise) -> Recognised:
+    if wanted.program:
+        recognised = ocr_engines.with_tesseract(image, wanted.program, wanted.languages)
+        if recognised.confidence >= SURE or recognised.is_final:
+            return recognised
+    return ocr_engines.with_packaged(image)
+
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
-_LISTED = (file_types.ZIP, file_types.SIGNED)
+_LISTED = (detect.ZIP, detect.SIGNED)
 """Containers without a text of their own."""
 _READERS: dict[Kind, Reader] = {
-    file_types.DOCX: docx.read,
-    file_types.DOC: doc.read,
-    file_types.PPTX: pptx.read,
-    file_types.PPT: ppt.read,
-    file_types.ODT: opendocument.read,
-    file_types.ODP: opendocument.read,
-    file_types.RTF: rtf.read,
-    file_types.EPUB: epub.read,
-    file_types.HTML: html_text.read,
-    file_types.XML: xml_text.read,
-    file_types.EML: mail_text.read,
-    file_types.MSG: mail_text.read,
-    file_types.XLSX: spreadsheets.read,
-    file_types.XLS: spreadsheets.read,
-    file_types.ODS: spreadsheets.read,
-    file_types.CSV: spreadsheets.read,
-    file_types.TSV: spreadsheets.read,
+    detect.DOCX: docx.read_docx,
+    detect.DOC: docx.read_doc,
+    detect.PPTX: pptx.read,
+    detect.PPT: ppt.read,
+    detect.ODT: opendocument.read,
+    detect.ODP: opendocument.read,
+    detect.RTF: rtf.read,
+    detect.EPUB: html_text.read_epub,
+    detect.HTML: html_text.read_html,
+    detect.XML: texts.read_xml,
+    detect.EML: mail_text.read_mail,
+    detect.MSG: mail_text.read_mail,
+    detect.XLSX: spreadsheets.read,
+    detect.XLS: spreadsheets.read,
+    detect.ODS: spreadsheets.read,
+    detect.CSV: spreadsheets.read,
+    detect.TSV: spreadsheets.read,
 }
 """The reader of each kind that a library reads."""
 
@@ -67,41 +102,39 @@ def read(task: Task) -> Reply:
 
         return webpage.read(task, task.page)
     if task.recognise is not None:
-        from connectors.parsers.ocr import ocr_page
-
-        return ocr_page.read(task, task.recognise)
+        return read_pictured(task, task.recognise)
     path = Path(task.path)
     if task.draw is not None:
-        from connectors.parsers.pdf import rendering
+        from connectors.parsers.pdf import images
 
-        return rendering.read(path, task.draw)
+        return images.draw_page(path, task.draw)
     with path.open("rb") as file:
-        kind = file_types.told(file.read(file_types.HEAD), task.name, task.media_type)
+        kind = detect.kind_of(file.read(detect.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
-    if kind is file_types.TNEF:
+    if kind is detect.TNEF:
         return _winmail(path, task)
-    reply = _text(kind, path, task)
+    reply = _read_text(kind, path, task)
     return reply if kind in _LISTED else _with_members(kind, path, task, reply)
 
 
-def _text(kind: Kind, path: Path, task: Task) -> Reply:
+def _read_text(kind: Kind, path: Path, task: Task) -> Reply:
     if kind in _LISTED:
         return _members(kind, path, task)
     if kind in _READERS:
-        return properties.reply(kind, path, _READERS[kind](kind, path, task))
+        return document.build_reply(kind, path, _READERS[kind](kind, path, task))
     return _without_library(kind, path, task)
 
 
 def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
-    if kind in (file_types.ICS, file_types.VCF):
+    if kind in (detect.ICS, detect.VCF):
         return _calendar(kind, path)
-    if kind is file_types.IMAGE:
+    if kind is detect.IMAGE:
         return _image(path, ocr=task.ocr)
-    if kind is file_types.PDF:
+    if kind is detect.PDF:
         return pdf.read(path, task)
-    if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
-        return verbatim.read(path.read_bytes(), kind, task.media_type)
-    return json_text.read(path, task.media_type)
+    if kind in (detect.PLAIN, detect.MARKDOWN, detect.JSONL):
+        return texts.read_verbatim(path.read_bytes(), kind, task.media_type)
+    return texts.read_json(path, task.media_type)
 
 
 def _members(kind: Kind, path: Path, task: Task) -> Reply:
@@ -113,7 +146,7 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
     properties |= {"notice": parts.notice()} if parts.notices else {}
     text = ledger.listing(task.name, parts.members)
     return Reply(
-        text=text, title=plain.one_line(task.name), properties=properties, members=tuple(parts.members), listing=True
+        text=text, title=detect.one_line(task.name), properties=properties, members=tuple(parts.members), listing=True
     )
 
 
@@ -132,20 +165,20 @@ def _winmail(path: Path, task: Task) -> Reply:
     data = path.read_bytes()
     raw_path = Path(tempfile.mkdtemp()) / "raw"
     message = Message()
-    message["Content-Type"] = file_types.TNEF.media_type
+    message["Content-Type"] = detect.TNEF.media_type
     message["Content-Transfer-Encoding"] = "base64"
     message.set_payload(base64.encodebytes(data).decode("ascii"))
     raw_path.write_bytes(message.as_bytes())
-    reply = _with_members(file_types.EML, raw_path, task, _text(file_types.EML, raw_path, task))
-    properties = {**reply.properties, "mimeType": file_types.TNEF.media_type, "fileSize": len(data)}
+    reply = _with_members(detect.EML, raw_path, task, _read_text(detect.EML, raw_path, task))
+    properties = {**reply.properties, "mimeType": detect.TNEF.media_type, "fileSize": len(data)}
     return msgspec.structs.replace(reply, properties=properties)
 
 
 def _calendar(kind: Kind, path: Path) -> Reply:
     data = path.read_bytes()
-    text = calendars.read(plain.text_of(data))
+    text = mail_text.read_calendar(detect.text_of(data))
     if not any(map(str.isalnum, text)):
-        return verbatim.read(data, kind)
+        return texts.read_verbatim(data, kind)
     return Reply(text=text, properties={"mimeType": kind.media_type, "fileSize": len(data)})
 
 
@@ -156,25 +189,25 @@ def _image(path: Path, *, ocr: bool) -> Reply:
             "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "
             "strategy STANDARD_OCR (ocrConfig)."
         )
-    count, media_type = images.frames(path), images.media_type(path)
+    count, media_type = images.count_frames(path), images.media_type(path)
     properties: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
     return Reply(properties=properties, pictured=tuple(range(1, count + 1)), count=count)
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
-    if kind is file_types.COMPOUND:
-        return ole.kind(path.read_bytes(), task.name)
-    if kind is not file_types.ZIP:
+    if kind is detect.COMPOUND:
+        return detect.kind_of_compound(path.read_bytes(), task.name)
+    if kind is not detect.ZIP:
         return kind
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
-            packed = file_types.packed((member.filename for member in parts), _mimetype(archive, parts))
-            if packed is not file_types.ZIP:
+            packed = detect.kind_of_zip((member.filename for member in parts), _mimetype(archive, parts))
+            if packed is not detect.ZIP:
                 _refuse_bomb(parts, task.expanded_bytes)
             return packed
     except xml.BROKEN as error:
-        raise properties.damaged(file_types.named(task.name, task.media_type) or file_types.ZIP) from error
+        raise document.damaged_file(detect.kind_by_name(task.name, task.media_type) or detect.ZIP) from error
 
 
 def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
@@ -192,5 +225,5 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
     if size > expanded_bytes or len(members) > _MOST_MEMBERS:
         raise Skippable(
             f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; "
-            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {properties.SPLIT}"
+            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {document.SPLIT}"
         )

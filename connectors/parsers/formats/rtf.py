@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.document import Document
-from connectors.parsers.formats import grids
-from connectors.parsers.formats.lists import Block, joined
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import blocks
+from connectors.parsers.formats.blocks import Block, join_blocks
 from connectors.parsers.messages import Task
-from connectors.parsers.text.cleanup import visible
 
 _TOKEN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
@@ -78,12 +77,14 @@ class _Row:
 def read(_kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown."""
     reader = _Reader(path.read_bytes())
-    return Document(visible(reader.text()), title=reader.about.get("title", ""), author=reader.about.get("author", ""))
+    return Document(
+        strip_invisible(reader.text()), title=reader.about.get("title", ""), author=reader.about.get("author", "")
+    )
 
 
 def markdown(data: bytes) -> str:
     """The text of RTF that another file holds."""
-    return visible(_Reader(data).text())
+    return strip_invisible(_Reader(data).text())
 
 
 class _Reader:
@@ -132,7 +133,7 @@ class _Reader:
                 self._put_bytes(text)
         self._paragraph()
         self._table()
-        return "\n\n".join([*joined(self._blocks), *dict.fromkeys(self._beside)]) + "\n"
+        return "\n\n".join([*join_blocks(self._blocks), *dict.fromkeys(self._beside)]) + "\n"
 
     def _group(self, brace: bytes) -> None:
         self._flush()
@@ -301,15 +302,15 @@ class _Reader:
     def _table(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._blocks.append((grids.markdown(_grid(rows)), False))
+            self._blocks.append((blocks.grid_markdown(_grid(rows)), False))
 
 
-def _grid(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
+def _grid(rows: list[_Row]) -> Iterator[list[blocks.Cell]]:
     """Cells with the columns that they cover, which their right edges tell."""
     edges = sorted({edge for row in rows for edge in row.edges})
     above: dict[int, str] = {}
     for row in rows:
-        cells: list[grids.Cell] = []
+        cells: list[blocks.Cell] = []
         column = 0
         for at, text in enumerate(row.cells):
             end = edges.index(row.edges[at]) + 1 if at < len(row.edges) else column + 1

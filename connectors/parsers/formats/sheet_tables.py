@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from connectors.parsers.formats.grids import table
+from connectors.parsers.formats.blocks import table
 from retrieval.ingestion.chunking.row_values import is_number
 
 Row = dict[int, str]

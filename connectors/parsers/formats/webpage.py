@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from connectors.charsets import decoding
 from connectors.http import html
-from connectors.parsers.detect import plain
+from connectors.parsers import detect
+from connectors.parsers.document import tidy_markdown
 from connectors.parsers.formats import html_text
 from connectors.parsers.messages import Page, Reply, Task
-from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Skippable
 from retrieval.jobs.web_pages import SHELL
 
@@ -57,10 +57,10 @@ def read(task: Task, page: Page) -> Reply:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     known: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
     said = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
-    known.update({key: plain.storable(value) for key, value in said.items() if value})
+    known.update({key: detect.storable(value) for key, value in said.items() if value})
     if shell:
         known[SHELL] = 1
-    return Reply(text=text, title=plain.one_line(about.title) or plain.first_heading(text), properties=known)
+    return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=known)
 
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
@@ -178,14 +178,14 @@ def _found(page: str) -> str:
     text = trafilatura.extract(
         page, output_format="markdown", include_comments=False, include_tables=True, favor_recall=True
     )
-    return tidied(text or "")
+    return tidy_markdown(text or "")
 
 
 def _markdown(nodes: list[LexborNode]) -> str:
     """Links keep their words only: addresses in a text help no search."""
     for node in nodes:
         node.unwrap_tags(["a"])
-    return "\n\n".join(filter(None, map(html_text.markdown, nodes)))
+    return "\n\n".join(filter(None, map(html_text.html_markdown, nodes)))
 
 
 def _drop(parsed: LexborHTMLParser, selector: str) -> None:

@@ -1,16 +1,24 @@
-"""Pages as pictures: rendered from a PDF or decoded from an image file, upright as the file says, of bounded size."""
+"""Pages as pictures, of bounded size: rendered from a PDF, with passages marked, or decoded from an image file."""
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import struct
+import unicodedata
 import warnings
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from connectors.parsers.messages import Draw, Reply
 from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
 
 MOST_PIXELS = 100_000_000
 """Of an image as it lies in the file: about A0 at 250 dots an inch."""
@@ -22,7 +30,7 @@ _BROKEN = (OSError, SyntaxError, EOFError, struct.error, ArithmeticError, Lookup
 """What the library raises for damaged files of one format or another."""
 
 
-def frames(path: Path) -> int:
+def count_frames(path: Path) -> int:
     """How many pictures the image file holds. Skippable if it is damaged or too large to be decoded."""
     with _opened(path) as image:
         try:
@@ -60,7 +68,7 @@ def frame(path: Path, number: int) -> Image:
             raise _damaged() from error
 
 
-def rendered(path: Path, number: int, dots: int) -> Image:
+def render_page(path: Path, number: int, dots: int) -> Image:
     """A page of a PDF at `dots` an inch, fewer if it is a large one."""
     import pypdfium2
 
@@ -116,3 +124,100 @@ def _huge() -> Skippable:
 
 def _damaged() -> Skippable:
     return Skippable("The image is damaged or incomplete and cannot be read. Save it again and upload that.")
+
+
+SCALE = 1.6
+"""Pixels a PDF point, of pages that are not too large for it."""
+LONGEST_SIDE = 2000
+"""Pixels: no page comes larger, whatever it says of itself."""
+_WORD = re.compile(r"\w+")
+_MOST_WORDS = 2500
+"""Of a page on which a mark is looked for."""
+_ROUNDS = 3
+_SHADE = (59, 116, 224, 60)
+
+Word = tuple[str, int, int]
+"""A word as it is compared, and where it starts and ends."""
+
+
+def draw_page(path: Path, wanted: Draw) -> Reply:
+    """The page as a PNG. Skippable for what has no such page or cannot be drawn."""
+    import pypdfium2
+
+    os.setpriority(os.PRIO_PROCESS, 0, 10)  # nobody's ingestion or search waits for a drawing
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            if not 1 <= wanted.page <= len(document):
+                raise Skippable("The PDF has no such page.")
+            return Reply(picture=_drawn(document[wanted.page - 1], wanted))
+    except (pypdfium2.PdfiumError, ValueError) as error:
+        raise Skippable("The page cannot be drawn: the PDF is damaged, or protected by a password.") from error
+
+
+def _drawn(sheet: Any, wanted: Draw) -> bytes:
+    from PIL import ImageDraw
+
+    scale = min(SCALE, LONGEST_SIDE / max(*sheet.get_size(), 1))
+    bitmap = sheet.render(scale=scale)
+    places = bitmap.get_posconv(sheet)
+    picture = bitmap.to_pil().convert("RGB")
+    pen = ImageDraw.Draw(picture, "RGBA")
+    for left, bottom, right, top in _boxes(sheet, wanted):
+        (x, y), (other_x, other_y) = places.to_bitmap(left, top), places.to_bitmap(right, bottom)
+        pen.rectangle((min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)), fill=_SHADE)
+    png = io.BytesIO()
+    picture.save(png, "PNG", compress_level=3)
+    return png.getvalue()
+
+
+def _boxes(sheet: Any, wanted: Draw) -> Iterator[tuple[float, float, float, float]]:
+    """The rectangles, in points, of the words that are marked."""
+    if wanted.start >= wanted.end:
+        return
+    layer = sheet.get_textpage()
+    for start, end in marked(wanted.text, wanted.start, wanted.end, layer.get_text_range()):
+        for number in range(layer.count_rects(start, end - start)):
+            yield layer.get_rect(number)
+
+
+def marked(text: str, start: int, end: int, layer: str) -> list[tuple[int, int]]:
+    """Where in the page's layer the words of `text[start:end]` stand, as ranges in order.
+
+    The whole page's text is laid beside the whole layer, so that of words that repeat each finds its own place. What
+    the layer has in another order, such as columns, is laid beside it in further rounds.
+    """
+    ours, theirs = _words(text), _words(layer)
+    if max(len(ours), len(theirs)) > _MOST_WORDS:
+        return []
+    found: dict[int, int] = {}
+    left, right = list(range(len(ours))), list(range(len(theirs)))
+    for _ in range(_ROUNDS):
+        pairs = list(_aligned([ours[n][0] for n in left], [theirs[n][0] for n in right]))
+        if not pairs:
+            break
+        found |= {left[a]: right[b] for a, b in pairs}
+        taken = set(found.values())
+        left, right = [n for n in left if n not in found], [n for n in right if n not in taken]
+    chosen = sorted(found[n] for n, (_, at, to) in enumerate(ours) if n in found and at < end and to > start)
+    return _joined_boxes(chosen, theirs)
+
+
+def _aligned(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int]]:
+    for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
+        yield from ((block.a + n, block.b + n) for n in range(block.size))
+
+
+def _joined_boxes(chosen: Sequence[int], words: Sequence[Word]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for place, number in enumerate(chosen):
+        _, start, end = words[number]
+        if place and chosen[place - 1] == number - 1:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+    return ranges
+
+
+def _words(text: str) -> list[Word]:
+    found = (match.span() for match in _WORD.finditer(text))
+    return [(unicodedata.normalize("NFKC", text[start:end]).casefold(), start, end) for start, end in found]

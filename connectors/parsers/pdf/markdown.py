@@ -8,13 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.parsers.document import tidy_markdown
 from connectors.parsers.pdf import grid
 from connectors.parsers.pdf.grid import Text
-from connectors.parsers.text.cleanup import tidied
 
 if TYPE_CHECKING:
     from liteparse import LiteParse
     from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage
+
 
 _UPRIGHT = 45
 """Degrees."""
@@ -28,7 +29,7 @@ def of_pages(path: Path, first: int, last: int) -> dict[int, str]:
         pages = _parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
     except ParseError:
         return {}
-    return {page.page_num: tidied(_markdown(page)) for page in pages}
+    return {page.page_num: tidy_markdown(_markdown(page)) for page in pages}
 
 
 @lru_cache(maxsize=1)

@@ -47,7 +47,7 @@ def reason(answer: httpx.Response) -> str:
 def test_a_machine_without_landlock_is_ready_with_a_warning(at, monkeypatch):
     _, ask = at
     assert ask().json() == {"status": "ready", "reason": None}
-    monkeypatch.setattr("connectors.parsers.process.landlock.version", lambda: 0)
+    monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
     ready = ask()
     assert ready.status_code == 200
     assert ready.json()["status"] == "ready"

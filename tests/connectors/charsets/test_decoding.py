@@ -61,7 +61,7 @@ def parse(tmp_path):
         path.write_bytes(data)
         options = ScrapeOptions() if page else None
         raw = RawContent(path, name, media_type, len(data), page=options)
-        return documents.parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+        return documents.document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
 
     return read
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 
 
@@ -18,6 +18,6 @@ def read(tmp_path: Path) -> Callable[[str, bytes], Parsed]:
     def read_file(name: str, data: bytes) -> Parsed:
         path = tmp_path / "raw"
         path.write_bytes(data)
-        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+        return document_parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
 
     return read_file

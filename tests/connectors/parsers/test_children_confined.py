@@ -13,11 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from connectors.parsers import messages
+from connectors.parsers import confinement, messages, pool
+from connectors.parsers.confinement import Room
 from connectors.parsers.messages import Packed, Reply, Task, Unpack
-from connectors.parsers.process import landlock, pool
-from connectors.parsers.process.pool import Child, Limits
-from connectors.parsers.process.work_folder import Room
+from connectors.parsers.pool import Child, Limits
 from retrieval.errors import Retryable
 from retrieval.settings import PROJECT
 
@@ -30,10 +29,10 @@ import json, os, signal, sys
 from pathlib import Path
 from connectors.parsers import child
 from connectors.parsers.formats import reading
-from connectors.parsers.process import landlock, limits
+from connectors.parsers import confinement
 given, made, secret, beside, listening, parent = sys.argv[1:]
-limits.confine(512 * 2**20, 2**20, programs=True)
-confined = landlock.restrict(Path(given), Path(made), "/usr/bin/tesseract")
+confinement.confine(512 * 2**20, 2**20, programs=True)
+confined = confinement.restrict_files(Path(given), Path(made), "/usr/bin/tesseract")
 
 def dial():
     import socket
@@ -73,11 +72,11 @@ import ctypes, json, mmap, os, sys, threading
 from pathlib import Path
 from connectors.parsers import child
 from connectors.parsers.formats import reading
-from connectors.parsers.process import landlock, limits
+from connectors.parsers import confinement
 MB = 2**20
 folder, programs = Path(sys.argv[1]), sys.argv[2] == "programs"
-limits.confine(512 * MB, 8 * MB, programs=programs)
-limits.cap_address_space(512 * MB)
+confinement.confine(512 * MB, 8 * MB, programs=programs)
+confinement.cap_address_space(512 * MB)
 kept = []
 
 def thread():
@@ -123,7 +122,7 @@ def room() -> Iterator[Room]:
 
 
 def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> None:
-    assert landlock.version(), "this kernel offers no Landlock, so that nothing is shown here"
+    assert confinement.landlock_version(), "this kernel offers no Landlock, so that nothing is shown here"
     secret, beside, place = tmp_path / "secret.key", tmp_path / "other-tenant.pdf", str(room.path / ".s.PGSQL.5432")
     secret.write_text("1:c2VjcmV0")
     beside.write_text("of another tenant")
@@ -140,7 +139,7 @@ def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> Non
             cwd=PROJECT,
         )
     version, said = json.loads(done.stdout)
-    assert version == landlock.version()
+    assert version == confinement.landlock_version()
     if version < 6:
         said.pop("its parent's life")
     assert {name for name, outcome in said.items() if outcome == "done"} == ALLOWED
@@ -242,10 +241,10 @@ def test_the_file_itself_is_not_changed_by_being_brought(room: Room, tmp_path: P
 
 def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
     said: list[str] = []
-    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
     monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: said.append(event)))
     pool._told_once.cache_clear()
-    assert landlock.restrict(room.given, room.made) == 0
+    assert confinement.restrict_files(room.given, room.made) == 0
     pool._told_once(0)
     pool._told_once(0)
     pool._told_once.cache_clear()

@@ -12,7 +12,7 @@ import pytest
 
 from connectors.parsers.formats.containers.ledger import Ledger, Part
 from connectors.parsers.messages import Unpack
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.ingestion import convert
 from retrieval.ingestion.convert import Converted
@@ -31,7 +31,7 @@ def read(folder: Path, file: File) -> list[Converted]:
     path = folder / "raw"
     path.write_bytes(file[1])
     raw = RawContent(path, file[0], "", len(file[1]))
-    return convert.run(parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=1000)
+    return convert.run(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=1000)
 
 
 def missing(words: list[str], documents: list[Converted]) -> list[str]:
@@ -184,7 +184,7 @@ def test_a_small_picture_within_the_text_is_named_in_the_notice_and_a_large_atta
     scan = containers.part(("scan.png", b"\x89PNG\r\n\x1a\n" + bytes(20_000)))
     path = tmp_path / "raw"
     path.write_bytes(containers.mail("related", logo, scan))
-    parsed = parser().parse(RawContent(path, "m.eml", "", 1), OcrStrategy.BASIC_PARSER)
+    parsed = document_parser().parse(RawContent(path, "m.eml", "", 1), OcrStrategy.BASIC_PARSER)
     assert parsed.properties["notice"] == "Not read: pictures within the text (1): logo.png."
     assert [member.path for member in parsed.members] == ["scan.png"]
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from connectors.parsers.detect import file_types, plain
+from connectors.parsers import detect
 from retrieval.errors import Skippable
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -70,19 +70,19 @@ CASES = [
 @pytest.mark.parametrize(("text", "encoding"), CASES)
 def test_a_sentence_without_a_mark_is_decoded(text: str, encoding: str) -> None:
     data = text.encode(encoding)
-    assert plain.text_of(data) == text
-    assert file_types.told(data[: file_types.HEAD], "a.txt", "") is file_types.PLAIN
+    assert detect.text_of(data) == text
+    assert detect.kind_of(data[: detect.HEAD], "a.txt", "") is detect.PLAIN
 
 
 @pytest.mark.parametrize("word", ["Müller", "café", "señor", "smørrebrød", "5 € und 3 °C", "Zürich–Köln", "½ l"])
 def test_few_letters_beyond_ascii_are_western(word: str) -> None:
-    assert plain.text_of(f"Name: {word}, noted.".encode("cp1252")) == f"Name: {word}, noted."
+    assert detect.text_of(f"Name: {word}, noted.".encode("cp1252")) == f"Name: {word}, noted."
 
 
 def test_one_broken_byte_leaves_the_rest_readable() -> None:
     text = "船長の名前と積荷を日誌に記録する。\n" * 40
     data = text.encode("shift_jis")
-    mended = plain.text_of(data[:300] + b"\xff" + data[300:])
+    mended = detect.text_of(data[:300] + b"\xff" + data[300:])
     assert len(mended) >= len(text)
     assert mended.startswith(text[:100])
     assert mended.endswith(text[-100:])
@@ -90,26 +90,28 @@ def test_one_broken_byte_leaves_the_rest_readable() -> None:
 
 def test_words_of_another_encoding_in_a_utf8_text_spoil_neither() -> None:
     said = "Ein schöner Tag. " * 20
-    assert plain.text_of(said.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252")) == f"{said}Zürich, “Köln” für 5 €."
+    assert (
+        detect.text_of(said.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252")) == f"{said}Zürich, “Köln” für 5 €."
+    )
 
 
 def test_halves_of_a_character_that_were_written_apart_are_one_again() -> None:
-    assert plain.text_of(b"The seal \xed\xa0\xbd\xed\xb8\x80 dives.") == "The seal \U0001f600 dives."
-    assert plain.text_of(b"before \xed\xa0\x80 after") == "before \ufffd after"
+    assert detect.text_of(b"The seal \xed\xa0\xbd\xed\xb8\x80 dives.") == "The seal \U0001f600 dives."
+    assert detect.text_of(b"before \xed\xa0\x80 after") == "before \ufffd after"
 
 
 @pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "windows-1251", "gb18030", "big5", "koi8-r"])
 def test_a_declared_encoding_wins_if_it_is_valid(encoding: str) -> None:
     text = {"windows-1251": "да", "koi8-r": "да", "gb18030": "船", "big5": "船"}.get(encoding, "船は")
     page = f'<html><head><meta charset="{encoding}"></head><body>{text}</body></html>'
-    assert plain.text_of(page.encode(encoding), markup=True) == page
+    assert detect.text_of(page.encode(encoding), markup=True) == page
     note = f'<?xml version="1.0" encoding="{encoding}"?><n>{text}</n>'
-    assert plain.text_of(note.encode(encoding), markup=True) == note
+    assert detect.text_of(note.encode(encoding), markup=True) == note
 
 
 @pytest.mark.parametrize("text", ["words\x07bell\x1b[31mred\x1b[0m\n", "a\x01b\x02c d\x03e\x04f", "\x02\x1fx" * 4])
 def test_controls_in_a_text_do_not_make_it_utf_16(text: str) -> None:
-    assert plain.text_of(text.encode()) == text
+    assert detect.text_of(text.encode()) == text
 
 
 def test_bytes_of_no_text_are_refused() -> None:
@@ -117,6 +119,6 @@ def test_bytes_of_no_text_are_refused() -> None:
     for _ in range(12):
         data = chance.randbytes(chance.choice([512, 4096]))
         with pytest.raises(Skippable, match="Kinds that are taken"):
-            file_types.told(data, "a.bin", "")
+            detect.kind_of(data, "a.bin", "")
         with pytest.raises(Skippable, match=r"named \.csv, but its content is of another kind"):
-            file_types.told(data, "a.csv", "")
+            detect.kind_of(data, "a.csv", "")

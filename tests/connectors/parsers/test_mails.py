@@ -8,7 +8,7 @@ from struct import pack
 
 import pytest
 
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.standins import outlook
 
@@ -22,7 +22,7 @@ def read(tmp_path: Path) -> Read:
     def of(mail: str) -> Parsed:
         path = tmp_path / "raw"
         path.write_bytes(mail.encode())
-        return parser().parse(RawContent(path, "mail.eml", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
+        return document_parser().parse(RawContent(path, "mail.eml", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
 
     return of
 
@@ -106,7 +106,7 @@ def test_a_page_saved_as_one_file_is_read(tmp_path: Path) -> None:
         "From: <Saved by Blink>\r\nSubject: Seals\r\n" + parts("related", page("<h1>Seals</h1><p>dive</p>"))
     )
     raw = RawContent(path, "page.mhtml", "", path.stat().st_size)
-    assert "# Seals\n\ndive" in parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+    assert "# Seals\n\ndive" in document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
 
 
 LEASE = "Договор аренды заключён в Москве."
@@ -138,5 +138,5 @@ def test_an_outlook_message_is_read_in_its_code_page(
     tree["__properties_version1.0"] = bytes(32) + entries
     path = tmp_path / "raw"
     path.write_bytes(outlook.compound(tree))
-    parsed = parser().parse(RawContent(path, "lease.msg", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
+    parsed = document_parser().parse(RawContent(path, "lease.msg", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
     assert LEASE in parsed.text

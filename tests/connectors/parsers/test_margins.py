@@ -10,7 +10,7 @@ import docx
 import openpyxl
 from openpyxl.comments import Comment
 
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.ports import OcrStrategy, RawContent
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -26,7 +26,7 @@ def read(folder: Path, name: str, data: bytes) -> str:
     path = folder / name
     path.write_bytes(data)
     raw = RawContent(path=path, name=name, media_type="", size=len(data))
-    return parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+    return document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
 
 
 def packed(members: dict[str, str | bytes]) -> bytes:

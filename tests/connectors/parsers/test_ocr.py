@@ -16,13 +16,14 @@ from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
+from connectors.parsers import ocr_engines
 from connectors.parsers import parser as documents
-from connectors.parsers.ocr import engines, layout, ocr_page, scripts
-from connectors.parsers.ocr.layout import Line
-from connectors.parsers.ocr.ocr import Recognition, merged
-from connectors.parsers.parser import DocumentParser, parser
+from connectors.parsers.formats import reading
+from connectors.parsers.ocr import Recognition, merged
+from connectors.parsers.ocr_engines import Line
+from connectors.parsers.parser import DocumentParser, document_parser
 from connectors.parsers.pdf import images
-from connectors.parsers.process.pool import Limits, Pool
+from connectors.parsers.pool import Limits, Pool
 from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
@@ -90,7 +91,7 @@ def mixed() -> bytes:
 def test_only_the_pictured_pages_of_a_mixed_pdf_are_recognised_and_stand_at_their_place(
     save: Save, mixed: bytes
 ) -> None:
-    parsed = parser().parse(save("mixed.pdf", mixed), OcrStrategy.STANDARD_OCR)
+    parsed = document_parser().parse(save("mixed.pdf", mixed), OcrStrategy.STANDARD_OCR)
     first, second, third, fourth = (
         words(parsed.text[start:end]) for start, end in zip(parsed.pages, [*parsed.pages[1:], None], strict=True)
     )
@@ -101,7 +102,7 @@ def test_only_the_pictured_pages_of_a_mixed_pdf_are_recognised_and_stand_at_thei
 
 
 def test_without_recognition_a_mixed_pdf_gives_its_typed_text(save: Save, mixed: bytes) -> None:
-    parsed = parser().parse(save("mixed.pdf", mixed), OcrStrategy.BASIC_PARSER)
+    parsed = document_parser().parse(save("mixed.pdf", mixed), OcrStrategy.BASIC_PARSER)
     assert "northern quay" in parsed.text
     assert "harbour" not in parsed.text
 
@@ -109,7 +110,7 @@ def test_without_recognition_a_mixed_pdf_gives_its_typed_text(save: Save, mixed:
 def test_every_picture_of_a_file_is_a_page(save: Save) -> None:
     pages = [picture("The first sheet", width=450), picture("The second sheet", width=450)]
     raw = save("two.tiff", encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
-    parsed = parser().parse(raw, OcrStrategy.STANDARD_OCR)
+    parsed = document_parser().parse(raw, OcrStrategy.STANDARD_OCR)
     assert words(parsed.text[: parsed.pages[1]]) == "the first sheet"
     assert words(parsed.text[parsed.pages[1] :]) == "the second sheet"
     assert parsed.properties["mimeType"] == "image/tiff"
@@ -119,18 +120,18 @@ def test_every_picture_of_a_file_is_a_page(save: Save) -> None:
 @pytest.mark.slow
 def test_a_picture_upside_down_is_set_upright(save: Save) -> None:
     raw = save("a.png", encoded(picture("The second sheet").rotate(180), "PNG"))
-    assert words(parser().parse(raw, OcrStrategy.STANDARD_OCR).text) == "the second sheet"
+    assert words(document_parser().parse(raw, OcrStrategy.STANDARD_OCR).text) == "the second sheet"
 
 
 def test_a_picture_without_recognition_is_refused_with_what_to_do(save: Save) -> None:
     with pytest.raises(Skippable, match="STANDARD_OCR"):
-        parser().parse(save("a.png", encoded(picture("words"), "PNG")), OcrStrategy.BASIC_PARSER)
+        document_parser().parse(save("a.png", encoded(picture("words"), "PNG")), OcrStrategy.BASIC_PARSER)
 
 
 def test_a_damaged_picture_is_refused_in_words(save: Save) -> None:
     half = encoded(picture("words"), "PNG")[:900]
     with pytest.raises(Skippable, match="damaged or incomplete"):
-        parser().parse(save("a.png", half), OcrStrategy.STANDARD_OCR)
+        document_parser().parse(save("a.png", half), OcrStrategy.STANDARD_OCR)
 
 
 # A program in tesseract's place
@@ -205,12 +206,14 @@ def test_columns_of_running_text_are_read_one_after_the_other() -> None:
     heading = Line(0, 0, 600, 30, "A heading across both columns")
     left = [f"left line number {row} of text" for row in range(5)]
     right = [f"right line number {row} of text" for row in range(5)]
-    found = layout.text([*lines(310, 60, *right), heading, *lines(0, 60, *left)])
+    found = ocr_engines.layout_text([*lines(310, 60, *right), heading, *lines(0, 60, *left)])
     assert found.split("\n") == [heading.text, "", *left, "", *right]
 
 
 def test_a_table_is_read_row_by_row_and_a_gap_parts_paragraphs() -> None:
-    found = layout.text([*lines(310, 0, "1.50", "2.50"), *lines(0, 0, "Tea", "Coffee"), *lines(0, 120, "Thank you")])
+    found = ocr_engines.layout_text(
+        [*lines(310, 0, "1.50", "2.50"), *lines(0, 0, "Tea", "Coffee"), *lines(0, 120, "Thank you")]
+    )
     assert found == "Tea  1.50\nCoffee  2.50\n\nThank you"
 
 
@@ -232,7 +235,7 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
         russian = documents._recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
         documents._recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
     assert [(one["event"], one["languages"]) for one in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
-    reader = DocumentParser(parser().pool, 512 * MB, 60, russian)
+    reader = DocumentParser(document_parser().pool, 512 * MB, 60, russian)
     with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
         reader.parse(scan, OcrStrategy.STANDARD_OCR)
 
@@ -272,21 +275,21 @@ def scan(text: str) -> Image.Image:
 @pytest.mark.parametrize("script", LEASES)
 def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
     program = str(shutil.which("tesseract"))
-    if set(scripts.LANGUAGES[script]).intersection(engines._languages(program)):
-        recognised = engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
-        assert recognised.confidence > ocr_page.SURE
+    if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines._languages(program)):
+        recognised = ocr_engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+        assert recognised.confidence > reading.SURE
         assert recognised.text
         return
-    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{scripts.LANGUAGES[script][0]}"):
-        engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{ocr_engines.LANGUAGES[script][0]}"):
+        ocr_engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
 
 
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
 def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(save: Save) -> None:
-    missing = set(scripts.LANGUAGES).intersection(LEASES) - {
+    missing = set(ocr_engines.LANGUAGES).intersection(LEASES) - {
         script
         for script in LEASES
-        if set(scripts.LANGUAGES[script]).intersection(engines._languages(str(shutil.which("tesseract"))))
+        if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines._languages(str(shutil.which("tesseract"))))
     }
     script = min(missing)
     file = io.BytesIO()
@@ -296,7 +299,7 @@ def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(s
     canvas.drawImage(ImageReader(scan(LEASES[script])), 0, 0, 620, 300)
     canvas.showPage()
     canvas.save()
-    parsed = parser().parse(save("mixed.pdf", file.getvalue()), OcrStrategy.STANDARD_OCR)
+    parsed = document_parser().parse(save("mixed.pdf", file.getvalue()), OcrStrategy.STANDARD_OCR)
     assert parsed.text.strip() == "The typed page says that the ferry leaves at seven."
     assert [quality.unread for quality in parsed.qualities] == [False, True]
     assert f"pages (1): 2. A page is written in {script} script" in str(parsed.properties["notice"])
@@ -311,4 +314,4 @@ def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(s
     ],
 )
 def test_the_pack_of_a_pages_script_is_chosen(script, wanted, installed, chosen) -> None:  # type: ignore[no-untyped-def]
-    assert scripts.choose(script, wanted, installed) == chosen
+    assert ocr_engines.choose_languages(script, wanted, installed) == chosen

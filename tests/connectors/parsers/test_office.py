@@ -12,8 +12,8 @@ import openpyxl
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.parser import parser
-from connectors.parsers.pdf import page_ranges
+from connectors.parsers import messages
+from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 
@@ -24,7 +24,7 @@ LEDGER = "The harbour master keeps a ledger of every vessel."
 def read(folder: Path, name: str, data: bytes) -> Parsed:
     path = folder / name
     path.write_bytes(data)
-    return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+    return document_parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
 
 
 @pytest.mark.parametrize(
@@ -174,23 +174,23 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
     canvas = Canvas(file)
     canvas.setTitle("Harbour rules")
     canvas.setAuthor("The harbour master")
-    for page in range(1, page_ranges.PAGES + 4):
-        if page != page_ranges.PAGES + 1:
+    for page in range(1, messages.WINDOW_PAGES + 4):
+        if page != messages.WINDOW_PAGES + 1:
             canvas.drawString(50, 700, f"Rule number {page} of the harbour holds for every vessel.")
         canvas.showPage()
     canvas.save()
     parsed = read(tmp_path, "rules.pdf", file.getvalue())
     assert parsed.title == "Harbour rules"
-    assert parsed.properties["pageCount"] == len(parsed.pages) == page_ranges.PAGES + 3
+    assert parsed.properties["pageCount"] == len(parsed.pages) == messages.WINDOW_PAGES + 3
     assert parsed.properties["author"] == "The harbour master"
     assert parsed.properties["fileSize"] == len(file.getvalue())
     assert list(parsed.pages) == sorted(parsed.pages)
-    for page in (1, page_ranges.PAGES, page_ranges.PAGES + 2, page_ranges.PAGES + 3):
+    for page in (1, messages.WINDOW_PAGES, messages.WINDOW_PAGES + 2, messages.WINDOW_PAGES + 3):
         assert parsed.text[parsed.pages[page - 1] :].startswith(f"Rule number {page} of the harbour")
     assert sorted(place.name for place in tmp_path.iterdir() if place.is_file()) == ["rules.pdf"]
 
 
 def test_a_pdf_of_more_pages_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_ranges, "MOST_PAGES", 2)
+    monkeypatch.setattr(messages, "MOST_PAGES", 2)
     with pytest.raises(Skippable, match="3 pages; at most 2"):
-        page_ranges.checked(3)
+        messages.check_page_count(3)

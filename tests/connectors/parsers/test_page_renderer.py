@@ -15,10 +15,9 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
 
-from connectors.parsers.parser import parser
-from connectors.parsers.pdf import rendering
-from connectors.parsers.pdf.page_renderer import PdfRenderer
-from connectors.parsers.process.pool import Limits, Pool
+from connectors.parsers.parser import PdfRenderer, document_parser
+from connectors.parsers.pdf import images
+from connectors.parsers.pool import Limits, Pool
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
 from retrieval.settings import PROJECT
@@ -78,8 +77,8 @@ def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: PdfRenderer, tm
     assert picture.size == (960, 1280)
     rows = shaded(picture)
     assert rows
-    assert min(rows) > (800 - 600 - 20) * rendering.SCALE
-    assert max(rows) < (800 - 600 + 10) * rendering.SCALE
+    assert min(rows) > (800 - 600 - 20) * images.SCALE
+    assert max(rows) < (800 - 600 + 10) * images.SCALE
 
 
 def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: PdfRenderer, tmp_path: Path) -> None:
@@ -88,8 +87,8 @@ def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Pd
     assert picture.size == (1280, 960)
     turned = shaded(picture.rotate(90, expand=True))
     assert turned
-    assert min(turned) > (800 - 720 - 20) * rendering.SCALE
-    assert max(turned) < (800 - 720 + 10) * rendering.SCALE
+    assert min(turned) > (800 - 720 - 20) * images.SCALE
+    assert max(turned) < (800 - 720 + 10) * images.SCALE
 
 
 def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer: PdfRenderer, tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer
         [part for _ in range(count) for part in (Paragraph(SENTENCE * 4, style), Spacer(1, 30))]
     )
     path = written(tmp_path, file.getvalue())
-    parsed = parser().parse(RawContent(path, "tides.pdf", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
+    parsed = document_parser().parse(RawContent(path, "tides.pdf", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
     ends = [*parsed.pages[1:], len(parsed.text)]
     pages = [parsed.text[start:end] for start, end in zip(parsed.pages, ends, strict=True)]
     assert len(pages) >= 3
@@ -137,7 +136,7 @@ def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
 
 def test_columns_in_another_order_are_marked_too() -> None:
     left, right = "Owls hunt mice at night.", "Seals dive for half an hour."
-    (found,) = rendering.marked(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
+    (found,) = images.marked(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
     assert f"{right}\r\n{left}"[slice(*found)] == left.rstrip(".")
 
 
@@ -149,7 +148,7 @@ def test_a_page_of_any_size_costs_little(drawer: PdfRenderer, tmp_path: Path) ->
     sheet.save()
     started = time.monotonic()
     picture = opened(drawer.draw(written(tmp_path, out.getvalue()), 1, PageMark()))
-    assert max(picture.size) <= rendering.LONGEST_SIDE
+    assert max(picture.size) <= images.LONGEST_SIDE
     assert time.monotonic() - started < 15
 
 

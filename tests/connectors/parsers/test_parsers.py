@@ -21,10 +21,9 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.detect import file_types
-from connectors.parsers.parser import DocumentParser, parser
-from connectors.parsers.process import limits
-from connectors.parsers.process.pool import Limits, Pool
+from connectors.parsers import confinement, detect
+from connectors.parsers.parser import DocumentParser, document_parser
+from connectors.parsers.pool import Limits, Pool
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -64,12 +63,12 @@ def limited() -> Iterator[Callable[[float, int], DocumentParser]]:
 
 
 def read(raw: RawContent, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
-    return parser().parse(raw, ocr)
+    return document_parser().parse(raw, ocr)
 
 
 def refusal(raw: RawContent, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER, by: DocumentParser | None = None) -> str:
     with pytest.raises(Skippable) as caught:
-        (by or parser()).parse(raw, ocr)
+        (by or document_parser()).parse(raw, ocr)
     return str(caught.value)
 
 
@@ -485,7 +484,7 @@ def test_a_warm_child_reads_many_files(save: Save, limited: Callable[[float, int
     for _ in range(20):
         one.parse(raw, OcrStrategy.BASIC_PARSER)
     assert one.pool._all == {child}
-    assert limits.data_bytes_of(child.pid) < 200 * MB
+    assert confinement.data_bytes_of(child.pid) < 200 * MB
 
 
 def test_files_are_read_beside_each_other(save: Save) -> None:
@@ -544,8 +543,8 @@ def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentPars
 
 def test_a_child_can_neither_dial_nor_start_programs() -> None:
     script = (
-        "from connectors.parsers.process import limits\n"
-        "limits.confine(2**29, 2**20)\n"
+        "from connectors.parsers import confinement\n"
+        "confinement.confine(2**29, 2**20)\n"
         "import os, socket\n"
         "for attempt in (socket.socket, lambda: os.execv('/bin/true', ['true'])):\n"
         "    try:\n"
@@ -560,5 +559,5 @@ def test_a_child_can_neither_dial_nor_start_programs() -> None:
 
 
 def test_every_kind_has_a_name_and_an_ending() -> None:
-    assert len({kind.label for kind in file_types.KINDS}) == len(file_types.KINDS)
-    assert all(kind.endings for kind in file_types.KINDS)
+    assert len({kind.label for kind in detect.KINDS}) == len(detect.KINDS)
+    assert all(kind.endings for kind in detect.KINDS)

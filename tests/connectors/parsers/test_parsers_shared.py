@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -43,7 +43,7 @@ def outcome(case: Case, folder: Path) -> Parsed | str:
     shutil.copyfile(FILES / case["file"], path)
     raw = RawContent(path=path, name=case["file"], media_type="", size=path.stat().st_size)
     try:
-        return parser().parse(raw, OcrStrategy(case["ocr"]))
+        return document_parser().parse(raw, OcrStrategy(case["ocr"]))
     except Skippable as error:
         return str(error)
 

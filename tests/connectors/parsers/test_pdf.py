@@ -11,11 +11,10 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from bench.parse import drawn, measures
-from connectors.parsers.detect import file_types
-from connectors.parsers.parser import parser
-from connectors.parsers.pdf import markdown, verified
-from connectors.parsers.pdf.layer import Layer
-from connectors.parsers.text import letters, trust
+from connectors.parsers import detect, trust
+from connectors.parsers.parser import document_parser
+from connectors.parsers.pdf import markdown
+from connectors.parsers.pdf.layer import Layer, verified_page
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageQuality, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -27,7 +26,7 @@ WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel
 
 
 def read(path: Path, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
-    return parser().parse(RawContent(path=path, name=path.name, media_type="", size=path.stat().st_size), ocr)
+    return document_parser().parse(RawContent(path=path, name=path.name, media_type="", size=path.stat().st_size), ocr)
 
 
 def shared(name: str) -> Path:
@@ -114,17 +113,17 @@ def test_the_letters_of_languages_are_expected_and_their_ciphers_are_not(code: s
     text = unicodedata.normalize("NFKD", LANGUAGES[code])
     alphabet = sorted({letter for letter in text.lower() if letter.isalpha()})
     turned = str.maketrans("".join(alphabet), "".join(alphabet[7:] + alphabet[:7]))
-    assert (letters.plausibility(text) or 0) > 0.8
+    assert (trust.plausibility(text) or 0) > 0.8
     if code != "mi":  # 14 letters, which in the other order are a language again
-        assert (letters.plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
+        assert (trust.plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
 
 
 def test_languages_are_named() -> None:
-    assert {code: letters.language(text) for code, text in LANGUAGES.items() if code != "mi"} == {
+    assert {code: trust.language(text) for code, text in LANGUAGES.items() if code != "mi"} == {
         code: code for code in LANGUAGES if code != "mi"
     }
-    assert letters.language("潮汐は月の引力によっておこる。港の水位は一日に二回上下する。") == "ja"
-    assert letters.language("AB-12 / 33 x 44") == ""
+    assert trust.language("潮汐は月の引力によっておこる。港の水位は一日に二回上下する。") == "ja"
+    assert trust.language("AB-12 / 33 x 44") == ""
 
 
 def line(height: float, *cells: str) -> list[tuple[float, float, str]]:
@@ -215,22 +214,22 @@ def layer(text: str, *added: str) -> Layer:
 def test_a_line_that_was_lost_is_put_after_its_page() -> None:
     lines = [f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(WORDS)]
     kept = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
-    text = verified.page(kept, layer("\n".join(["Harbour", *lines])))
+    text = verified_page(kept, layer("\n".join(["Harbour", *lines])))
     assert text.startswith(kept)
     assert text.rstrip().endswith(lines[3])
     assert text.count(lines[4]) == 1
 
 
 def test_pages_that_were_lost_or_scrambled_are_read_by_pdfium() -> None:
-    assert verified.page("", layer(OWL)) == OWL
-    assert verified.page(" ".join(sorted(OWL.split())), layer(OWL)) == OWL
-    assert verified.page(f"# {OWL}", layer(OWL)) == f"# {OWL}"
+    assert verified_page("", layer(OWL)) == OWL
+    assert verified_page(" ".join(sorted(OWL.split())), layer(OWL)) == OWL
+    assert verified_page(f"# {OWL}", layer(OWL)) == f"# {OWL}"
 
 
 def test_a_heading_that_is_read_from_the_right_is_one_in_whatever_order_its_letters_are_stored() -> None:
     lines = "\u0628\u0631\u0645\u062c\u0629 \u0627\u0644\u0625\u0646\u062a\u0627\u062c\nPython \u0644\u063a\u0629"
     stored = "# \u0627\u0625\u0644\u0646\u062a\u0627\u062c \u0628\u0631\u0645\u062c\u0629"
-    assert verified.page(stored, layer(lines)).startswith(f"# {lines.splitlines()[0]}\n")
+    assert verified_page(stored, layer(lines)).startswith(f"# {lines.splitlines()[0]}\n")
 
 
 def test_words_of_two_directions_are_parted(tmp_path: Path) -> None:
@@ -243,7 +242,7 @@ def test_words_of_two_directions_are_parted(tmp_path: Path) -> None:
 
 def test_words_that_pdfium_joins_are_not_lost() -> None:
     table = "| Germany | 91 |\n|---|---|\n| Spain | 268 |"
-    assert verified.page(table, layer("Germany 91Spain 268")) == table
+    assert verified_page(table, layer("Germany 91Spain 268")) == table
 
 
 def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +251,7 @@ def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monke
 
     page(tmp_path / "a.pdf", LANGUAGES["de"])
     monkeypatch.setattr(markdown, "of_pages", lambda *_: {})
-    task = Task(str(tmp_path / "a.pdf"), "a.pdf", file_types.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
+    task = Task(str(tmp_path / "a.pdf"), "a.pdf", detect.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
     reply = pdf.read(tmp_path / "a.pdf", task)
     assert "Hafenbehörde steigerte" in reply.text
     assert reply.qualities[0].reasons == (trust.NOT_LAID_OUT,)
@@ -271,7 +270,7 @@ def test_a_filled_form_is_found_by_what_was_filled_in(tmp_path: Path) -> None:
     canvas.save()
     path = tmp_path / "form.pdf"
     raw = RawContent(path=path, name="form.pdf", media_type="", size=path.stat().st_size)
-    text = parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+    text = document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
     assert "Name of the owner: Ragnhild Solberg" in text
     assert "Stays over winter: Yes" in text
     assert text.count("Send the letter to her daughter.") == 20

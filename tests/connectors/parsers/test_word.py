@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.parsers.parser import parser
+from connectors.parsers.parser import document_parser
 from retrieval.ports import OcrStrategy, RawContent
 
 SPACES = (
@@ -77,7 +77,7 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / "raw"
         path.write_bytes(word(body, main, **parts))
         raw = RawContent(path, "report.docx", "", path.stat().st_size)
-        return " ".join(parser().parse(raw, OcrStrategy.BASIC_PARSER).text.split())
+        return " ".join(document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text.split())
 
     return of
 

@@ -26,7 +26,7 @@ tool --stop</code></pre><ul><li>one</li><li>two</li></ul><div class="ad">Buy a s
 
 @pytest.fixture(scope="module")
 def parser():
-    return documents.parser()
+    return documents.document_parser()
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.parsers import parser
-from connectors.parsers.process import limits
+from connectors.parsers import confinement, parser
 from flows import steps
 from flows.heartbeat import beating
 from retrieval.ingestion import items, results
@@ -45,7 +44,7 @@ class Watch:
 
     def _look(self):
         while not self._over.wait(0.1):
-            self.memory = max([self.memory, *map(limits.data_bytes_of, children())])
+            self.memory = max([self.memory, *map(confinement.data_bytes_of, children())])
             row = self._db.row(
                 "select lease_until < now() and finished_at is null as late from batches where id = %(id)s",
                 {"id": self._lease.batch_id},
@@ -63,7 +62,7 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     path = tmp_path / "rules.pdf"
     long_pdf.write(path, PAGES, lambda page: [f"Rule number {page} of the harbour holds for every vessel."] * 3)
     content = path.read_bytes()
-    assert parser.parser().pool._limits.memory_bytes == MOST_BYTES
+    assert parser.document_parser().pool._limits.memory_bytes == MOST_BYTES
     run = house.file("rules.pdf", content).job_run_id
     batches.form(house.db, size=64, batches=8)
     (batch,) = batches.undispatched(house.db)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import struct
 import unicodedata
 import zipfile
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from connectors.parsers.detect import plain
+from connectors.charsets import guessing
+from connectors.parsers import detect
 from connectors.parsers.messages import Packed, Unpack
 from retrieval.errors import Retryable, Skippable
 
@@ -92,7 +94,7 @@ class Ledger:
 
     def _account(self, part: Part) -> None:
         if part.notice:
-            self.notices.setdefault(part.notice, []).append(plain.one_line(readable(part.name)))
+            self.notices.setdefault(part.notice, []).append(detect.one_line(readable(part.name)))
             return
         if len(self.members) >= self._bounds.members:
             raise Skippable(f"The file holds more than {self._bounds.members:,} files. {_SPLIT}")
@@ -159,7 +161,7 @@ def _disk() -> Iterator[None]:
 
 def readable(path: str) -> str:
     """A path that can be shown and stored: no controls, no way out, of bounded length."""
-    clean = unicodedata.normalize("NFC", plain.storable(path)).replace("\\", "/")
+    clean = unicodedata.normalize("NFC", detect.storable(path)).replace("\\", "/")
     parts = [re.sub("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "", part).strip() for part in clean.split("/")]
     joined = "/".join(part for part in parts if part not in ("", ".", ".."))
     return joined[-_LONGEST:] or "unnamed"
@@ -174,9 +176,76 @@ def pieces(file: IO[bytes]) -> Iterator[bytes]:
 def listing(name: str, members: Iterable[Packed]) -> str:
     """The files that a container holds, as the text of a container that has none of its own."""
     lines = [f"- {member.path}" for member in members if not member.reason]
-    return "\n".join([f"# Files in {plain.one_line(name)}", "", *lines, ""])
+    return "\n".join([f"# Files in {detect.one_line(name)}", "", *lines, ""])
 
 
 def _counted(kind: str, names: list[str]) -> str:
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
     return f"Not read: {kind} ({len(names):,}): {shown}."
+
+
+_JUNK = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")
+_UNSAFE = re.compile("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]|^[A-Za-z]:|^/|(?:^|/)\\.\\.(?:/|$)")
+_UTF8 = 0x800
+_OTHER_DOS = ("cp932", "gb18030", "cp949", "cp950", "cp866", "cp1251")
+"""Encodings of names that programs of the countries write without saying so."""
+
+
+def unpack_zip(path: Path, account: Ledger) -> None:
+    """Account for every file of the archive. Skippable if it is damaged, encrypted, empty or too large."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            account.take(_zip_parts(archive))
+    except BROKEN as error:
+        raise Skippable(
+            "The ZIP archive is damaged or packed in a way that cannot be read. "
+            "Pack it again with an ordinary program and upload that."
+        ) from error
+    if account.members and all(member.reason == LOCKED for member in account.members):
+        raise Skippable("The ZIP archive is protected by a password. Pack it again without one and upload that.")
+    if not account.members:
+        raise Skippable(f"The ZIP archive holds no files. Kinds that are taken: {detect.TAKEN}.")
+
+
+def member_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Iterable[bytes]]:
+    """A function that reads the entry, piece by piece."""
+
+    def read() -> Iterator[bytes]:
+        with archive.open(entry) as file:
+            yield from pieces(file)
+
+    return read
+
+
+def _zip_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
+    """Its files, without folders and without what operating systems add to archives for themselves."""
+    for entry in archive.infolist():
+        name = _spelled(entry).replace("\\", "/")
+        if entry.is_dir() or _JUNK.search(name):
+            continue
+        if _UNSAFE.search(getattr(entry, "orig_filename", name).replace("\\", "/")) or _UNSAFE.search(name):
+            why = "Its path leads out of the archive or holds characters no path has: it was not read."
+            yield Part(name, error=why)
+        elif stat.S_ISLNK(entry.external_attr >> 16):
+            yield Part(name, error="It is a link, not a file: it was not followed. Pack the file itself.")
+        elif entry.flag_bits & 1:
+            yield Part(name, error=LOCKED)
+        else:
+            yield Part(name, content=member_content(archive, entry))
+
+
+def _spelled(member: zipfile.ZipInfo) -> str:
+    """The name; where it does not say that it is UTF-8, it is what it is likeliest to be, or of DOS as is the rule."""
+    if member.flag_bits & _UTF8 or member.filename.isascii():
+        return member.filename
+    try:
+        data = member.filename.encode("cp437")
+    except UnicodeEncodeError:
+        return member.filename
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        stem = data.rpartition(b".")[0] or data
+        foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)  # of a few letters nothing can be told
+        name = guessing.guess(data) if foreign else None
+    return data.decode(name, "replace") if name in _OTHER_DOS else member.filename

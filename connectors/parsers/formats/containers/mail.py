@@ -1,19 +1,90 @@
-"""The parts of an e-mail: its text, the files that are attached to it, and what cannot be read."""
+"""Mails: headers, the parts that are shown, attached files, and the content of signed ones."""
 
 from __future__ import annotations
 
+import base64
 import email
 import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from email.errors import HeaderParseError
+from email.header import decode_header
 from email.message import EmailMessage, Message
 from enum import Enum, auto
 
-from connectors.parsers.formats import mail_charsets
-from connectors.parsers.formats.containers import cms, tnef
+from connectors.charsets import decoding
+from connectors.parsers import detect
+from connectors.parsers.formats.containers import tnef
 from connectors.parsers.formats.containers.ledger import Part
 from retrieval.errors import Skippable
+
+_ENCODED = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)*")
+
+
+def decode_text(part: Message) -> str:
+    """The characters of a text, by the charset that it declares if that is valid, else the likeliest."""
+    raw = part.get_payload(decode=True)
+    data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
+    if charset == "utf-7":
+        characters = data.decode(charset, "replace")
+    else:
+        characters = decoding.decode(data, charset, markup=part.get_content_subtype() == "html")
+    return detect.storable(characters).replace("\r\n", "\n")
+
+
+def decode_field(value: str) -> str:
+    """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
+    words = str(value)
+    if not words.isascii():
+        words = decoding.decode(words.encode("utf-8", "surrogateescape"))
+    return " ".join(detect.storable(_ENCODED.sub(lambda found: decoded(found[0]), words)).split())
+
+
+def decoded(words: str) -> str:
+    """Encoded words as characters; what is none stays as it is."""
+    try:
+        return "".join(
+            part if isinstance(part, str) else part.decode(charset or "latin-1", "replace")
+            for part, charset in decode_header(words)
+        )
+    except (ValueError, LookupError, HeaderParseError):
+        return words
+
+
+_ARMOUR = re.compile(rb"-----BEGIN (?:PKCS7|CMS)-----\s+([A-Za-z0-9+/=\s]+?)-----END ")
+ENCRYPTED = (
+    "It is encrypted (S/MIME), and the service has no key. Decrypt it in the mail program, save it and upload that."
+)
+_NO_CONTENT = "It is a signature or a list of certificates and holds no content. Upload the file that was signed."
+_DAMAGED_SIGNATURE = (
+    "The signed file is damaged and cannot be read. Save it again from the program that made it and upload that."
+)
+
+
+def signed_content(data: bytes) -> bytes:
+    """The content that was signed or compressed. Skippable if it is encrypted, missing or damaged."""
+    from asn1crypto import cms
+
+    if found := _ARMOUR.search(data):
+        data = base64.b64decode(b"".join(found[1].split()))
+    try:
+        info = cms.ContentInfo.load(data)
+        kind = info["content_type"].native
+        if kind == "signed_data":
+            held = info["content"]["encap_content_info"]["content"].native
+        elif kind == "compressed_data":
+            held = info["content"].decompressed
+        else:
+            held = info["content"].native if kind == "data" else None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Skippable(_DAMAGED_SIGNATURE) from error
+    if kind in ("enveloped_data", "authenticated_enveloped_data", "encrypted_data", "signed_and_enveloped_data"):
+        raise Skippable(ENCRYPTED)
+    if not isinstance(held, bytes) or not held:
+        raise Skippable(_NO_CONTENT)
+    return held
+
 
 DEEPEST = 50
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
@@ -99,7 +170,7 @@ def _open(mail: Mail, part: Message, depth: int) -> None:
 
 def _open_signed(mail: Mail, part: Message, depth: int) -> None:
     try:
-        content = cms.content(_data(part))
+        content = signed_content(_data(part))
     except Skippable as error:
         mail.errors[part] = str(error)
         return
@@ -134,8 +205,8 @@ def _open_tnef(mail: Mail, part: Message, depth: int) -> None:
 def _said_already(message: Message, text: Message) -> bool:
     """Tell if the mail has a text of its own, of which the one in winmail.dat is another version."""
     own = [part for part in message.walk() if part.get_content_type() in ("text/plain", "text/html")]
-    words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", mail_charsets.text(text)))
-    told = {word for part in own for word in re.findall(r"\w+", mail_charsets.text(part))}
+    words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", decode_text(text)))
+    told = {word for part in own for word in re.findall(r"\w+", decode_text(part))}
     return told.issuperset(words)
 
 
@@ -171,7 +242,7 @@ def text_of(part: Message) -> str:
     payload = part.get_payload()
     if isinstance(payload, list):  # a report, whose blocks of headers the parser made messages of
         return "\n".join(str(block) for block in payload)
-    return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", mail_charsets.text(part)))
+    return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", decode_text(part)))
 
 
 def parts(mail: Mail) -> Iterator[Part]:
@@ -208,7 +279,7 @@ def _within_text(part: Message) -> Iterator[Part]:
     """What is written into a text as letters: encrypted blocks and files (uuencode)."""
     if part.is_multipart():
         return
-    text = mail_charsets.text(part)
+    text = decode_text(part)
     for _ in _PGP_BLOCK.findall(text):
         yield Part("encrypted text.asc", error=_PGP)
     for found in _UU_BLOCK.finditer(text):
@@ -237,7 +308,7 @@ def _message(part: Message) -> Part:
     inner = payload[0] if isinstance(payload, list) and payload else None
     if not isinstance(inner, Message):
         return _file(part, part.get_content_type())
-    subject = mail_charsets.decoded(str(inner.get("subject") or "")).strip() or "message"
+    subject = decoded(str(inner.get("subject") or "")).strip() or "message"
     name = name_of(part) or subject.replace("/", "-")
     name = name if name.lower().endswith(".eml") else f"{name}.eml"
     return Part(name, "message/rfc822", content=lambda: [inner.as_bytes()])
@@ -255,7 +326,7 @@ def _data(part: Message) -> bytes:
 
 def name_of(part: Message) -> str:
     """The file name of a part, "" if it has none."""
-    return mail_charsets.decoded(part.get_filename() or "").strip()
+    return decoded(part.get_filename() or "").strip()
 
 
 def _ending(kind: str) -> str:

@@ -1,25 +1,197 @@
-"""Files within Office documents, OpenDocument files and books, and their parts that are damaged."""
+"""Files within Office documents: embedded, attached or inserted objects and pictures, old formats and new."""
 
 from __future__ import annotations
 
 import io
 import posixpath
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.detect import file_types
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.formats.containers import ole_objects, zips
+from connectors.parsers import detect, xml
+from connectors.parsers.detect import Kind
+from connectors.parsers.formats.containers import ledger
 from connectors.parsers.formats.containers.ledger import BROKEN, DAMAGED, LOCKED, Part
-from connectors.parsers.text import xml
 
-OOXML = (file_types.DOCX, file_types.PPTX, file_types.XLSX)
-OPEN_DOCUMENT = (file_types.ODT, file_types.ODP, file_types.ODS)
+if TYPE_CHECKING:
+    import olefile
+
+
+COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_NATIVE = "\x01Ole10Native"
+_FORMULA = "Equation Native"
+_WHOLE = {"WordDocument": "doc", "Workbook": "xls", "Book": "xls", "PowerPoint Document": "ppt"}
+_OUTLOOK = "__properties_version1.0"
+_BARE = ("Package", "CONTENTS", "Contents", "EmbeddedOdf")
+"""Streams that are the file, as it is."""
+_OTHER = "It is an object of a program whose files are not read. Upload it as a file of a kind that is taken."
+_OLD = (
+    "It is embedded in a document of an older Office format, from which it cannot be taken. "
+    "Save that document in the current format (DOCX, XLSX, PPTX), or upload the embedded file itself."
+)
+_ENDINGS = ((b"PK\x03\x04", "zip"), (b"%PDF-", "pdf"), (b"{\\rtf", "rtf"), (COMPOUND, "ole"))
+FORMULAS = "formulas"
+
+
+def compound_parts(name: str, data: bytes) -> Iterator[Part]:
+    """The one file that an embedded object holds; `name`: what the document calls the object."""
+    if not data.startswith(COMPOUND):
+        yield Part(f"{name}{_ending(data)}", content=lambda: [data])
+        return
+    import olefile
+
+    with olefile.OleFileIO(io.BytesIO(data)) as file:
+        streams = {entry[0] for entry in file.listdir() if len(entry) == 1}
+        whole = next((ending for stream, ending in _WHOLE.items() if stream in streams), "")
+        if whole or _OUTLOOK in streams:
+            yield Part(f"{name}.{whole or 'msg'}", content=lambda: [data])
+        else:
+            yield files_within(file, "", name)
+
+
+def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
+    """The objects in storages of a document of an older Office format."""
+    storages = dict.fromkeys(
+        "/".join(entry[:depth])
+        for entry in file.listdir(streams=True, storages=False)
+        for depth in range(1, len(entry))
+        if _holds_object(entry, depth)
+    )
+    for storage in storages:
+        yield files_within(file, f"{storage}/", storage.rpartition("/")[2])
+
+
+def _holds_object(entry: list[str], depth: int) -> bool:
+    """[MS-DOC] 2.1.7 keeps objects in ObjectPool, [MS-XLS] 2.1.5 in storages that begin with MBD."""
+    parent = entry[: depth - 1]
+    in_pool = parent == ["ObjectPool"]
+    return in_pool or (not parent and entry[0].startswith("MBD"))
+
+
+def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
+    """The object whose streams lie in `storage`, which is "" or ends in a slash."""
+    if file.exists(storage + _NATIVE):
+        return packaged(_stream(file, storage + _NATIVE)[4:], name)
+    if stream := next((stream for stream in _BARE if file.exists(storage + stream)), ""):
+        data = _stream(file, storage + stream)
+        return Part(f"{name}{_ending(data)}", content=lambda: [data])
+    if file.exists(storage + _FORMULA):
+        return Part(name, notice=FORMULAS)
+    held = any(file.exists(storage + stream) for stream in _WHOLE)
+    return Part(name, error=_OLD if held else _OTHER)
+
+
+def packaged(data: bytes, name: str) -> Part:
+    """A file of any kind with its name, as the packager of Windows writes it."""
+    try:
+        at = 2
+        label, at = _string(data, at)
+        path, at = _string(data, at)
+        at += 4
+        (length,) = struct.unpack_from("<I", data, at)
+        at += 4 + length
+        (size,) = struct.unpack_from("<I", data, at)
+        held = data[at + 4 : at + 4 + size]
+    except (struct.error, ValueError):
+        return Part(name, error=DAMAGED)
+    called = label or path.replace("\\", "/").rpartition("/")[2] or name
+    if len(held) < size:
+        return Part(called, error=DAMAGED)
+    return Part(called, content=lambda: [held])
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    end = data.index(b"\0", at)
+    return data[at:end].decode("cp1252", "replace"), end + 1
+
+
+def _stream(file: olefile.OleFileIO, path: str) -> bytes:
+    with file.openstream(path) as stream:
+        return bytes(stream.read())
+
+
+def _ending(data: bytes) -> str:
+    return next((f".{ending}" for mark, ending in _ENDINGS if data.startswith(mark)), "")
+
+
+OLDER_KINDS = (detect.DOC, detect.XLS, detect.PPT, detect.RTF)
+_SLIDES = "PowerPoint Document"
+_OLE_OBJECT, _PACKED = 0x1011, 1
+_MOST_BYTES = 1 << 29
+_RTF_OBJECT = re.compile(rb"\\objdata\b\s*((?:[0-9A-Fa-f]{2}\s*|\s)+)")
+_EMBEDDED_OLE = 2
+
+
+def older_parts(kind: Kind, path: Path) -> Iterator[Part]:
+    """The embedded files, each as a part."""
+    if kind is detect.RTF:
+        yield from _of_rtf(path.read_bytes())
+        return
+    import olefile
+
+    if not olefile.isOleFile(str(path)):
+        return  # a spreadsheet in XML or HTML, or one from before compound files: it embeds nothing
+    with olefile.OleFileIO(str(path)) as file:
+        if kind is not detect.PPT:
+            yield from stored_object(file)
+        elif file.exists(_SLIDES):
+            with file.openstream(_SLIDES) as stream:
+                yield from _of_slides(stream.read())
+
+
+def _of_slides(data: bytes) -> Iterator[Part]:
+    at, number = 0, 0
+    while at + 8 <= len(data):
+        flags, kind, size = struct.unpack_from("<HHI", data, at)
+        content = data[at + 8 : at + 8 + size]
+        at += 8 + size
+        if kind != _OLE_OBJECT:
+            continue
+        number += 1
+        name = f"object {number}"
+        try:
+            if flags >> 4 == _PACKED:
+                content = zlib.decompressobj().decompress(content[4:], _MOST_BYTES)
+            yield from compound_parts(name, content)
+        except BROKEN:
+            yield Part(name, error=DAMAGED)
+
+
+def _of_rtf(data: bytes) -> Iterator[Part]:
+    for number, found in enumerate(_RTF_OBJECT.finditer(data), 1):
+        name = f"object {number}"
+        try:
+            yield from _rtf_object(bytes.fromhex("".join(found[1].decode("ascii").split())), name)
+        except BROKEN:
+            yield Part(name, error=DAMAGED)
+
+
+def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
+    _version, form = struct.unpack_from("<II", data)
+    words, at = [], 8
+    for _ in range(3):
+        (size,) = struct.unpack_from("<I", data, at)
+        words.append(data[at + 4 : at + 4 + size].rstrip(b"\0"))
+        at += 4 + size
+    if form != _EMBEDDED_OLE:
+        return  # a link to a file elsewhere
+    (size,) = struct.unpack_from("<I", data, at)
+    held = data[at + 4 : at + 4 + size]
+    if words[0] == b"Package":
+        yield packaged(held, name)
+    else:
+        yield from compound_parts(name, held)
+
+
+OOXML = (detect.DOCX, detect.PPTX, detect.XLSX)
+OPEN_DOCUMENT = (detect.ODT, detect.ODP, detect.ODS)
 _WORDS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MEDIA = re.compile(
     r"(?:^|/)(?:media|Pictures|images?)/[^/]+$|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|tiff?|bmp)$", re.IGNORECASE
@@ -39,7 +211,7 @@ _PROTECTED = "It is encrypted by the publisher (DRM). Upload a copy of the book 
 _MISSING = "The book lists it and does not hold it. Save the book again from the program that made it and upload that."
 
 
-def parts(kind: Kind, path: Path) -> Iterator[Part]:
+def office_parts(kind: Kind, path: Path) -> Iterator[Part]:
     """The files that the document holds beside its own text, and what of that text cannot be read."""
     with zipfile.ZipFile(path) as archive:
         if kind in OOXML:
@@ -61,7 +233,7 @@ def _damaged(archive: zipfile.ZipFile) -> Iterator[Part]:
             yield Part(entry.filename, error=LOCKED)
             continue
         try:
-            for _ in zips.content(archive, entry)():
+            for _ in ledger.member_content(archive, entry)():
                 pass
         except BROKEN:
             yield Part(entry.filename, error=DAMAGED)
@@ -88,7 +260,7 @@ def _ooxml(archive: zipfile.ZipFile) -> Iterator[Part]:
         if name.endswith(".bin"):
             yield from _object(archive, entries[name])
         else:
-            yield Part(called, content=zips.content(archive, entries[name]))
+            yield Part(called, content=ledger.member_content(archive, entries[name]))
 
 
 def _targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
@@ -107,8 +279,8 @@ def _targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
 def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
     name = posixpath.basename(entry.filename)
     try:
-        data = b"".join(zips.content(archive, entry)())
-        yield from ole_objects.parts(name.removesuffix(".bin"), data)
+        data = b"".join(ledger.member_content(archive, entry)())
+        yield from compound_parts(name.removesuffix(".bin"), data)
     except BROKEN:
         yield Part(name, error=DAMAGED)
 
@@ -126,7 +298,7 @@ def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
         if name in ("", "/") or called.startswith("ObjectReplacements"):
             continue
         if kind == _ODF_FORMULA:
-            yield Part(called, notice=ole_objects.FORMULAS)
+            yield Part(called, notice=FORMULAS)
         elif name.endswith("/") and kind in _ODF_FILES:
             yield Part(f"{called}.{_ODF_FILES[kind]}", kind, content=partial(_apart, archive, name, kind))
         elif kind == _OLE and name in entries:
@@ -164,8 +336,10 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
                     yield Part(place, error=_MISSING)
             elif place in protected and not _is_font(kind):
                 yield Part(place, error=_PROTECTED)
-            elif kind == file_types.PDF.media_type:
-                yield Part(posixpath.basename(place), kind, content=zips.content(archive, archive.getinfo(place)))
+            elif kind == detect.PDF.media_type:
+                yield Part(
+                    posixpath.basename(place), kind, content=ledger.member_content(archive, archive.getinfo(place))
+                )
 
 
 def _protected(archive: zipfile.ZipFile) -> set[str]:

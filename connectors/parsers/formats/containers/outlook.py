@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.charsets import decoding
 from connectors.parsers.formats import rtf
-from connectors.parsers.formats.containers import ole_objects, tnef
+from connectors.parsers.formats.containers import office, tnef
 from connectors.parsers.formats.containers.ledger import Part
 from connectors.parsers.formats.containers.mail import Mail
 
@@ -75,7 +75,7 @@ def _file(file: olefile.OleFileIO, storage: str) -> Part:
     """An attachment that is no message: a file, an object of another program, or a link to a file."""
     name, kind = _name(file, storage), _text(file, storage, "370E")
     if file.exists(f"{storage}/{_WITHIN}"):
-        return ole_objects.within(file, f"{storage}/{_WITHIN}/", name)
+        return office.files_within(file, f"{storage}/{_WITHIN}/", name)
     if not file.exists(f"{storage}/{_DATA}"):
         linked = _text(file, storage, "370D") or _text(file, storage, "3708")
         return Part(name, error=_REFERENCE) if linked else Part(name, notice="empty attachments")

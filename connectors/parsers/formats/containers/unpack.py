@@ -2,14 +2,104 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from connectors.parsers.detect import file_types
-from connectors.parsers.detect.file_types import Kind
-from connectors.parsers.formats.containers import cms, mail, office, older_office, outlook, pdf_files, zips
-from connectors.parsers.formats.containers.ledger import Ledger, Part
+from connectors.parsers import detect
+from connectors.parsers.detect import Kind
+from connectors.parsers.formats.containers import ledger, mail, office, outlook
+from connectors.parsers.formats.containers.ledger import DAMAGED, Ledger, Part
 from connectors.parsers.messages import Unpack
+
+if TYPE_CHECKING:
+    import pypdfium2
+
+
+_ANNOTATION = b"/FileAttachment"
+_PACKED = re.compile(rb"/ObjStm\b[^>]{0,400}>>\s*stream\r?\n", re.DOTALL)
+
+
+def pdf_parts(path: Path) -> Iterator[Part]:
+    """The embedded files of the document, then those of its pages."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError:
+        return  # the reader of its text reports what is wrong
+    with document:
+        seen: set[tuple[str, int]] = set()
+        for number in range(document.count_attachments()):
+            name, data = _file(document.get_attachment(number).raw)
+            seen.add((name, hash(data)))
+            yield _part(name, data)
+        for name, data in _on_pages(document, path):
+            if (name, hash(data)) not in seen:  # some programs list a page's file among the document's, too
+                yield _part(name, data)
+
+
+def _part(name: str, data: bytes | None) -> Part:
+    if data is None:
+        return Part(name, error=DAMAGED)
+    return Part(name, content=lambda: [data]) if data else Part(name, notice="empty attachments")
+
+
+def _on_pages(document: pypdfium2.PdfDocument, path: Path) -> Iterator[tuple[str, bytes | None]]:
+    import pypdfium2.raw as pdfium
+
+    if not _may_hold_annotations(path.read_bytes()):
+        return
+    for index in range(len(document)):
+        page = pdfium.FPDF_LoadPage(document.raw, index)
+        if not page:
+            continue
+        try:
+            for number in range(pdfium.FPDFPage_GetAnnotCount(page)):
+                annotation = pdfium.FPDFPage_GetAnnot(page, number)
+                if not annotation:
+                    continue
+                try:
+                    if pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FILEATTACHMENT:
+                        file = pdfium.FPDFAnnot_GetFileAttachment(annotation)
+                        yield _file(file) if file else (f"attachment of page {index + 1}", None)
+                finally:
+                    pdfium.FPDFPage_CloseAnnot(annotation)
+        finally:
+            pdfium.FPDF_ClosePage(page)
+
+
+def _may_hold_annotations(data: bytes) -> bool:
+    """Tell by the bytes, since to load each page takes as long as to read its text."""
+    if _ANNOTATION in data or b"/Encrypt" in data:
+        return True
+    for found in _PACKED.finditer(data):
+        try:
+            if _ANNOTATION in zlib.decompressobj().decompress(data[found.end() :], 1 << 24):
+                return True
+        except zlib.error:
+            return True
+    return False
+
+
+def _file(attachment: Any) -> tuple[str, bytes | None]:
+    """Name and content of an attachment; None if the content cannot be read."""
+    import pypdfium2.raw as pdfium
+
+    size = pdfium.FPDFAttachment_GetName(attachment, None, 0)
+    letters = ctypes.create_string_buffer(size)
+    pdfium.FPDFAttachment_GetName(attachment, ctypes.cast(letters, ctypes.POINTER(pdfium.FPDF_WCHAR)), size)
+    name = letters.raw.decode("utf-16-le", "replace").rstrip("\0") or "attachment"
+    length = ctypes.c_ulong()
+    if not pdfium.FPDFAttachment_GetFile(attachment, None, 0, length):
+        return name, None
+    content = ctypes.create_string_buffer(length.value)
+    if length.value and not pdfium.FPDFAttachment_GetFile(attachment, content, length.value, length):
+        return name, None
+    return name, content.raw[: length.value]
 
 
 def account(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
@@ -18,26 +108,26 @@ def account(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
     `name`: of the file. Skippable if it unfolds to too much, or is a container without text that cannot be opened.
     """
     parts = Ledger(bounds)
-    if kind is file_types.ZIP:
-        zips.unpack(path, parts)
+    if kind is detect.ZIP:
+        ledger.unpack_zip(path, parts)
     else:
         parts.take(_parts(kind, path, name))
     return parts
 
 
 def _parts(kind: Kind, path: Path, name: str) -> Iterator[Part]:
-    if kind is file_types.EML:
+    if kind is detect.EML:
         yield from mail.parts(mail.opened(path.read_bytes()))
-    elif kind is file_types.MSG:
+    elif kind is detect.MSG:
         yield from outlook.parts(path)
-    elif kind is file_types.PDF:
-        yield from pdf_files.parts(path)
-    elif kind is file_types.SIGNED:
-        content = cms.content(path.read_bytes())
+    elif kind is detect.PDF:
+        yield from pdf_parts(path)
+    elif kind is detect.SIGNED:
+        content = mail.signed_content(path.read_bytes())
         called = name[: -len(".p7m")] if name.lower().endswith(".p7m") else name
         is_message = mail.is_message(content)
         yield Part(f"{called}.eml" if is_message else called, content=lambda: [content])
-    elif kind in (*office.OOXML, *office.OPEN_DOCUMENT, file_types.EPUB):
-        yield from office.parts(kind, path)
-    elif kind in older_office.KINDS:
-        yield from older_office.parts(kind, path)
+    elif kind in (*office.OOXML, *office.OPEN_DOCUMENT, detect.EPUB):
+        yield from office.office_parts(kind, path)
+    elif kind in office.OLDER_KINDS:
+        yield from office.older_parts(kind, path)

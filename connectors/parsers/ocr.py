@@ -9,11 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.parsers.detect import plain
+from connectors.parsers import detect, ocr_engines, trust
 from connectors.parsers.messages import Recognise, Reply, Task
-from connectors.parsers.ocr import engines
-from connectors.parsers.process.pool import Pool
-from connectors.parsers.text import trust
+from connectors.parsers.pool import Pool
 from retrieval.errors import Skippable
 from retrieval.ports import ExternalParser, PageQuality
 
@@ -49,7 +47,7 @@ class Recognition:
 
     def unread(self) -> tuple[str, ...]:
         """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
-        return () if self.program else tuple(name for name in self.languages if name not in engines.PACKAGED_READS)
+        return () if self.program else tuple(name for name in self.languages if name not in ocr_engines.PACKAGED_READS)
 
     def _refuse_scripts(self) -> None:
         """Rather than index what another script's letters look like."""
@@ -68,7 +66,7 @@ class Recognition:
         if external is None or not answer.picture:
             return answer
         try:
-            text = plain.storable(external.read(answer.picture, f"{Path(task.name).stem}-{page}.png", "image/png"))
+            text = detect.storable(external.read(answer.picture, f"{Path(task.name).stem}-{page}.png", "image/png"))
         except Skippable as error:
             return Reply(qualities=(trust.unreadable(page, str(error), recognised=True),))
         if not text.strip():

@@ -18,11 +18,9 @@ from functools import lru_cache
 import msgspec
 import structlog
 
-from connectors.parsers import messages
+from connectors.parsers import confinement, messages
+from connectors.parsers.confinement import MISSING, Room
 from connectors.parsers.messages import Reply, Task
-from connectors.parsers.process import limits
-from connectors.parsers.process.landlock import MISSING
-from connectors.parsers.process.work_folder import Room
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.settings import PROJECT
 
@@ -127,14 +125,14 @@ class Child:
         """
         self.start()
         self.files += 1
-        began, used = time.monotonic(), limits.cpu_seconds_of(self.pid)
+        began, used = time.monotonic(), confinement.cpu_seconds_of(self.pid)
         deadline = began + self._limits.clock_factor * self._limits.seconds
 
         def look() -> None:
-            self._most_memory = max(self._most_memory, limits.data_bytes_of(self.pid))
+            self._most_memory = max(self._most_memory, confinement.data_bytes_of(self.pid))
             if worked is not None:
                 by_clock = (time.monotonic() - began) / _QUICK_CLOCK_FACTOR
-                worked(max(limits.cpu_seconds_of(self.pid) - used, by_clock))
+                worked(max(confinement.cpu_seconds_of(self.pid) - used, by_clock))
 
         try:
             self._in.write(messages.frame(self._room.bring(task)))

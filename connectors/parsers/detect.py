@@ -1,14 +1,79 @@
-"""What kind of file this is: told by its content first, by its name and named media type second."""
+"""Kinds of files, by content, ending and media type; and the decoding of plain text."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
 
-from connectors.parsers.detect import plain
+from connectors.charsets import decoding
 from retrieval.errors import Skippable
+
+if TYPE_CHECKING:
+    import olefile
+
+
+GLANCE_BYTES = decoding.HEAD
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
+
+
+def text_of(data: bytes, media_type: str = "", *, markup: bool = False) -> str:
+    """The text of a file, line endings as `\\n`. `markup`: it may name its own charset (HTML, XML).
+
+    Skippable if too much of it was replaced by U+FFFD.
+    """
+    text = decoding.decode(data, decoding.charset(media_type), markup=markup).removeprefix("\ufeff")
+    return decoding.require_readable(storable(text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def glance(head: bytes) -> str | None:
+    """The characters at the start of a file, or None if it is no text."""
+    if any(head.startswith(mark) for mark, _ in decoding.BOMS) or decoding.wide_codec(head):
+        return decoding.decode(head)
+    control = sum(byte in decoding.CONTROL for byte in head) / max(len(head), 1)
+    allowed = 0.2
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        allowed = 0.02
+    if control > allowed or head.count(0) > 0.3 * len(head):
+        return None
+    return head.decode("latin-1")
+
+
+def storable(text: str) -> str:
+    """Without zero characters and lone surrogates, which PostgreSQL's text refuses."""
+    if "\0" in text:
+        text = text.replace("\0", "")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text
+
+
+def first_heading(markdown: str) -> str:
+    """The first `#` heading within the first 200 lines, outside of code, or ""."""
+    fenced = False
+    for line in markdown[:20_000].split("\n")[:200]:
+        if _FENCE.match(line):
+            fenced = not fenced
+        found = None if fenced else _HEADING.match(line)
+        if found:
+            return one_line(re.sub(r"[*_`]{1,3}|\\(?=\W)|\s#+\s*$", "", found[1]))
+    return ""
+
+
+def one_line(text: str) -> str:
+    """White space collapsed, at most 300 characters."""
+    return " ".join(storable(text).split())[:300]
+
 
 HEAD = 4096
 """Bytes that are looked at."""
@@ -123,7 +188,7 @@ _MAIL_START = re.compile(
 )
 
 
-def told(head: bytes, name: str, media_type: str) -> Kind:
+def kind_of(head: bytes, name: str, media_type: str) -> Kind:
     """The kind by the first bytes; ZIP and COMPOUND are to be looked into. Skippable for binaries of no known kind."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     for magic, kind in _MAGIC:
@@ -137,13 +202,13 @@ def told(head: bytes, name: str, media_type: str) -> Kind:
         return IMAGE
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return IMAGE
-    wanted = named(name, media_type)
+    wanted = kind_by_name(name, media_type)
     promised = _of_media_type(media_type)
     if re.search(rb"%PDF-\d", head[:1024]) and not (wanted and wanted.text):
         return PDF
-    text = plain.glance(head)
+    text = glance(head)
     if text is None:
-        raise unknown(name)
+        raise unknown_kind(name)
     if promised is MARKDOWN or (wanted and not wanted.text and promised and promised.text):
         wanted = promised  # who names Markdown knows it, whatever the page's address ends in
     return _of_text(head, text, wanted)
@@ -164,7 +229,7 @@ def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
     return wanted or PLAIN
 
 
-def named(name: str, media_type: str) -> Kind | None:
+def kind_by_name(name: str, media_type: str) -> Kind | None:
     """The kind that the name's ending or else the media type promises."""
     ending = PurePath(name).suffix.lower().removeprefix(".")
     return _BY_ENDING.get(ending) or _of_media_type(media_type)
@@ -174,7 +239,7 @@ def _of_media_type(media_type: str) -> Kind | None:
     return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
 
 
-def packed(members: Iterable[str], mimetype: str) -> Kind:
+def kind_of_zip(members: Iterable[str], mimetype: str) -> Kind:
     """The kind of a ZIP by its members' names and, for OpenDocument and EPUB, its `mimetype` member."""
     if mimetype in _BY_MEDIA_TYPE:
         return _BY_MEDIA_TYPE[mimetype]
@@ -186,7 +251,7 @@ def packed(members: Iterable[str], mimetype: str) -> Kind:
     return EPUB if "META-INF/container.xml" in names else ZIP
 
 
-def unknown(name: str) -> Skippable:
+def unknown_kind(name: str) -> Skippable:
     """The refusal of a kind that we do not take."""
     ending = PurePath(name).suffix.lower()
     if ending.removeprefix(".") in _BY_ENDING:
@@ -195,3 +260,55 @@ def unknown(name: str) -> Skippable:
         )
     what = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
     return Skippable(f"{what} cannot be read. Kinds that are taken: {TAKEN}.")
+
+
+_PACKAGE: Final = "EncryptedPackage"
+_STREAMS: Final = {
+    "WordDocument": DOC,
+    "PowerPoint Document": PPT,
+    "Workbook": XLS,
+    "Book": XLS,
+    "__properties_version1.0": MSG,
+}
+_FLAGS: Final = 11
+"""Of the document's head ([MS-DOC] 2.5.2): a byte whose lowest bit says that the text is encrypted."""
+_TOKEN: Final = slice(12, 16)
+"""Of the slides' head ([MS-PPT] 2.3.2): what tells an encrypted presentation from a plain one."""
+_LOCKED_SLIDES: Final = b"\xdf\xc4\xd1\xf3"
+
+
+def kind_of_compound(data: bytes, name: str) -> Kind:
+    """The kind by the names of the streams; Skippable if it is encrypted or of no kind we know."""
+    streams, locked = _seen(data)
+    if locked:
+        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+    for stream, found in _STREAMS.items():
+        if stream in streams:
+            return found
+    raise unknown_kind(name)
+
+
+def _seen(data: bytes) -> tuple[set[str], bool]:
+    """The file's own streams, not of what is embedded or attached, and if it is locked; if damaged, what shows."""
+    import olefile
+
+    try:
+        with olefile.OleFileIO(io.BytesIO(data)) as file:
+            streams = {entry[0] for entry in file.listdir() if len(entry) == 1}
+            return streams, _PACKAGE in streams or _locked(file, streams)
+    except (OSError, ValueError, IndexError):
+        ends = {_PACKAGE: b"", **dict.fromkeys(_STREAMS, b"\0\0")}
+        streams = {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
+        return streams, _PACKAGE in streams
+
+
+def _locked(file: olefile.OleFileIO, streams: set[str]) -> bool:
+    """Encrypted within its own format. A workbook's lock is for the library to find, which reads record by record."""
+    if "WordDocument" in streams:
+        return bool(_head(file, "WordDocument")[_FLAGS] & 1)
+    return "Current User" in streams and _head(file, "Current User")[_TOKEN] == _LOCKED_SLIDES
+
+
+def _head(file: olefile.OleFileIO, stream: str) -> bytes:
+    with file.openstream(stream) as opened:
+        return bytes(opened.read(16).ljust(16, b"\0"))

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, p
 from lxml import etree
 
 
-class Refused(Exception):
+class EntitiesRefused(Exception):
     """The XML declares entities."""
 
 
@@ -23,7 +23,7 @@ BROKEN = (
     NotImplementedError,
     RuntimeError,
     ValueError,
-    Refused,
+    EntitiesRefused,
 )
 
 
@@ -31,7 +31,7 @@ class _NoEntities(TreeBuilder):
     """A tree of XML that may not declare anything."""
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
-        raise Refused
+        raise EntitiesRefused
 
 
 def parsed(data: bytes) -> Element:
@@ -58,7 +58,7 @@ def elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tu
     parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
     for event, element in parser:
         if element.getroottree().docinfo.internalDTD is not None:
-            raise Refused
+            raise EntitiesRefused
         yield event, element
         break
     yield from parser

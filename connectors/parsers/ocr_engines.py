@@ -1,23 +1,181 @@
-"""The two engines of text recognition: the tesseract program where it is installed, else the one in our packages."""
+"""OCR engines: Tesseract and the packaged one, their languages, and the order of the lines that they find."""
 
 from __future__ import annotations
 
 import ctypes
 import io
+import re
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, Final
 
-from connectors.parsers.ocr import layout, scripts
-from connectors.parsers.ocr.layout import Line
 from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+_FEW = 4
+"""Lines on each side that make two columns of a gap; fewer are a form or a table, read row by row."""
+_PROSE = 15
+"""Characters of a line of running text at least, on the average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A recognised line and the box around it, in pixels from the top left."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    text: str
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+
+def layout_text(lines: Sequence[Line]) -> str:
+    """The lines as paragraphs, column by column."""
+    return "\n\n".join(filter(None, (_block(column) for column in _columns(list(lines)))))
+
+
+def _columns(lines: list[Line]) -> list[list[Line]]:
+    """Split at a gap from top to bottom that has running text at both sides; what spans it goes before or after."""
+    place = _gutter(lines)
+    if place is None:
+        return [lines]
+    across = [line for line in lines if line.left < place < line.right]
+    left = [line for line in lines if line.right <= place]
+    right = [line for line in lines if line.left >= place]
+    start = min(line.top for line in left + right)
+    above = [line for line in across if line.middle <= start]
+    below = [line for line in across if line.middle > start]
+    return [part for part in (above, *_columns(left), *_columns(right), below) if part]
+
+
+def _gutter(lines: list[Line]) -> float | None:
+    if len(lines) < 2 * _FEW:
+        return None
+    for line in sorted(lines, key=lambda line: line.left):
+        place = line.left - 1
+        left = [other for other in lines if other.right <= place]
+        right = [other for other in lines if other.left >= place]
+        across = [other for other in lines if other.left < place < other.right]
+        if min(len(left), len(right)) < _FEW or not _apart(left + right, across):
+            continue
+        if min(_mean(left), _mean(right)) >= _PROSE:
+            return place
+    return None
+
+
+def _apart(columns: list[Line], across: list[Line]) -> bool:
+    """Does what spans the columns stand above or below them, as a heading or footer does?"""
+    top, bottom = min(line.middle for line in columns), max(line.middle for line in columns)
+    return not any(top < line.middle < bottom for line in across)
+
+
+def _mean(lines: list[Line]) -> float:
+    return sum(len(line.text) for line in lines) / len(lines)
+
+
+def _block(lines: list[Line]) -> str:
+    rows: list[list[Line]] = []
+    for line in sorted(lines, key=lambda line: line.middle):
+        if rows and line.middle - _middle(rows[-1]) < 0.5 * min(line.height, rows[-1][-1].height):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    usual = median(line.height for line in lines) if lines else 0
+    written: list[str] = []
+    bottom = 0.0
+    for row in rows:
+        words = "  ".join(line.text for line in sorted(row, key=lambda line: line.left))
+        apart = bool(written) and min(line.top for line in row) - bottom > 0.8 * usual
+        written.append(("\n" if apart else "") + words)
+        bottom = max(line.bottom for line in row)
+    return "\n".join(written).strip()
+
+
+def _middle(row: list[Line]) -> float:
+    return sum(line.middle for line in row) / len(row)
+
+
+_LATIN_LANGUAGES = (
+    "afr aze bos cat ces cym dan deu deu_latf eng enm epo est eus fao fil fin fra frm fry gla gle glg hat hrv hun"
+    " ind isl ita ita_old jav lat lav lit ltz mlt mri msa nld nor oci pol por que ron slk slv spa spa_old sqi srp_latn"
+    " swa swe ton tur uzb vie yor"
+)
+LANGUAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Latin": tuple(_LATIN_LANGUAGES.split()),
+    "Fraktur": ("deu_latf", "frk", "deu"),
+    "Cyrillic": ("rus", "ukr", "bel", "bul", "srp", "mkd", "kaz", "kir", "mon", "tgk", "tat", "uzb_cyrl", "aze_cyrl"),
+    "Greek": ("ell", "grc"),
+    "Arabic": ("ara", "fas", "urd", "pus", "snd", "uig", "kur_ara"),
+    "Hebrew": ("heb", "yid"),
+    "Devanagari": ("hin", "mar", "nep", "san"),
+    "Bengali": ("ben", "asm"),
+    "Gujarati": ("guj",),
+    "Gurmukhi": ("pan",),
+    "Kannada": ("kan",),
+    "Malayalam": ("mal",),
+    "Oriya": ("ori",),
+    "Sinhala": ("sin",),
+    "Tamil": ("tam",),
+    "Telugu": ("tel",),
+    "Thai": ("tha",),
+    "Lao": ("lao",),
+    "Khmer": ("khm",),
+    "Myanmar": ("mya",),
+    "Tibetan": ("bod", "dzo"),
+    "Georgian": ("kat", "kat_old"),
+    "Armenian": ("hye",),
+    "Ethiopic": ("amh", "tir"),
+    "Cherokee": ("chr",),
+    "Han": ("chi_sim", "chi_tra", "chi_sim_vert", "chi_tra_vert", "jpn", "jpn_vert"),
+    "Japanese": ("jpn", "jpn_vert"),
+    "Katakana": ("jpn", "jpn_vert"),
+    "Hiragana": ("jpn", "jpn_vert"),
+    "Hangul": ("kor", "kor_vert"),
+    "Korean": ("kor", "kor_vert"),
+}
+"""By script, the language packs that read it, the usual one first."""
+_LEAST_CONFIDENCE: Final = 1.0
+_SCRIPT: Final = re.compile(r"^Script: (\w+)$.*?^Script confidence: ([\d.]+)$", re.MULTILINE | re.DOTALL)
+
+
+def parse_script(report: str) -> str | None:
+    """The script that tesseract's report on a page names; None without a sure one, or one that no pack is known for."""
+    match = _SCRIPT.search(report)
+    if match is None or float(match[2]) < _LEAST_CONFIDENCE or match[1] not in LANGUAGES:
+        return None
+    return match[1]
+
+
+def choose_languages(script: str, wanted: Collection[str], installed: Collection[str]) -> tuple[str, ...]:
+    """The installed packs that read a script: those that are wanted, else the usual one; none if there is none."""
+    readers = [name for name in LANGUAGES[script] if name in installed]
+    return tuple(name for name in readers if name in wanted) or tuple(readers[:1])
+
+
+def language_refusal(script: str) -> str:
+    """The sentence for people whose page no installed pack reads."""
+    usual = LANGUAGES[script][0]
+    package = f"tesseract-ocr-{usual.replace('_', '-')}"
+    return (
+        f"A page is written in {script} script, which the text recognition of this installation cannot read. Ask its "
+        f"operator to install the language pack of tesseract, such as {package} (Debian), then retry the file."
+    )
+
 
 TESSERACT_DOTS, PACKAGED_DOTS = 300, 200
 """Dots an inch at which each recognises best; the packaged one shrinks what is larger."""
@@ -73,20 +231,20 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> Re
 
     text, confidence = recognise(chosen)
     script = _script(program, png.getvalue()) if confidence < _DOUBTFUL and "osd" in known else None
-    if script is None or set(chosen).intersection(scripts.LANGUAGES[script]):
+    if script is None or set(chosen).intersection(LANGUAGES[script]):
         return Recognised(text, confidence, is_final=not PACKAGED_READS.intersection(languages))
-    if packs := scripts.choose(script, languages, known):
+    if packs := choose_languages(script, languages, known):
         return Recognised(*recognise(packs), is_final=True)
-    if PACKAGED_READS.intersection(scripts.LANGUAGES[script]):
+    if PACKAGED_READS.intersection(LANGUAGES[script]):
         return Recognised("", 0.0)
-    raise Skippable(scripts.refusal(script))
+    raise Skippable(language_refusal(script))
 
 
 def _script(program: str, png: bytes) -> str | None:
     """The script of a page, None where there is too little text to tell."""
     command = [program, "stdin", "stdout", "-l", "osd", "--psm", "0"]
     done = subprocess.run(command, input=png, capture_output=True, check=False, preexec_fn=_end_with_parent)
-    return scripts.parse(done.stdout.decode("utf-8", "replace"))
+    return parse_script(done.stdout.decode("utf-8", "replace"))
 
 
 def _of_table(table: str) -> tuple[str, float]:
@@ -128,7 +286,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
 
-def packaged(image: Image) -> Recognised:
+def with_packaged(image: Image) -> Recognised:
     """The text as RapidOCR finds it (https://rapidai.github.io/RapidOCRDocs), the page set upright before."""
     import numpy as np
 
@@ -137,7 +295,7 @@ def packaged(image: Image) -> Recognised:
     turns = _turns(pixels, found)
     if turns:
         found = _engine()(np.ascontiguousarray(np.rot90(pixels, turns)), use_det=True, use_cls=False, use_rec=True)
-    return Recognised(layout.text(_lines(found)), fmean(found.scores) if found.scores else 0.0)
+    return Recognised(layout_text(_lines(found)), fmean(found.scores) if found.scores else 0.0)
 
 
 def _lines(found: Any) -> list[Line]:

@@ -1,1 +1,0 @@
-"""What a file is: its type, its encoding, its characters."""

@@ -1,1 +1,0 @@
-"""Text recognition of pages that have no text of their own."""

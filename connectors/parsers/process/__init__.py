@@ -1,1 +1,0 @@
-"""The limited child processes that read files: their pool, limits and folders."""

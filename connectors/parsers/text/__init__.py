@@ -1,1 +1,0 @@
-"""What all formats share: verbatim texts, properties, XML, clean Markdown."""
