@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from ui import session
-from ui.parts import addressed, frame, see_as
+from ui.parts import frame, see_as, url_state
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
@@ -70,7 +70,7 @@ def main() -> None:
     if not signed_in:
         frame.sign_in_form(refusal)
         return
-    addressed.opened(page.url_path)
+    url_state.opened(page.url_path)
     with frame.trouble():
         frame.sidebar(session.person())
         see_as.show(session.person())

@@ -72,7 +72,7 @@ def api_address() -> str:
 
 def sign_in(key: str, tenant: str = "") -> Person:
     """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
-    api = Api(api_address(), key.strip(), tenant.strip(), waiting.notice)
+    api = Api(api_address(), key.strip(), tenant.strip(), waiting.show_notice)
     known = api.get("/v1/keys/current")["key"]
     role = known.get("role")
     sees_all = not (known.get("principal") or known.get("principalRequired")) if role is None else role != "viewer"

@@ -15,7 +15,7 @@ from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
 from tests.standins.accounts import ACCOUNTS
-from ui.parts import services
+from ui.parts import api_schema
 
 PROJECT = Path(__file__).resolve().parents[2]
 TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
@@ -36,7 +36,7 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert set(namespaces.CONNECTORS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
     assert wanted <= set(prefect_client.FLOWS)
-    assert set(dict(services.read(document(APP_HANDLERS)))) == wanted
+    assert set(dict(api_schema.read_services(document(APP_HANDLERS)))) == wanted
 
 
 @pytest.mark.parametrize("name", APPS)

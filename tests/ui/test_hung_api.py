@@ -19,7 +19,7 @@ from tests.api.conftest import base, org  # noqa: F401
 from tests.ui.conftest import SECONDS, shown
 from ui import client, session
 from ui.client import Api
-from ui.parts import described, waiting
+from ui.parts import api_schema, waiting
 
 WAIT = 60.0
 """Seconds that a page has to say that it waits; of a machine that does much else."""
@@ -56,7 +56,7 @@ class Hanging(httpx.BaseTransport):
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     """What stands between the app and the API. Counts how often a page waits again after a request that timed out."""
-    found, notice, real = Hanging(), waiting.notice, Api._asked
+    found, notice, real = Hanging(), waiting.show_notice, Api._asked
 
     @contextmanager
     def told() -> Iterator[None]:
@@ -69,7 +69,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
         found.waits += is_page() and found.timed_out and not asked.silence.lasts
         return real(asked, ask)
 
-    monkeypatch.setattr(waiting, "notice", told)
+    monkeypatch.setattr(waiting, "show_notice", told)
     monkeypatch.setattr(Api, "_asked", asks)
     monkeypatch.setattr(client, "SLOW_SECONDS", 0.02)
     with httpx.Client(transport=found, timeout=WAIT) as http:
@@ -86,7 +86,9 @@ def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: 
     """A page on which somebody is signed in, not yet run."""
     scopes = frozenset(str(scope) for scope in api_keys.SCOPES)
     found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
-    found.session_state["who"] = session.Person(Api(base, org.api_key, "", waiting.notice), "k", scopes, None, None)
+    found.session_state["who"] = session.Person(
+        Api(base, org.api_key, "", waiting.show_notice), "k", scopes, None, None
+    )
     found.query_params["namespace"] = namespace
     return found
 
@@ -104,7 +106,7 @@ def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, pa
     api.hang_after(0)
     answers = 0
     while True:
-        described.document.clear()
+        api_schema.api_document.clear()
         seen.switch_page(f"views/{page}.py").run()
         assert not seen.exception, answers
         if api.asked <= answers:

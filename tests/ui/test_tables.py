@@ -11,11 +11,11 @@ ANIMALS = ("owls", "seals")
 def page() -> None:
     import streamlit as st
 
-    from ui.parts import tables
+    from ui.parts import widgets
 
     names = st.session_state["animals"]
     rows = [{"Name": name, "Prefect": f"http://prefect/{name}"} for name in names]
-    chosen = tables.clicked(rows, "table", names, links=("Prefect",), Prefect=st.column_config.LinkColumn())
+    chosen = widgets.clicked_row(rows, "table", names, links=("Prefect",), Prefect=st.column_config.LinkColumn())
     st.text(f"opened {chosen}")
 
 

@@ -8,7 +8,7 @@ import pytest
 from ui.parts import run_detail
 from ui.parts.search_results import EXCERPT, excerpt
 from ui.parts.snippets import as_curl, as_python
-from ui.parts.text import csv_bytes, plain
+from ui.parts.widgets import csv_bytes, plain
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", '=HYPERLINK("http://203.0.113.9")'])

@@ -10,9 +10,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import document_access, frame, services
+from ui.parts import api_schema, document_access, frame
 from ui.parts.labels import count, size
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 ALL, SOME = "Everything", "Chosen folders and files"
 DEEPEST = 8
@@ -119,7 +119,7 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
 
     browse()
     config: dict[str, Any] = {**tree.config()}
-    service = services.known().get(kind)
+    service = api_schema.known_services().get(kind)
     with st.expander("By path or type", icon=":material/rule:"):
         about = service.choice.path if service and service.choice else ""
         left, right = st.columns(2)

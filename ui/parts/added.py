@@ -8,10 +8,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import additions, frame, retrying, status
+from ui.parts import additions, frame, retrying, widgets
 from ui.parts.additions import Addition, Item
 from ui.parts.labels import MOVING, STAGES, count
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 LIVE_SECONDS = 2.0
 SHOWN = 20
@@ -82,7 +82,7 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
     refused = [_refused(item) for item in (added.items if added else ()) if item.error]
     rows = refused + rows
     if not rows:
-        status.empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
+        widgets.show_empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
         return
     ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
     st.caption(f"{ended:,} of {count(len(rows), 'item')} at their end")
@@ -91,7 +91,7 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
         hide_index=True,
         width="stretch",
         column_config={
-            "Status": status.column(),
+            "Status": widgets.status_column(),
             "Name": st.column_config.TextColumn(width=300),
             "Progress": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
             "Documents": st.column_config.NumberColumn(format="localized"),

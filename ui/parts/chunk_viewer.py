@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import addressed, page_image, status
+from ui.parts import url_state, widgets
 from ui.parts.labels import count
 
 PAGE = 50
@@ -35,10 +35,10 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     read = data["chunks"]
     chunks = [chunk for chunk in read if start <= chunk["index"] < start + PAGE]
     if not chunks:
-        status.empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
+        widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
     known = {chunk["index"]: chunk for chunk in chunks}
-    fields = addressed.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
+    fields = url_state.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
     fields.follow({"chunk": linked})
     fields.offer("chunk", known)
     at = st.selectbox(
@@ -61,7 +61,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         )
     if right is not None:
         with right:
-            page_image.show(who, namespace, document, chosen["page"], chosen["index"])
+            widgets.show_page_image(who, namespace, document, chosen["page"], chosen["index"])
 
 
 def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:

@@ -9,9 +9,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import addressed, clicks, frame, question_sets, search_charts, status, tables
+from ui.parts import frame, question_sets, search_charts, url_state, widgets
 from ui.parts.labels import ago, count, milliseconds, moment, word
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 METRICS = {
     "ndcgAt10": "nDCG@10",
@@ -24,7 +24,7 @@ RUNS = 30
 CHANGED = 50
 """Questions of a run that are shown: those that changed most."""
 LOOK_SECONDS = 2.0
-_RUN = addressed.Fields("measured", ("run",))
+_RUN = url_state.Fields("measured", ("run",))
 OPEN = frozenset({"QUEUED", "RUNNING"})
 DEFAULTS: list[Json] = [
     {"Name": "semantic", "Semantic weight": 1.0},
@@ -67,7 +67,7 @@ def _compare(who: session.Person, namespace: str, evaluation: str, rows: list[Js
     """Start a run and open it."""
     body = {"namespaceId": namespace, "settings": [setting(row) for row in rows]}
     try:
-        made = clicks.post(who, f"/v1/evaluations/{evaluation}/runs", body)["run"]
+        made = widgets.post_once(who, f"/v1/evaluations/{evaluation}/runs", body)["run"]
     except ApiError as error:
         question_sets.refuse(error)
         return
@@ -100,7 +100,7 @@ def results(who: session.Person, namespace: str, evaluation: Json) -> None:
     """The run that the address names, else the newest."""
     runs = _runs(who, namespace, evaluation)
     if not runs:
-        status.empty("Not compared yet.", "Choose settings under Compare and start a run.")
+        widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
     ids = [run["id"] for run in runs]
     linked = session.named("run")
@@ -227,7 +227,7 @@ def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, p
     asked = {"changed": changed} if len(names) > 1 else {}
     found = who.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **asked)["run"]["questions"]
     rows = [question_row(one, names[0], changed) for one in found]
-    chosen = tables.clicked(rows, "changes_table", [one["query"] for one in found])
+    chosen = widgets.clicked_row(rows, "changes_table", [one["query"] for one in found])
     st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
     if chosen is not None:
         question_sets.in_lab(namespace, evaluation["id"], {"query": chosen})
@@ -253,7 +253,7 @@ def history(who: session.Person, namespace: str, evaluation: Json) -> None:
     """A measure over time, a line a setting."""
     runs = [run for run in _runs(who, namespace, evaluation) if run["status"] == "COMPLETED"]
     if not runs:
-        status.empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
+        widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
         return
     metric = st.segmented_control(
         "Measure", list(METRICS), default="ndcgAt10", required=True, format_func=METRICS.__getitem__, key="over_time"

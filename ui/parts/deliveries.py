@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import addressed, frame, pager, status, tables
+from ui.parts import frame, url_state, widgets
 from ui.parts.labels import ago, span_until, word
 
 PAGE = 50
@@ -14,7 +14,7 @@ LIVE_SECONDS = 5.0
 STATES = ("PENDING", "DELIVERED", "FAILED")
 WORDS = {"PENDING": "TO_SEND"}
 """What a status means here: of a connection PENDING means another thing."""
-FIELDS = addressed.Fields("webhook", ("deliveries",))
+FIELDS = url_state.Fields("webhook", ("deliveries",))
 _PICKED = "delivery_picked"
 """Of the session: the delivery that was clicked."""
 
@@ -30,7 +30,7 @@ def show(who: session.Person, hook: Json) -> None:
 
 
 def _show(who: session.Person, hook: str) -> None:
-    FIELDS.follow({"deliveries": addressed.one_of("deliveries", ("", *STATES))})
+    FIELDS.follow({"deliveries": url_state.one_of("deliveries", ("", *STATES))})
     left, right = st.columns([2, 1], vertical_alignment="bottom")
     wanted = left.selectbox("Status", ["", *STATES], format_func=_said, key=FIELDS.key("deliveries"))
     if FIELDS.write(deliveries=wanted):
@@ -42,14 +42,16 @@ def _show(who: session.Person, hook: str) -> None:
     )
     sent = data["deliveries"]
     if not sent:
-        status.empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
+        widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
-    pressed = tables.clicked([_row(one) for one in sent], f"deliveries_{hook}", sent, Status=status.column())
+    pressed = widgets.clicked_row(
+        [_row(one) for one in sent], f"deliveries_{hook}", sent, Status=widgets.status_column()
+    )
     if pressed is not None:
         st.session_state[_PICKED] = pressed["id"]
     if who.may("webhooks:write"):
         _again(who, hook, next((one for one in sent if one["id"] == st.session_state.get(_PICKED)), None))
-    pager.show(data, name="sent")
+    widgets.show_pager(data, name="sent")
 
 
 def _again(who: session.Person, hook: str, picked: Json | None) -> None:

@@ -12,7 +12,7 @@ import streamlit as st
 from ui import session
 from ui.client import Api, ApiError, Json
 from ui.parts import frame, see_as
-from ui.parts.text import code, plain
+from ui.parts.widgets import code, plain
 
 
 def summary(document: Json) -> str:

@@ -9,9 +9,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, frame
+from ui.parts import frame, widgets
 from ui.parts.labels import called, count, word
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 NAMES = 8
 """Documents that a preview names."""
@@ -99,7 +99,7 @@ def _delete(who: session.Person, namespace: str, config: Json, expected: int) ->
 
 def _resync(who: session.Person, namespace: str, config: Json) -> None:
     try:
-        made = clicks.post(who, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
+        made = widgets.post_once(who, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return

@@ -10,18 +10,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import (
-    chunk_viewer,
-    document_access,
-    document_actions,
-    history,
-    pages_to_check,
-    see_as,
-    status,
-    tabs,
-)
+from ui.parts import chunk_viewer, document_access, document_actions, history, pages_to_check, see_as, widgets
 from ui.parts.labels import ago, called, count
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
 WORDS = {
@@ -45,7 +36,7 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
         {"namespaceId": namespace, "filterConfig": {"documentIds": [document_id]}, "includeConfig": LINKS},
     )
     if not data["documents"]:
-        status.empty(
+        widgets.show_empty(
             "There is no such document here.",
             "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
         )
@@ -65,12 +56,12 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
         "Properties": partial(_properties, document),
         "Edit": partial(document_actions.one, who, namespace, document),
     }
-    tabs.show("document_tabs", pages)
+    widgets.show_tabs("document_tabs", pages)
 
 
 def _head(document: Json) -> None:
     st.header(plain(called(document["name"])))
-    status.badge(document["ingestionStatus"])
+    widgets.status_badge(document["ingestionStatus"])
     if document["ingestionError"]:
         st.error(plain(document["ingestionError"]), icon=":material/error:")
     chunks = document["documentProperties"]["embeddingCount"]

@@ -13,7 +13,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import addressed, metadata_filter, services
+from ui.parts import api_schema, metadata_filter, url_state
 from ui.parts.labels import STATUS, sources, title
 
 CONNECTIONS = 50
@@ -24,7 +24,7 @@ STATES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_
 PRIMARY = ("q", "site", "status", "quality")
 SECONDARY = ("source", "type", "connection", "from", "to", "external", "metadata", "archive", "removal", "access")
 """Places of the address for what the expander holds."""
-FIELDS = addressed.Fields("find", tuple(name for name in (*PRIMARY, *SECONDARY) if name != "metadata"))
+FIELDS = url_state.Fields("find", tuple(name for name in (*PRIMARY, *SECONDARY) if name != "metadata"))
 TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
 _ID = re.compile(r"doc_[0-9a-z]+")
 
@@ -62,7 +62,7 @@ def _address() -> dict[str, str | None]:
 
 def _shown() -> Json:
     """What the fields show of the address; metadata has a field of its own."""
-    kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in services.known()))
+    kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services()))
     lists = {"status": STATES, "source": tuple(sources()), "type": kinds}
     return {
         **{name: _said(name) for name in ("q", "external", "archive")},
@@ -115,7 +115,7 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
 def _more(who: session.Person, namespace: str) -> Json | None:
     one, two, three = st.columns(3)
     taken = one.multiselect("Source", list(sources()), format_func=title, key="find_source")
-    kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in services.known())]
+    kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
     types = two.multiselect("Type", kinds, format_func=_kind, key="find_type")
     with three:
         connection = _connection(who, namespace)

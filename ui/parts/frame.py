@@ -9,11 +9,11 @@ import streamlit as st
 
 from ui import returning, session
 from ui.client import ApiError
-from ui.parts import addressed, pager
-from ui.parts.text import plain
+from ui.parts import url_state, widgets
+from ui.parts.widgets import plain
 
 _REFUSED = "sign_in_refused"
-_SPACE = addressed.Fields("page", ("namespace",))
+_SPACE = url_state.Fields("page", ("namespace",))
 
 
 def sign_in_form(refusal: ApiError | None = None) -> None:
@@ -191,7 +191,7 @@ def trouble(*, part: bool = False) -> Iterator[None]:
 
 def _first_page() -> None:
     """Away from a place of a list that is not there any more, or was one of another list."""
-    session.remember(**dict.fromkeys(pager.PLACES))
+    session.remember(**dict.fromkeys(widgets.PLACES))
 
 
 def _ended(error: ApiError, *, part: bool) -> None:

@@ -10,10 +10,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import described, frame, status
+from ui.parts import api_schema, frame, widgets
 from ui.parts.comparisons import METRICS
 from ui.parts.labels import MOVING, ago
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 RUNS = 30
 """Newest job runs that are looked through."""
@@ -45,7 +45,7 @@ def show(namespace: str, runs: list[Json]) -> None:
     for run in runs:
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
-                status.badge(run["outcome"] or run["status"])
+                widgets.status_badge(run["outcome"] or run["status"])
                 st.caption(f"{plain(run['name'])} · {ago(run['createdAt'])}")
             for notice in run["notices"]:
                 told = plain(notice["reason"])
@@ -71,7 +71,7 @@ def tab(who: session.Person, namespace: str, evaluation: Json) -> None:
     if judged := _told(runs, evaluation["id"]):
         show(namespace, judged)
     else:
-        status.empty(
+        widgets.show_empty(
             "No gate has asked these questions yet.",
             "A change of the embedding model can be made to pass them first: it is swapped in only if it answers well.",
         )
@@ -105,7 +105,7 @@ def _form(who: session.Person, namespace: str, evaluation: Json) -> None:
         f"Now: {now['provider']} {now['model']}. All documents are embedded again beside the old vectors; the new ones"
         " are asked these questions, and take over only if they pass."
     )
-    models = described.models()
+    models = api_schema.models()
     left, right = st.columns(2)
     provider = left.selectbox("Provider", sorted(models, key=lambda name: name != "LOCAL"), key="gate_provider")
     others = [name for name in models[provider] if (provider, name) != (now["provider"], now["model"])]

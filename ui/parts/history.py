@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import status, tables
+from ui.parts import widgets
 from ui.parts.labels import ago, number, size, title
 
 PAGE = 20
@@ -17,13 +17,13 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     data = who.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=PAGE)
     entries = data["history"]
     if not entries:
-        status.empty("No job run holds this document any more.", "Its content stays as it is.")
+        widgets.show_empty("No job run holds this document any more.", "Its content stays as it is.")
         return
-    run = tables.clicked(
+    run = widgets.clicked_row(
         [_row(entry) for entry in entries],
         f"history-{document['id']}",
         [entry["ingestJobRun"]["id"] for entry in entries],
-        Status=status.column(),
+        Status=widgets.status_column(),
         Chunks=st.column_config.TextColumn(alignment="right"),
     )
     more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""

@@ -11,13 +11,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import account_tree, addressed, status
+from ui.parts import account_tree, url_state, widgets
 from ui.parts.additions import Item
 from ui.parts.labels import count, sources, title
 
 PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
 PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
-FIELDS = addressed.Fields("add_from", ("connection",))
+FIELDS = url_state.Fields("add_from", ("connection",))
 FILES = 500
 """Files of one drop."""
 WHOLE = "add_folder"
@@ -155,7 +155,7 @@ def connection(who: session.Person, namespace: str, kind: str) -> dict[str, Any]
         found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)["connections"]
     active = {one["id"]: one["name"] for one in found if one["status"] == "ACTIVE"}
     if not active:
-        status.empty(
+        widgets.show_empty(
             f"No active {title(kind)} connection.",
             "Connect an account first; a person allows the access in the browser.",
             go=("connections", f"Connect {title(kind)}"),

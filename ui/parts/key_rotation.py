@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, frame
+from ui.parts import frame, widgets
 
 _ROTATION = "key_rotation"
 """Of the session: the old key, the new one, and that one's value, which is shown until the rotation ends."""
@@ -63,7 +63,7 @@ def _second_step() -> None:
 def _create(who: session.Person, old: Json) -> None:
     body = {name: old[name] for name in SAME if old.get(name) is not None}
     try:
-        made = clicks.post(who, "/v1/keys", body, instead_of=old["id"])
+        made = widgets.post_once(who, "/v1/keys", body, instead_of=old["id"])
     except ApiError as error:
         st.session_state[_TROUBLE] = error
         return

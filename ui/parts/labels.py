@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from ui.parts import services
+from ui.parts import api_schema
 
 Color = Literal["red", "orange", "blue", "green", "gray", "violet"]
 
@@ -59,7 +59,7 @@ _SOURCES = {
 
 def sources() -> dict[str, Source]:
     """Every source that people start an ingestion of, in the order in which they are offered."""
-    return _SOURCES | {name: Source(one.title, one.path) for name, one in services.known().items()}
+    return _SOURCES | {name: Source(one.title, one.path) for name, one in api_schema.known_services().items()}
 
 
 def moment(value: dict[str, Any] | None) -> datetime | None:
@@ -116,7 +116,7 @@ def milliseconds(value: float | None) -> str:
 
 def title(value: str) -> str:
     """A source or connector as people name it."""
-    known = _SOURCES.get(value) or services.known().get(value)
+    known = _SOURCES.get(value) or api_schema.known_services().get(value)
     return known.title if known else value.replace("_", " ").capitalize()
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, described, frame, services
+from ui.parts import api_schema, frame, widgets
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -98,7 +98,7 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["parserConfig"] = st.container()
         body |= _language(space)
         places["keywordLanguage"] = st.container()
-        known = services.known().values()
+        known = api_schema.known_services().values()
         with st.expander(f"OAuth apps for connections ({', '.join(one.title for one in known)})"):
             for service in known:
                 body |= _app(service, space)
@@ -124,7 +124,7 @@ def _save(who: session.Person, space: Json | None, body: Json, places: Mapping[s
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
-                saved = clicks.post(who, "/v1/namespaces", body)["namespace"]
+                saved = widgets.post_once(who, "/v1/namespaces", body)["namespace"]
             else:
                 saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)["namespace"]
     except ApiError as error:
@@ -166,7 +166,7 @@ def _choices(space: Json | None) -> _Choice:
     vectors = _select(two, "Vector store", list(VECTORS), before.get("vectorStorageConfig"), "provider")
     model = before.get("embeddingModelConfig") or {}
     left, right = st.columns(2)
-    models = described.models()
+    models = api_schema.models()
     providers = sorted(models, key=lambda name: name != "LOCAL")
     provider = left.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
     known = [*models[provider]]
@@ -176,7 +176,7 @@ def _choices(space: Json | None) -> _Choice:
     scraper = (before.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
     three, four = st.columns(2)
     scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
-    rerankers = [NONE, *described.rerankers()]
+    rerankers = [NONE, *api_schema.rerankers()]
     stored = (before.get("rerankConfig") or {}).get("provider", NONE)
     reranker = four.selectbox(
         "Reranker", rerankers, index=rerankers.index(stored), help="A model that reads the best results again."
@@ -231,7 +231,7 @@ def _model(choice: _Choice, space: Json | None) -> Json:
         key = _field("embeddingModelConfig", "apiKey", space)
     before = space if stored.get("provider") == provider else None
     prefixes = {
-        field: _field("embeddingModelConfig", field, before, optional=True) for field in described.prefixes(provider)
+        field: _field("embeddingModelConfig", field, before, optional=True) for field in api_schema.prefixes(provider)
     }
     same = (provider, model) == (stored.get("provider"), stored.get("model"))
     if same and not key and _as_stored(prefixes, stored):
@@ -263,7 +263,7 @@ def _reranker(choice: _Choice, space: Json | None) -> Json:
     if provider == NONE:
         return {"rerankConfig": None} if stored else {}
     st.markdown(f"**{TITLES['rerankConfig']}: {provider}**")
-    fields = described.rerankers()[provider]
+    fields = api_schema.rerankers()[provider]
     before = space if stored.get("provider") == provider else None
     typed = {field: _field("rerankConfig", field, before, optional=not needed) for field, needed in fields.items()}
     if before and _as_stored(typed, stored):
@@ -290,7 +290,7 @@ def _parser(space: Json | None) -> Json:
 def _language(space: Json | None) -> Json:
     """The language of keyword search; null has each document read in its own."""
     stored = (space or {}).get("keywordLanguage")
-    options = list(dict.fromkeys(["", *([stored] if stored else []), *described.languages()]))
+    options = list(dict.fromkeys(["", *([stored] if stored else []), *api_schema.languages()]))
     chosen = st.selectbox(
         "Keyword language",
         options,
@@ -302,7 +302,7 @@ def _language(space: Json | None) -> Json:
     return {} if (chosen or None) == stored else {"keywordLanguage": chosen or None}
 
 
-def _app(service: services.Service, space: Json | None) -> Json:
+def _app(service: api_schema.Service, space: Json | None) -> Json:
     """An app by its area; nothing where it stays as it is. A secret that was not typed is sent masked, and is kept."""
     area, fields = service.app, service.fields
     stored = (space or {}).get(area) or {}

@@ -6,8 +6,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import page_image
-from ui.parts.text import plain
+from ui.parts import widgets
+from ui.parts.widgets import plain
 
 TITLE = "Pages to check"
 
@@ -36,7 +36,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         )
     if page["page"]:
         with right:
-            page_image.show(who, namespace, document, page["page"])
+            widgets.show_page_image(who, namespace, document, page["page"])
 
 
 def _title(page: Json) -> str:

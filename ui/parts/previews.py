@@ -9,7 +9,7 @@ from ui.client import ApiError, Json
 from ui.parts import added, additions, frame
 from ui.parts.additions import Item
 from ui.parts.labels import MOVING, count, seconds
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 LIVE_SECONDS = 2.0
 _KEPT = "preview"

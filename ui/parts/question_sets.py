@@ -8,10 +8,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, frame, pager, question_files, search_request, status, tables
+from ui.parts import frame, question_files, search_request, widgets
 from ui.parts.labels import ago, count, number
 from ui.parts.question_files import EXAMPLE, Unreadable
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 SETS = 50
 PAGE = 20
@@ -32,7 +32,7 @@ def listing(who: session.Person, namespace: str) -> None:
         return
     data = who.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.parameter("cursor"))
     if not data["evaluations"]:
-        status.empty(
+        widgets.show_empty(
             "No question set yet.",
             "A question set holds questions with the documents that answer them. Upload one, or mark hits as right in"
             " the search lab; then compare search settings over all of its questions.",
@@ -48,9 +48,9 @@ def listing(who: session.Person, namespace: str) -> None:
         {"Name": one["name"], "Questions": number(one["questionCount"]), "Created": ago(one["createdAt"])}
         for one in data["evaluations"]
     ]
-    chosen = tables.clicked(rows, "question_sets", [one["id"] for one in data["evaluations"]])
+    chosen = widgets.clicked_row(rows, "question_sets", [one["id"] for one in data["evaluations"]])
     st.caption("Click a row to open it.")
-    pager.show(data)
+    widgets.show_pager(data)
     if chosen is not None:
         session.remember(evaluation=chosen, cursor=None)
         st.rerun()
@@ -110,7 +110,7 @@ def _send(who: session.Person, namespace: str, name: str, questions: list[Json])
     made: Json | None = None
     try:
         first = {**where, "name": name, "questions": questions[:PART]}
-        made = clicks.post(who, "/v1/evaluations", first)["evaluation"]
+        made = widgets.post_once(who, "/v1/evaluations", first)["evaluation"]
         made = add(who, namespace, str(made["id"]), questions[PART:], bar) or made
     except ApiError as error:
         bar.empty()
@@ -163,7 +163,7 @@ def questions(who: session.Person, namespace: str, evaluation: Json) -> None:
         key="questions_table",
         column_config={"Question": st.column_config.TextColumn(width="large")},
     )
-    pager.show(data, name="questions", start="First", further="More")
+    widgets.show_pager(data, name="questions", start="First", further="More")
     chosen = [data["questions"][row] for row in seen["selection"]["rows"] if row < len(data["questions"])]
     for question in chosen:
         _chosen(who, namespace, evaluation, question)

@@ -8,7 +8,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
 from ui.parts.labels import ago, count
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 MOST = 100
 """Documents that are shown, and confirmed, at once."""

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, frame
+from ui.parts import frame, widgets
 from ui.parts.ingest_forms import PARSING, PARSING_HELP
 
 SAME = "As before"
@@ -36,7 +36,7 @@ def controls(sources: frozenset[str], key: str) -> Json:
 def again(who: session.Person, namespace: str, run: str, changes: Json) -> str | None:
     """The run that runs the failed documents again; None if that was refused, which is shown."""
     try:
-        made = clicks.post(who, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
+        made = widgets.post_once(who, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
     except ApiError as error:
         frame.show(error)
         return None

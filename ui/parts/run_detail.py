@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, previews, queued, status, tables
+from ui.parts import charts, previews, queued, widgets
 from ui.parts.labels import MOVING, ago, count, title
-from ui.parts.text import csv_bytes, plain
+from ui.parts.widgets import csv_bytes, plain
 
 MOST = 100
 """Documents of a run that are fetched and shown; failed and unfinished ones come first."""
@@ -50,7 +50,7 @@ def _head(run: Json) -> None:
     progress, found = run["progress"], run["progress"]["found"]
     st.header(plain(run["name"]) or title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
-        status.badge(run["outcome"] or run["status"])
+        widgets.status_badge(run["outcome"] or run["status"])
         kind = title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
         st.caption(f"{kind} · created {ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
@@ -98,12 +98,12 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
         {"status": [one["status"]], "document": names.get(one["id"], one["id"]), "error": one["error"] or ""}
         for one in entries
     ]
-    chosen = tables.clicked(
+    chosen = widgets.clicked_row(
         rows,
         "run_documents",
         [one["id"] for one in entries],
         document=st.column_config.TextColumn("Document", width=300),
-        status=status.column(),
+        status=widgets.status_column(),
         error=st.column_config.TextColumn("Error", width="large"),
     )
     if total > len(entries):

@@ -12,7 +12,7 @@ from ui.client import ApiError, Json
 from ui.parts import frame
 from ui.parts.labels import count
 from ui.parts.search_request import Wanted
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 SETS = 20
 """Newest question sets that are offered."""

@@ -9,12 +9,12 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import addressed
+from ui.parts import url_state
 from ui.parts.search_request import RERANK, UNITS, chosen, number
 
 NAMES = ("least", "unit", "tokens", "per", "halflife", "recency", "rerank", "with")
 """Where they stand in the page's address."""
-FIELDS = addressed.Fields("options", NAMES)
+FIELDS = url_state.Fields("options", NAMES)
 OTHERS = 9
 
 
@@ -40,12 +40,12 @@ def _shown(others: Mapping[str, str]) -> Json:
     """What the fields show of the address. `others`: the names of the other namespaces, by their ids."""
     return {
         "least": float(number("least", 0.0, 0, 1)),
-        "unit": addressed.one_of("unit", tuple(UNITS)),
+        "unit": url_state.one_of("unit", tuple(UNITS)),
         "tokens": int(number("tokens", 512, 1, 8000)),
         "per": int(number("per", 0, 0, 100)),
         "halflife": float(number("halflife", 0.0, 0, 100_000)),
         "recency": float(number("recency", 0.2, 0, 1)),
-        "rerank": addressed.one_of("rerank", tuple(RERANK)),
+        "rerank": url_state.one_of("rerank", tuple(RERANK)),
         "with": chosen("with", others)[:OTHERS],
     }
 

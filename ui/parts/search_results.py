@@ -14,7 +14,7 @@ from ui.parts import search_judging
 from ui.parts.labels import called, count, milliseconds
 from ui.parts.search_request import MODES, Wanted
 from ui.parts.stop_words import STOP_WORDS
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 EXCERPT = 240
 """Characters of a chunk that are shown."""

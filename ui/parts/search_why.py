@@ -9,13 +9,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import addressed, parallel, search_request
+from ui.parts import search_request, url_state, waiting
 from ui.parts.labels import called, word
 from ui.parts.search_request import MODES, MOST, Wanted
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
-FIELDS = addressed.Fields("why", ("find",))
-PICKED = addressed.Fields("picked", ("document",))
+FIELDS = url_state.Fields("why", ("find",))
+PICKED = url_state.Fields("picked", ("document",))
 FOUND = 20
 """Documents that a piece of a name offers."""
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -208,7 +208,7 @@ def _weights(who: session.Person, wanted: Wanted, document: str) -> None:
             "Rank": _rank(found["rank"]),
             "Score": _score(found["score"]),
         }
-        for weight, found in parallel.ask(questions).items()
+        for weight, found in waiting.ask_in_parallel(questions).items()
         if found is not None
     ]
     st.dataframe(rows, hide_index=True, width="stretch")

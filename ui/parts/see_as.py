@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from ui import session
-from ui.parts.text import code
+from ui.parts.widgets import code
 
 _WHO = "see_as"
 _TYPED = "see_as_typed"

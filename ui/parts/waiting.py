@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from ui.client import SECONDS, SLOW_SECONDS
+from ui.client import SECONDS, SLOW_SECONDS, Json, patiently
 
 
 @contextmanager
-def notice() -> Iterator[None]:
+def show_notice() -> Iterator[None]:
     """Shows that the API has not answered yet, where the page is being built, until it does.
 
     Nothing in a thread that belongs to no page: there the page's own thread waits, and says it.
@@ -29,3 +30,10 @@ def notice() -> Iterator[None]:
         yield
     finally:
         place.empty()
+
+
+def ask_in_parallel(questions: Mapping[str, Callable[[], Json] | None]) -> dict[str, Json | None]:
+    """The answers by name; None for what is not asked. ApiError of the first that is refused."""
+    with ThreadPoolExecutor(max_workers=max(len(questions), 1)) as pool:
+        asked = {name: pool.submit(question) if question else None for name, question in questions.items()}
+        return {name: patiently(future, show_notice) if future else None for name, future in asked.items()}

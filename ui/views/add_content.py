@@ -7,13 +7,13 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.parts import added, additions, addressed, frame, ingest_forms, previews
+from ui.parts import added, additions, frame, ingest_forms, previews, url_state
+from ui.parts.api_schema import known_services
 from ui.parts.ingest_forms import Options, Unfit
 from ui.parts.labels import sources, title
-from ui.parts.services import known
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
-FIELDS = addressed.Fields("add", ("source",))
+FIELDS = url_state.Fields("add", ("source",))
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def _here(namespace: str) -> dict[str, str]:
 
 def _new(who: session.Person, namespace: str) -> None:
     kind = _source()
-    if kind in known():
+    if kind in known_services():
         _from_connection(who, namespace, kind)
     else:
         _from_fields(who, namespace, kind)
@@ -53,7 +53,7 @@ def _new(who: session.Person, namespace: str) -> None:
 def _source() -> str:
     names = sorted(sources(), key=lambda name: name != "LOCAL_FILE")
     linked = session.parameter("source")
-    FIELDS.follow({"source": addressed.one_of("source", names)})
+    FIELDS.follow({"source": url_state.one_of("source", names)})
     chosen = st.pills(
         "Source",
         names,

@@ -10,8 +10,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import addressed, pager, status
-from ui.parts.text import csv_bytes
+from ui.parts import url_state, widgets
+from ui.parts.widgets import csv_bytes
 
 PAGE = 100
 KINDS = (
@@ -37,7 +37,7 @@ FILTERS = {
 }
 """Names in the page's address, and the API's."""
 DAYS = ("since", "until")
-FIELDS = addressed.Fields("audit", tuple(FILTERS))
+FIELDS = url_state.Fields("audit", tuple(FILTERS))
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     rows = [_row(one) for one in data["entries"]]
     if not rows:
         advice = "Clear the filters to see more." if asked else "Every change made with a key is recorded here."
-        status.empty("No entries.", advice)
+        widgets.show_empty("No entries.", advice)
         if asked:
             st.button("Clear filters", on_click=_clear, icon=":material/filter_alt_off:")
         return
@@ -61,7 +61,7 @@ def main() -> None:
     st.download_button(
         "Download this page as CSV", csv_bytes(rows, list(rows[0])), "audit.csv", icon=":material/download:"
     )
-    pager.show(data)
+    widgets.show_pager(data)
 
 
 def _filters() -> dict[str, Any]:

@@ -6,10 +6,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import authorization, clicks, frame, pager, removals, services, status
+from ui.parts import api_schema, authorization, frame, removals, widgets
 from ui.parts.intervals import INTERVALS, name_of
 from ui.parts.labels import ago, count, title
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 PAGE = 20
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
@@ -26,7 +26,7 @@ def main() -> None:
     data = who.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
     connections = data["connections"]
     if not connections:
-        status.empty(
+        widgets.show_empty(
             "No connections yet.", "Connect a content service above; a person allows the access in the browser."
         )
     waiting = removals.connections(who, namespace) if connections else frozenset()
@@ -37,7 +37,7 @@ def main() -> None:
         _card(who, namespace, connection)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.lead(who, namespace, connection["id"])
-    pager.show(data)
+    widgets.show_pager(data)
 
 
 def _connect(who: session.Person, namespace: str) -> None:
@@ -45,7 +45,7 @@ def _connect(who: session.Person, namespace: str) -> None:
         spaces = {space["id"]: space for space in session.namespaces(who)}
         space = spaces.get(namespace, {})
         # A bound key is not shown the apps: then each may be tried.
-        ready = [name for name, service in services.known().items() if space.get(service.app, True)]
+        ready = [name for name, service in api_schema.known_services().items() if space.get(service.app, True)]
         if not ready:
             st.info("This namespace has no OAuth app yet: add the Client ID and Client secret of one.")
             place = {"namespace": namespace, "open": "yes"}
@@ -58,7 +58,7 @@ def _connect(who: session.Person, namespace: str) -> None:
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": every} if every else {}
-                authorization.ask(who, lambda: clicks.post(who, "/v1/connections", body))
+                authorization.ask(who, lambda: widgets.post_once(who, "/v1/connections", body))
     authorization.link(who)
 
 
@@ -66,7 +66,7 @@ def _card(who: session.Person, namespace: str, connection: Json) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}", width="content")
-            status.badge(connection["status"])
+            widgets.status_badge(connection["status"])
         st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
         if connection["statusReason"]:
             st.warning(plain(connection["statusReason"]), icon=":material/info:")
@@ -105,7 +105,7 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         and ingest.button("Ingest now", key=f"ingest-{key}", width="stretch")
     ):
         _ingest(who, namespace, connection)
-    service = services.known().get(connection["connector"])
+    service = api_schema.known_services().get(connection["connector"])
     if state == "ACTIVE" and who.may("ingest:write") and service and service.choice:
         _choice(key, service.choice)
     if not who.may("connections:write") or state == "REVOKED":
@@ -119,7 +119,7 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         _revoke(who, namespace, connection)
 
 
-def _choice(connection_id: str, choice: services.Choice) -> None:
+def _choice(connection_id: str, choice: api_schema.Choice) -> None:
     """Which parts of the account "Ingest now" takes, and every scheduled run after it."""
     with st.expander(choice.about.partition(",")[0], icon=":material/checklist:"):
         st.text_area(
@@ -174,8 +174,10 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
         if include := _chosen(key):
             config["include"] = include
         request = {"source": connector, "config": config}
-        data = clicks.post(
-            who, f"/v1/ingest/{services.known()[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
+        data = widgets.post_once(
+            who,
+            f"/v1/ingest/{api_schema.known_services()[connector].path}",
+            {"namespaceId": namespace, "ingestConfig": request},
         )
     except ApiError as error:
         frame.show(error)

@@ -9,21 +9,19 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import (
-    addressed,
     document_access,
     document_actions,
     document_detail,
     document_filters,
     frame,
-    pager,
     pages_to_check,
-    parallel,
     see_as,
-    status,
-    tables,
+    url_state,
+    waiting,
+    widgets,
 )
 from ui.parts.labels import ago, count, counted, number, size, title, word
-from ui.parts.text import csv_bytes
+from ui.parts.widgets import csv_bytes
 
 PAGE = 50
 
@@ -33,7 +31,7 @@ def main() -> None:
     namespace = frame.head(who, "Documents")
     document = session.parameter("document")
     if document:
-        addressed.forget("find", "filter_metadata")
+        url_state.forget("find", "filter_metadata")
         document_detail.show(who, namespace, document)
     else:
         listing(who, namespace)
@@ -42,7 +40,7 @@ def main() -> None:
 def listing(who: session.Person, namespace: str) -> None:
     """One page of the documents that the filters leave, and what can be done to all of them."""
     document_actions.told()
-    around = parallel.ask(
+    around = waiting.ask_in_parallel(
         {
             "sites": partial(_counts, who, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
             "unknown": partial(_counts, who, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
@@ -97,15 +95,15 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
 
 def _nothing(who: session.Person, namespace: str, config: Json, data: Json) -> None:
     if config:
-        status.empty("No document matches.", "Clear the filters, or look into another namespace.")
+        widgets.show_empty("No document matches.", "Clear the filters, or look into another namespace.")
         st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear)
     elif session.parameter("cursor"):
-        status.empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
-        pager.show(data)
+        widgets.show_empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
+        widgets.show_pager(data)
     elif see_as.name():
-        status.empty("No document is to be seen.", "The user you see as may see none in this namespace.")
+        widgets.show_empty("No document is to be seen.", "The user you see as may see none in this namespace.")
     else:
-        status.empty("No documents yet.", "Add content: a text, files, a website, a connection.")
+        widgets.show_empty("No documents yet.", "Add content: a text, files, a website, a connection.")
         if who.may("ingest:write"):
             place = {"namespace": namespace}
             st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)
@@ -135,11 +133,11 @@ def _table(namespace: str, data: Json) -> None:
         _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
         for document in documents
     ]
-    chosen = tables.clicked(
+    chosen = widgets.clicked_row(
         rows,
         "documents_table",
         [document["id"] for document in documents],
-        Status=status.column(),
+        Status=widgets.status_column(),
         Name=st.column_config.TextColumn(width=320),
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
@@ -150,7 +148,7 @@ def _table(namespace: str, data: Json) -> None:
         session.remember(document=chosen, tab=pages_to_check.TITLE if is_check else None)
         st.rerun()
     with st.container(horizontal=True):
-        pager.show(data)
+        widgets.show_pager(data)
         file = csv_bytes(rows, list(rows[0]))
         st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 

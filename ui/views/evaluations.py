@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import comparisons, frame, gates, question_sets, tabs
+from ui.parts import comparisons, frame, gates, question_sets, widgets
 from ui.parts.labels import ago, count
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def one(who: session.Person, namespace: str, evaluation: Json) -> None:
     }
     if who.may("documents:write"):
         pages["Edit"] = partial(question_sets.edit, who, namespace, evaluation)
-    tabs.show("evaluation_tabs", pages)
+    widgets.show_tabs("evaluation_tabs", pages)
 
 
 def _opened(who: session.Person, namespace: str, evaluation: str) -> Json | None:

@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, described, frame, key_rotation, pager, status, tabs
+from ui.parts import api_schema, frame, key_rotation, widgets
 from ui.parts.labels import ago, size
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 PAGE = 50
 _MADE = "key_made"
@@ -21,7 +21,7 @@ def main() -> None:
     who = session.person()
     st.title("Keys and limits")
     pages = {"Limits": _limits, "API keys": _keys, "Tenants": _tenants}
-    tabs.show("keys_tabs", {name: partial(page, who) for name, page in pages.items()})
+    widgets.show_tabs("keys_tabs", {name: partial(page, who) for name, page in pages.items()})
 
 
 def _limits(who: session.Person) -> None:
@@ -44,7 +44,7 @@ def _keys(who: session.Person) -> None:
     with st.form("new-key"):
         st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
-        scopes = st.multiselect("Scopes", described.scopes(), default=["search"])
+        scopes = st.multiselect("Scopes", api_schema.scopes(), default=["search"])
         left, right = st.columns(2)
         namespace = left.selectbox(
             "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
@@ -55,7 +55,7 @@ def _keys(who: session.Person) -> None:
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
             try:
-                made = clicks.post(who, "/v1/keys", body)
+                made = widgets.post_once(who, "/v1/keys", body)
             except ApiError as error:
                 frame.show(error)
             else:
@@ -71,7 +71,7 @@ def _keys(who: session.Person) -> None:
         with st.expander(f"{len(revoked)} revoked"):
             rows = [{"Name": key["name"], "Ends in": key["hint"], "Revoked": ago(key["revokedAt"])} for key in revoked]
             st.dataframe(rows, hide_index=True, width="stretch")
-    pager.show(data, name="keys")
+    widgets.show_pager(data, name="keys")
 
 
 def _made() -> None:
@@ -123,14 +123,14 @@ def _tenants(who: session.Person) -> None:
     data = who.api.get("/v1/tenants", pageSize=PAGE, cursor=session.parameter("tenants"))
     tenants = data["tenants"]
     if not tenants:
-        status.empty(
+        widgets.show_empty(
             "No tenants.",
             "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
         )
         return
     rows = [{"Tenant": tenant["id"], "Added": ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
-    pager.show(data, name="tenants", start="Oldest", further="Newer")
+    widgets.show_pager(data, name="tenants", start="Oldest", further="Newer")
     gone = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
     if gone and st.button(f"Remove {plain(gone)}", help="Requests with it are refused; its data stays."):
         try:

@@ -6,9 +6,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, namespace_form, pager, services, status, tables
+from ui.parts import api_schema, frame, namespace_form, widgets
 from ui.parts.labels import ago, count
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 PAGE = 50
 WAYS = (
@@ -49,17 +49,17 @@ def _list(who: session.Person) -> None:
     data = who.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.parameter("cursor"))
     spaces = data["namespaces"]
     if not spaces:
-        status.empty(
+        widgets.show_empty(
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
     st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
     rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
-    chosen = tables.clicked(rows, "namespaces_table", [space["id"] for space in spaces])
+    chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
         session.remember(namespace=chosen, open="yes")
         st.rerun()
-    pager.show(data)
+    widgets.show_pager(data)
 
 
 def _summary(space: Json) -> Json:
@@ -121,7 +121,7 @@ def _configuration(who: session.Person, space: Json) -> None:
             "Provider": str(config.get("type") or config.get("provider") or "OAuth app"),
             "Settings": _details(config),
         }
-        for area, title in (AREAS | {one.app: one.title for one in services.known().values()}).items()
+        for area, title in (AREAS | {one.app: one.title for one in api_schema.known_services().values()}).items()
         if (config := space.get(area))
     ]
     if not rows:

@@ -9,9 +9,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, frame, parallel, removals, status
+from ui.parts import charts, frame, removals, waiting, widgets
 from ui.parts.labels import STATUS, count, counted, lasting, milliseconds, size, title, word
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -34,13 +34,13 @@ def main() -> None:
 
 
 def _show(who: session.Person, namespace: str) -> None:
-    known = parallel.ask(_questions(who, namespace))
+    known = waiting.ask_in_parallel(_questions(who, namespace))
     stats, activity = known["stats"], known["activity"]
     if stats is not None:
         st.caption(counted(stats))  # a line of text stands there long before the browser has drawn a number or a chart
     _numbers(known)
     if stats is not None and not stats["statsByStatus"]:
-        status.empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
+        widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
         if who.may("ingest:write"):
             place = {"namespace": namespace}
             st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)

@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import frame, status, tables
+from ui.parts import frame, widgets
 from ui.parts.labels import ago, count, lasting, moment, span, title
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 LIVE_SECONDS = 5.0
 LONG_SECONDS = 60.0
@@ -49,7 +49,7 @@ def _show(who: session.Person, queue: Json) -> None:
     if queue["working"]:
         _working(queue["working"])
     else:
-        status.empty("No worker is busy.", "What is accepted appears here while it is worked on.")
+        widgets.show_empty("No worker is busy.", "What is accepted appears here while it is worked on.")
         if who.may("ingest:write"):
             st.page_link("views/runs.py", label="Open the runs", icon=":material/play_circle:")
     if queue["breakers"]:
@@ -110,7 +110,7 @@ def _working(working: list[Json]) -> None:
         }
         for one in working
     ]
-    chosen = tables.clicked(
+    chosen = widgets.clicked_row(
         rows, "queue_working", [{"namespace": one["namespaceId"], "run": one["ingestJobRunId"]} for one in working]
     )
     st.caption("Click a row to open its run.")

@@ -8,10 +8,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import addressed, frame, pager, queued, removals, retrying, run_detail, status, tables
+from ui.parts import frame, queued, removals, retrying, run_detail, url_state, widgets
 from ui.parts.added import done
 from ui.parts.labels import MOVING, OUTCOMES, STATUS, ago, count, moment, seconds, sources, title, word
-from ui.parts.text import csv_bytes
+from ui.parts.widgets import csv_bytes
 
 PAGE = 50
 LIVE_SECONDS = 2.0
@@ -23,7 +23,7 @@ RARE = frozenset({"Queued for", "Removed", "To confirm", "Prefect"})
 
 ALL = "all"
 STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
-FIELDS = addressed.Fields("runs", ("q", "source", "status"))
+FIELDS = url_state.Fields("runs", ("q", "source", "status"))
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     namespace = frame.head(who, "Runs")
     run = session.named("run")
     if run:
-        addressed.forget("runs")
+        url_state.forget("runs")
         one(who, namespace, run)
     else:
         listing(who, namespace)
@@ -66,8 +66,8 @@ def _filters(who: session.Person) -> bool:
     FIELDS.follow(
         {
             "q": session.parameter("q") or "",
-            "source": addressed.one_of("source", kinds),
-            "status": addressed.one_of("status", STATES),
+            "source": url_state.one_of("source", kinds),
+            "status": url_state.one_of("status", STATES),
         }
     )
     name, source, live = st.columns([3, 2, 1], vertical_alignment="bottom")
@@ -108,22 +108,22 @@ def _table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
         if any(session.parameter(name) for name in ("q", "source")):
-            status.empty("No run matches.", "Search for less, or choose all sources and every status.")
+            widgets.show_empty("No run matches.", "Search for less, or choose all sources and every status.")
         elif wanted := session.parameter("status"):
-            status.empty(f"No run has the status “{word(wanted)}” now.", "Choose “All” above to see every run.")
+            widgets.show_empty(f"No run has the status “{word(wanted)}” now.", "Choose “All” above to see every run.")
         else:
-            status.add_content("No runs here.")
-        pager.show(data)
+            widgets.add_content("No runs here.")
+        widgets.show_pager(data)
         return
     st.caption(f"{count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
     shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
-    chosen = tables.clicked(
+    chosen = widgets.clicked_row(
         [{name: row[name] for name in shown} for row in rows],
         "runs_table",
         [run["id"] for run in runs],
         links=("Prefect",),
-        Status=status.column(),
+        Status=widgets.status_column(),
         Name=st.column_config.TextColumn(width=260),
         Duration=st.column_config.TextColumn(help="From its creation to its end, the queue included."),
         Progress=st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
@@ -135,7 +135,7 @@ def _table(data: dict[str, Any]) -> None:
         st.rerun(scope="app")
     named = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
-        pager.show(data)
+        widgets.show_pager(data)
         file = csv_bytes(named, ["Id", *rows[0]])
         st.download_button("Table as CSV", file, "runs.csv", "text/csv", icon=":material/download:")
 

@@ -6,10 +6,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import frame, pager, status
+from ui.parts import frame, widgets
 from ui.parts.intervals import name_of
 from ui.parts.labels import moment, span_until, title
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 PAGE = 50
 
@@ -24,12 +24,12 @@ def main() -> None:
     )
     without = sum(1 for one in data["connections"] if not one["syncIntervalMinutes"] and one["status"] == "ACTIVE")
     if not scheduled:
-        status.empty(
+        widgets.show_empty(
             "No connection of this namespace is synced by itself.",
             "Choose a sync schedule at a connection: it is then synced at that interval.",
         )
         _to_connections(namespace)
-        pager.show(data)
+        widgets.show_pager(data)
         return
     st.dataframe(
         [_row(one) for one in scheduled],
@@ -44,7 +44,7 @@ def main() -> None:
         verb = "is" if without == 1 else "are"
         st.caption(f"{without:,} more on this page {verb} synced only when asked for.")
     _to_connections(namespace)
-    pager.show(data)
+    widgets.show_pager(data)
 
 
 def _row(connection: Json) -> Json:

@@ -10,9 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import (
-    addressed,
     frame,
-    parallel,
     search_filters,
     search_options,
     search_reasons,
@@ -21,13 +19,14 @@ from ui.parts import (
     search_why,
     see_as,
     snippets,
-    status,
-    tabs,
+    url_state,
+    waiting,
+    widgets,
 )
 from ui.parts.labels import count, milliseconds
 from ui.parts.search_request import MODES, MOST, Wanted, chosen, number
 
-FIELDS = addressed.Fields("lab", ("q", "columns", "weight", "top"))
+FIELDS = url_state.Fields("lab", ("q", "columns", "weight", "top"))
 USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
 """What is searched with unless the address says otherwise."""
 
@@ -39,7 +38,7 @@ def main() -> None:
     if wanted is None:
         return
     if not wanted.query:
-        status.empty(
+        widgets.show_empty(
             "Nothing to search for yet.", "Type a question or a few words; the same query runs in each search mode."
         )
         return
@@ -56,7 +55,7 @@ def main() -> None:
         "Ranks, scores and times": partial(search_reasons.show, found, wanted),
         "API snippet": partial(_code, who, wanted),
     }
-    tabs.show("search_tabs", pages)
+    widgets.show_tabs("search_tabs", pages)
 
 
 def _advice(wanted: Wanted) -> str:
@@ -131,7 +130,7 @@ def _form(who: session.Person, namespace: str) -> Wanted | None:
 
 def _searched(who: session.Person, wanted: Wanted) -> dict[str, Json]:
     """The answers by mode, asked for at once; a refusal is shown, and once if all are refused alike."""
-    answers = parallel.ask({mode: partial(_search, who, wanted, mode) for mode in wanted.modes})
+    answers = waiting.ask_in_parallel({mode: partial(_search, who, wanted, mode) for mode in wanted.modes})
     refused: dict[str, ApiError] = {}
     found: dict[str, Json] = {}
     for mode, answer in answers.items():

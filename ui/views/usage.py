@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import addressed, charts, status
+from ui.parts import charts, url_state, widgets
 from ui.parts.labels import size
-from ui.parts.text import csv_bytes
+from ui.parts.widgets import csv_bytes
 
 BY = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
 PERIODS = ("This month", "Last month", "Last 7 days", "Last 90 days")
@@ -20,7 +20,7 @@ QUOTAS = {
     "tokensPerMonth": "Tokens this month",
     "concurrentRuns": "Active runs",
 }
-FIELDS = addressed.Fields("usage", ("period", "by"))
+FIELDS = url_state.Fields("usage", ("period", "by"))
 MOST = 100
 """Rows that are shown; the file has them all."""
 
@@ -29,7 +29,7 @@ def main() -> None:
     who = session.person()
     st.title("Usage")
     options = {"period": PERIODS, "by": tuple(BY)}
-    FIELDS.follow({name: addressed.one_of(name, known) for name, known in options.items()})
+    FIELDS.follow({name: url_state.one_of(name, known) for name, known in options.items()})
     left, right = st.columns(2)
     period = left.selectbox("Period", PERIODS, key="usage_period")
     by = right.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
@@ -41,7 +41,7 @@ def main() -> None:
     _quotas(usage)
     groups = [_row(one, by, usage["currency"]) for one in usage["usage"]]
     if not groups:
-        status.empty("Nothing was ingested in this period.", "Choose another period, or add content.")
+        widgets.show_empty("Nothing was ingested in this period.", "Choose another period, or add content.")
         if who.may("ingest:write"):
             st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:")
         return

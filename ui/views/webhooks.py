@@ -6,9 +6,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import clicks, deliveries, described, frame, pager, status
+from ui.parts import api_schema, deliveries, frame, widgets
 from ui.parts.labels import ago
-from ui.parts.text import plain
+from ui.parts.widgets import plain
 
 PAGE = 50
 EVERY = "*"
@@ -28,11 +28,13 @@ def main() -> None:
         _create(who)
     data = who.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.parameter("cursor"))
     if not data["webhooks"]:
-        status.empty("No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed.")
+        widgets.show_empty(
+            "No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed."
+        )
         return
     for hook in data["webhooks"]:
         _card(hook)
-    pager.show(data)
+    widgets.show_pager(data)
 
 
 def _back() -> None:
@@ -44,7 +46,7 @@ def _back() -> None:
 def _create(who: session.Person) -> None:
     with st.expander("Add webhook", icon=":material/add_circle:"), st.form("new-webhook", border=False):
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
-        events = st.multiselect("Events", [EVERY, *described.events()], default=[EVERY], format_func=_event)
+        events = st.multiselect("Events", [EVERY, *api_schema.events()], default=[EVERY], format_func=_event)
         spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
         namespace = st.selectbox("Namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "All"))
         about = st.text_input("Description", placeholder="Search index of the website")
@@ -54,7 +56,7 @@ def _create(who: session.Person) -> None:
         body |= {"namespaceId": namespace} if namespace else {}
         body |= {"description": about} if about else {}
         try:
-            made = clicks.post(who, "/v1/webhooks", body)
+            made = widgets.post_once(who, "/v1/webhooks", body)
         except ApiError as error:
             frame.show(error)
             return
@@ -72,7 +74,7 @@ def _card(hook: Json) -> None:
         left, right = st.columns([4, 1], vertical_alignment="center")
         with left, st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{plain(hook['url'])}**", width="content")
-            status.badge(hook["status"])
+            widgets.status_badge(hook["status"])
         left.caption(f"{_about(hook)} · created {ago(hook['createdAt'])}")
         if hook["statusReason"]:
             left.warning(plain(hook["statusReason"]), icon=":material/info:")
@@ -91,7 +93,7 @@ def _about(hook: Json) -> str:
 def _one(who: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(hook["url"]), width="content")
-        status.badge(hook["status"])
+        widgets.status_badge(hook["status"])
     st.caption(f"`{hook['id']}` · {_about(hook)} · created {ago(hook['createdAt'])}")
     if hook["statusReason"]:
         st.warning(plain(hook["statusReason"]), icon=":material/info:")
@@ -117,7 +119,7 @@ def _one(who: session.Person, hook: Json) -> None:
 def _edit(who: session.Person, hook: Json) -> None:
     with st.form("edit-webhook", border=False):
         url = st.text_input("URL", value=hook["url"])
-        options = list(dict.fromkeys([EVERY, *described.events(), *hook["events"]]))
+        options = list(dict.fromkeys([EVERY, *api_schema.events(), *hook["events"]]))
         events = st.multiselect("Events", options, default=hook["events"], format_func=_event)
         about = st.text_input("Description", value=hook["description"] or "")
         active = st.toggle("Active", value=hook["status"] == "ACTIVE")
@@ -152,7 +154,7 @@ def _rotate(who: session.Person, hook: Json) -> None:
         if not st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
             return
         try:
-            made = clicks.post(who, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
+            made = widgets.post_once(who, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
         except ApiError as error:
             frame.show(error)
             return

@@ -1,0 +1,181 @@
+"""What the API's own description says: languages, models, scopes, and content services with their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+
+KEPT_SECONDS = 300
+"""After so long the document is read again: an API that was replaced may know more."""
+EVERY = "*"
+
+
+def schemas() -> Json:
+    """The components of the document. ApiError where the API does not answer."""
+    found: Json = api_document(session.api_address())["components"]["schemas"]
+    return found
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
+def api_document(address: str) -> Json:  # noqa: ARG001  (what it is kept by)
+    """The whole document of the API at an address."""
+    return session.person().api.described()
+
+
+def models() -> Mapping[str, tuple[str, ...]]:
+    """The embedding models that may be chosen, by provider, as the settings of the service say."""
+    return {
+        provider: tuple(about["properties"]["model"].get("enum", ()))
+        for provider, about in _by_provider("CreateNamespace", "embeddingModelConfig").items()
+    }
+
+
+def prefixes(provider: str) -> list[str]:
+    """Fields of a provider's embedding model for the text put before each query and passage."""
+    fields = _by_provider("CreateNamespace", "embeddingModelConfig")[provider]["properties"]
+    return [name for name in fields if name.endswith("Prefix")]
+
+
+def rerankers() -> Mapping[str, Mapping[str, bool]]:
+    """The fields of each reranker by its provider, and whether they are needed."""
+    return {
+        provider: {name: name in about["required"] for name in about["properties"] if name != "provider"}
+        for provider, about in _by_provider("CreateNamespace", "rerankConfig").items()
+    }
+
+
+def languages() -> list[str]:
+    """The languages that keyword search knows the stems of."""
+    return [
+        name
+        for one in _alternatives(schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
+        for name in one.get("examples", ())
+    ]
+
+
+def events() -> list[str]:
+    """The names of the events that webhooks hear of."""
+    return [name for name in _items("CreateWebhook", "events") if name != EVERY]
+
+
+def scopes() -> list[str]:
+    """What a key may be allowed to do."""
+    return list(schemas()["KeyScope"]["enum"])
+
+
+def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
+    """The schemas that a configuration may have, by the provider that they are of."""
+    known, found, open_ones = schemas(), {}, [schemas()[schema]["properties"][name]]
+    while open_ones:
+        one = open_ones.pop(0)
+        open_ones = [*_alternatives(one), *open_ones]
+        if "$ref" in one:
+            about = known[one["$ref"].rpartition("/")[2]]
+            (provider,) = about["properties"]["provider"]["enum"]
+            found[provider] = about
+    return found
+
+
+def _items(schema: str, name: str) -> list[str]:
+    content = schemas()[schema]["properties"][name]
+    (items,) = (one["items"] for one in [content, *_alternatives(content)] if "items" in one)
+    return list(items["enum"])
+
+
+def _alternatives(content: Json) -> list[dict[str, Any]]:
+    return list(content.get("anyOf") or content.get("oneOf") or [])
+
+
+_INGEST = "/v1/ingest/"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """That parts of an account can be chosen: what for, and the paths that name them."""
+
+    about: str
+    path: str
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A content service: its name for people, the last part of its ingestion path, the config of its app."""
+
+    title: str
+    path: str
+    app: str
+    fields: tuple[str, ...]
+    optional: frozenset[str]
+    choice: Choice | None
+
+
+def known_services() -> Mapping[str, Service]:
+    """By their names in the contract, in its order. ApiError where the API does not answer."""
+    found: Mapping[str, Service] = _read(session.api_address())
+    return found
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
+def _read(address: str) -> Mapping[str, Service]:
+    return dict(read_services(api_document(address)))
+
+
+def read_services(document: Json) -> Iterator[tuple[str, Service]]:
+    """Each service of an OpenAPI document of the API."""
+    schemas = document["components"]["schemas"]
+    apps = schemas["CreateNamespace"]["properties"]
+    for path, methods in document["paths"].items():
+        if not path.startswith(_INGEST) or "application/json" not in methods["post"]["requestBody"]["content"]:
+            continue
+        body = _object(schemas, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
+        ingestion = _object(schemas, body["ingestConfig"])
+        (name,) = ingestion["source"]["enum"]
+        if name not in schemas["ConnectorName"]["enum"]:
+            continue
+        app = _config(name)
+        about = schemas[_reference(apps[app])]
+        fields = tuple(about["properties"])
+        yield (
+            name,
+            Service(
+                title=methods["post"]["summary"].removeprefix("Ingest from "),
+                path=path.removeprefix(_INGEST),
+                app=app,
+                fields=fields,
+                optional=frozenset(fields) - {*about["required"]},
+                choice=_choice(schemas, _object(schemas, ingestion["config"]).get("include")),
+            ),
+        )
+
+
+def _config(name: str) -> str:
+    """`someThingConfig` for SOME_THING."""
+    first, *rest = name.lower().split("_")
+    return f"{first}{''.join(map(str.capitalize, rest))}Config"
+
+
+def _choice(schemas: Json, include: Json | None) -> Choice | None:
+    if include is None:
+        return None
+    (items,) = (one["items"] for one in include["anyOf"] if "items" in one)
+    path = _object(schemas, items)["path"]
+    return Choice(include["description"], path["description"], tuple(path.get("examples", ())))
+
+
+def _reference(schema: Json) -> str:
+    """The component that a property refers to, be it null or not."""
+    (found,) = (one["$ref"] for one in schema.get("anyOf", [schema]) if "$ref" in one)
+    return str(found).rpartition("/")[2]
+
+
+def _object(schemas: Json, schema: Json) -> dict[str, Any]:
+    """The properties of the component that a property refers to."""
+    properties: dict[str, Any] = schemas[_reference(schema)]["properties"]
+    return properties

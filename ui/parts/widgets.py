@@ -1,0 +1,178 @@
+"""Small pieces of many pages: text from outside, badges, tables, tabs, pages of lists, buttons that send once."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts.labels import STATUS, word
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&=^])")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain(text: str) -> str:
+    """For a place that reads Markdown: every mark escaped, line breaks as spaces."""
+    return _MARKUP.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def code(text: str) -> str:
+    """For a place that reads Markdown: a name as it is, no address of it a link."""
+    return "`" + " ".join(str(text).replace("`", "'").split()) + "`" if str(text).strip() else ""
+
+
+def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
+    """A CSV file that no spreadsheet runs: what would start a formula gets an apostrophe before it."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(columns), extrasaction="ignore")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(row.get(name)) for name in columns})
+    return out.getvalue().encode("utf-8-sig")
+
+
+def _cell(value: Any) -> Any:
+    text = "" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "'" + text if text.lstrip(" ").startswith(_FORMULA) and not isinstance(value, int | float) else text
+
+
+def status_badge(status: str) -> None:
+    said, color, icon = STATUS.get(status, (status, "gray", "help"))
+    st.badge(said, icon=f":material/{icon}:", color=color)
+
+
+def status_column() -> Any:
+    """A table's column of statuses as coloured chips; its cells are lists of one."""
+    colors = [color for _, color, _ in STATUS.values()]
+    return st.column_config.MultiselectColumn("Status", options=list(STATUS), color=colors, format_func=word, width=150)
+
+
+def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> None:
+    """What an empty page says: there is nothing, and what to do about it. `go`: a page's name and the label of the
+    button that leads there, in the same namespace."""
+    st.info(f"**{what}**  \n{advice}", icon=":material/lightbulb:")
+    if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
+        place = session.parameter("namespace")
+        st.switch_page(f"views/{go[0]}.py", query_params={"namespace": place} if place else None)
+
+
+def add_content(what: str) -> None:
+    """The empty page of what comes from ingestions."""
+    advice = "Files, texts, pages of the web and content services come in by one page."
+    may = session.person().may("ingest:write")
+    show_empty(
+        what, advice if may else "This key may not add content.", go=("add_content", "Add content") if may else None
+    )
+
+
+T = TypeVar("T")
+
+
+def clicked_row(
+    rows: Sequence[Any], key: str, those: Sequence[T], *, links: Collection[str] = (), **columns: Any
+) -> T | None:
+    """Show the rows; which of `those` is clicked, once: what each of the rows is about.
+
+    The browser tells the place of the row in the table that was clicked. Where rows have come since, as in a table that
+    moves by itself, another one has that place in the table that is drawn now. After the click it is another table,
+    without a selection: who comes back before the page that the click opened is complete would be led there again.
+    `links`: columns of links, which lead elsewhere; `columns`: the `column_config` of a column.
+    """
+    clicks, drawn = f"{key}_clicks", f"{key}_drawn"
+    number = st.session_state.get(clicks, 0)
+    before: Sequence[T] = st.session_state.get(drawn, those)
+    seen = st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-cell",
+        key=f"{key}_{number}",
+        column_config=columns or None,
+    )
+    st.session_state[drawn] = list(those)
+    cells = seen["selection"]["cells"]
+    if not cells or cells[0][1] in links or not 0 <= cells[0][0] < len(before):
+        return None
+    st.session_state[clicks] = number + 1
+    return before[cells[0][0]]
+
+
+def show_tabs(key: str, pages: Mapping[str, Callable[[], None]]) -> None:
+    """A tab a page, by name, the first one open unless the address names another; `key` is the tabs' own.
+
+    The address is followed whenever it is another than these tabs have written: by a link, or by Back.
+    """
+    names = list(pages)
+    linked, written = session.parameter("tab"), f"{key}_written"
+    if key not in st.session_state or linked != st.session_state.get(written):
+        st.session_state[key] = linked if linked in pages else names[0]
+    tabs = st.tabs(names, key=key, on_change="rerun")
+    for name, tab in zip(names, tabs, strict=True):
+        if tab.open:
+            st.session_state[written] = None if name == names[0] else name
+            session.remember(tab=st.session_state[written])
+            with tab:
+                pages[name]()
+
+
+PLACES = ("cursor", "keys", "tenants", "questions", "sent")
+"""Where lists keep their place in the address."""
+
+
+def show_pager(data: Json, *, name: str = "cursor", start: str = "Newest", further: str = "Older") -> None:
+    """The buttons that this part of the list needs; none for a list that fits."""
+    if session.parameter(name) and st.button(start, icon=":material/first_page:", key=f"start-{name}"):
+        session.remember(**{name: None})
+        st.rerun()
+    if data["hasNextPage"] and st.button(further, icon=":material/chevron_right:", key=f"further-{name}"):
+        session.remember(**{name: data["nextCursor"]})
+        st.rerun()
+
+
+def show_page_image(who: session.Person, namespace: str, document: Json, page: int, chunk: int | None = None) -> None:
+    """Show the page of a PDF; nothing for other files. `chunk`: the index of the chunk to shade."""
+    if document["documentProperties"]["mimeType"] != "application/pdf":
+        return
+    path = f"/v1/documents/{document['id']}/pages/{page}"
+    try:
+        picture = who.api.picture(path, namespaceId=namespace, **({} if chunk is None else {"chunk": chunk}))
+    except ApiError as error:
+        st.caption(f"This page cannot be shown. {error.message}")
+        return
+    st.image(picture, caption=f"Page {page}", width="stretch")
+
+
+ONCE_SECONDS = 3.0
+"""Within so many seconds of the answer the same request is the same click."""
+_SENT = "clicks"
+
+
+def post_once(who: session.Person, path: str, body: Json, *, instead_of: str = "") -> Json:
+    """One request with an Idempotency-Key, which the same one of this session has too until shortly after its answer.
+
+    A second click ends the run of the page that waits for the answer of the first, and begins another: that gets what
+    the first one made, a key's value too, which is told only once. Only the newest request is remembered: one that
+    comes after another is no second click. ApiError says why not.
+    """
+    about = json.dumps([path, body, instead_of, who.api.tenant, who.api.viewer], sort_keys=True)
+    digest = hashlib.sha256(about.encode()).hexdigest()
+    newest: tuple[str, str, float] | None = st.session_state.get(_SENT)
+    is_second_click = newest is not None and newest[0] == digest and time.monotonic() <= newest[2]
+    once = newest[1] if newest is not None and is_second_click else uuid.uuid4().hex
+    st.session_state[_SENT] = (digest, once, float("inf"))
+    try:
+        return who.api.post(path, body, once=once)
+    finally:
+        st.session_state[_SENT] = (digest, once, time.monotonic() + ONCE_SECONDS)
