@@ -144,16 +144,3 @@ def test_a_list_that_a_client_sets_takes_the_place_of_those_that_were_to_come(db
     with db.transaction() as connection:
         lists.show(connection, [(archive, 2), (text, 2)], same=False)
     assert readers(db, *packed) == [["u:ada"]] * 3
-
-
-def test_lists_of_the_first_design_keep_what_they_showed_and_own_lists_stay(db, packed):
-    archive, inner, text = packed
-    pending = {**Access(("bob",)).dump(), "next": {"access": Access(("bob", "cyd")).dump(), "from": 7}}
-    for document, access in ((archive, pending), (inner, pending), (text, Access(("eve",)).dump())):
-        values = {"id": document, "access": json.dumps(access)}
-        db.rows("update documents set access = %(access)s::jsonb, inherits_access = false where id = %(id)s", values)
-    (row,) = db.rows("select partition_id as id from documents where id = %(id)s", {"id": archive})
-    lists.convert_former(db, [row["id"]])
-    assert readers(db, *packed) == [["u:bob"], ["u:bob"], ["u:eve"]]
-    give(db, **{archive: Access(("dan",))})
-    assert readers(db, *packed) == [["u:dan"], ["u:dan"], ["u:eve"]]

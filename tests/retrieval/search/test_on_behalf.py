@@ -125,7 +125,7 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
     assert seen_by(top_k=10, **way) == set(few)
 
 
-def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
+def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypatch):
     monkeypatch.setattr("retrieval.search.matching.FEW", 1)
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
