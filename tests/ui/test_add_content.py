@@ -14,7 +14,7 @@ from tests.library import Library
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click, typed
 from ui.client import Api, ApiError, ApiResponse
-from ui.parts import account_tree, added, queued
+from ui.parts import account_tree, added, run_detail
 from ui.parts.account_tree import Tree
 
 
@@ -392,9 +392,11 @@ def test_progress_is_of_the_documents(said, percent):
 def test_a_worker_is_asked_for_only_where_nothing_has_begun():
     at = datetime(2026, 11, 22, 12, 5, tzinfo=UTC)
     soon = {"isoString": "2026-11-22T12:05:30.000+00:00"}
-    assert "nothing has begun for an hour" in queued.told(run_of(), at)
-    assert "nothing has begun for an hour" not in queued.told(run_of(estimatedStart=soon), at)
-    assert "likely to begin in 30.0 s" in queued.told(run_of(estimatedStart=soon), at)
-    assert "nothing has begun for an hour" not in queued.told(run_of(), datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC))
+    assert "nothing has begun for an hour" in run_detail.queue_status(run_of(), at)
+    assert "nothing has begun for an hour" not in run_detail.queue_status(run_of(estimatedStart=soon), at)
+    assert "likely to begin in 30.0 s" in run_detail.queue_status(run_of(estimatedStart=soon), at)
+    assert "nothing has begun for an hour" not in run_detail.queue_status(
+        run_of(), datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC)
+    )
     waits_for_vendor = run_of(notices=[{"reason": "OpenAI has not answered.", "count": 0}])
-    assert "nothing has begun for an hour" not in queued.told(waits_for_vendor, at)
+    assert "nothing has begun for an hour" not in run_detail.queue_status(waits_for_vendor, at)

@@ -15,8 +15,8 @@ from tests.ui.conftest import shown
 from tests.ui.test_actions import click, typed
 from tests.ui.test_pages import pictures
 from tests.ui.test_search_lab import address, questions
-from ui.parts import comparisons, question_files
-from ui.parts.question_files import Unreadable
+from ui.parts import comparisons, question_sets
+from ui.parts.question_sets import Unreadable
 
 QUESTION = {"query": "Who hunts at night?", "relevant": [{"externalId": "owls"}]}
 METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
@@ -285,9 +285,9 @@ def test_a_file_of_judgements_may_have_three_or_four_columns():
         b'{"_id": "1", "text": "q"}\n{"query": "r", "relevant": [{"documentId": "doc_1"}], "filter": {"metadata": {}}}'
     )
     for content in (b"1\t0\ta\t5\n", b"query\tdoc\tgrade\n1\ta\t5\n"):
-        found, left = question_files.read({"q.jsonl": lines, "qrels.txt": content})
+        found, left = question_sets.read_questions({"q.jsonl": lines, "qrels.txt": content})
         assert left == 0
         assert found[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
         assert found[1]["filter"] == {"metadata": {}}
     with pytest.raises(Unreadable):
-        question_files.read({"q.jsonl": b'{"query": 5}'})
+        question_sets.read_questions({"q.jsonl": b'{"query": 5}'})

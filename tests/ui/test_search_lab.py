@@ -13,9 +13,9 @@ from retrieval.accounts import api_keys
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click
 from ui.client import Api
+from ui.parts.search_reasons import without
 from ui.parts.search_request import Wanted
 from ui.parts.search_results import excerpt, words_of
-from ui.parts.search_why import without
 
 EVERYTHING = {
     "q": "seal owls",

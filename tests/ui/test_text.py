@@ -6,8 +6,8 @@ import io
 import pytest
 
 from ui.parts import run_detail
+from ui.parts.search_options import as_curl, as_python
 from ui.parts.search_results import EXCERPT, excerpt
-from ui.parts.snippets import as_curl, as_python
 from ui.parts.widgets import csv_bytes, plain
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, document_access, frame
+from ui.parts import api_schema, document_actions, frame
 from ui.parts.labels import count, size
 from ui.parts.widgets import plain
 
@@ -134,7 +134,9 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
             config[name] = [*config.get(name, []), *named]
     if tree.access:
         config |= tree.access
-        st.caption(f"New documents are for whom the newest ingestion named: {document_access.summary(tree.access)}")
+        st.caption(
+            f"New documents are for whom the newest ingestion named: {document_actions.summarize_access(tree.access)}"
+        )
     return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, question_sets, search_charts, url_state, widgets
+from ui.parts import charts, frame, question_sets, url_state, widgets
 from ui.parts.labels import ago, count, milliseconds, moment, word
 from ui.parts.widgets import plain
 
@@ -165,7 +165,7 @@ def _measures(run: Json) -> None:
     left, right = st.columns(2)
     with left:
         rows = [_interval(name, value["value"], value["ci95"]) for name, value in measured]
-        search_charts.intervals(rows, title=f"{METRICS[metric]}, 95 % interval")
+        charts.interval_chart(rows, title=f"{METRICS[metric]}, 95 % interval")
     differences = [
         _interval(name, value["value"] - measured[0][1]["value"], value["deltaCi95"])
         for name, value in measured
@@ -173,7 +173,7 @@ def _measures(run: Json) -> None:
     ]
     if differences:
         with right:
-            search_charts.intervals(differences, title=f"Difference from {first}, 95 % interval", zero=True)
+            charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
         for row in differences:
             st.markdown(verdict(row, METRICS[metric], first))
 
@@ -268,7 +268,7 @@ def history(who: session.Person, namespace: str, evaluation: Json) -> None:
     if not points:
         st.info("No run has this measure: the questions judge no spans.")
         return
-    search_charts.history(points, title=METRICS[metric])
+    charts.score_history(points, title=METRICS[metric])
     st.caption(f"The newest {count(len(runs), 'run')}; bars are 95 % intervals.")
     rows = [
         {

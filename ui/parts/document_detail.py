@@ -1,7 +1,8 @@
-"""One document with all that is known of it: status and reason in words, links, chunks, versions, access."""
+"""One document: what is known of it, its chunks, its pages to check, its history."""
 
 from __future__ import annotations
 
+import html
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,9 +11,189 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import chunk_viewer, document_access, document_actions, history, pages_to_check, see_as, widgets
-from ui.parts.labels import ago, called, count
+from ui.parts import document_actions, see_as, url_state, widgets
+from ui.parts.labels import ago, called, count, number, size, title
 from ui.parts.widgets import plain
+
+HISTORY_PAGE = 20
+
+
+def show_history(who: session.Person, namespace: str, document: Json) -> None:
+    """A table whose rows lead to their run."""
+    data = who.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=HISTORY_PAGE)
+    entries = data["history"]
+    if not entries:
+        widgets.show_empty("No job run holds this document any more.", "Its content stays as it is.")
+        return
+    run = widgets.clicked_row(
+        [_history_row(entry) for entry in entries],
+        f"history-{document['id']}",
+        [entry["ingestJobRun"]["id"] for entry in entries],
+        Status=widgets.status_column(),
+        Chunks=st.column_config.TextColumn(alignment="right"),
+    )
+    more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
+    st.caption("Search shows one version, whole. Click a row to open its run." + more)
+    if run is not None and who.may("ingest:read"):
+        place = {"namespace": namespace, "run": run}
+        st.switch_page("views/runs.py", query_params=place)
+
+
+def _history_row(entry: Json) -> Json:
+    return {
+        "Version": _version(entry),
+        "Status": [entry["status"]],
+        "When": ago(entry["createdAt"]),
+        "By": title(entry["source"]),
+        "Chunks": number(entry["chunks"]),
+        "Size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
+        "Error": entry["error"] or "",
+    }
+
+
+def _version(entry: Json) -> str:
+    if entry["active"]:
+        return "in search now"
+    if entry["unchanged"]:
+        return "unchanged"
+    return "replaced since" if entry["status"] == "SUCCESS" else ""
+
+
+CHUNK_PAGE = 50
+AROUND = 1500
+"""Characters of text shown before and after a chunk."""
+STYLE = """<style>
+.chunk-text {white-space: pre-wrap; overflow-wrap: anywhere; font-size: .92rem; line-height: 1.55}
+.chunk-text mark {background: rgba(59,116,224,.22); color: inherit; padding: 1px 0}
+.chunk-text .overlap {background: rgba(217,140,31,.38)}
+.chunk-text .aside {opacity: .55}
+</style>"""
+
+
+def show_chunks(who: session.Person, namespace: str, document: Json) -> None:
+    """Choose a chunk; see it in the text, and on its page where the document has pages."""
+    linked = _linked()
+    start = linked // CHUNK_PAGE * CHUNK_PAGE
+    data = who.api.get(
+        f"/v1/documents/{document['id']}/chunks",
+        namespaceId=namespace,
+        firstIndex=max(0, start - 1),
+        pageSize=CHUNK_PAGE + 2,
+    )
+    read = data["chunks"]
+    chunks = [chunk for chunk in read if start <= chunk["index"] < start + CHUNK_PAGE]
+    if not chunks:
+        widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
+        return
+    known = {chunk["index"]: chunk for chunk in chunks}
+    fields = url_state.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
+    fields.follow({"chunk": linked})
+    fields.offer("chunk", known)
+    at = st.selectbox(
+        f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)",
+        list(known),
+        format_func=lambda one: _chunk_title(known[one]),
+        key=fields.key("chunk"),
+    )
+    chosen = known[at]
+    fields.write(chunk=str(at))
+    _more_chunks(start, further=read[-1]["index"] >= start + CHUNK_PAGE)
+    neighbours = {chunk["index"]: chunk for chunk in read}
+    left, right = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
+    with left:
+        st.html(STYLE + marked(_chunk_text(who, document), chosen, neighbours))
+        st.caption(
+            f"characters {chosen['start']:,} to {chosen['end']:,} · {count(chosen['tokens'], 'token')}"
+            + (f" · page {chosen['page']}" if chosen["page"] else "")
+            + " · orange: shared with the chunk before or after"
+        )
+    if right is not None:
+        with right:
+            widgets.show_page_image(who, namespace, document, chosen["page"], chosen["index"])
+
+
+def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
+    """The chunk within its surroundings, as HTML in which nothing of the document is markup."""
+    if text is None or text[chunk["start"] : chunk["end"]] != chunk["content"]:
+        return f'<div class="chunk-text"><mark>{html.escape(chunk["content"])}</mark></div>'
+    start, end = chunk["start"], chunk["end"]
+    before = others.get(chunk["index"] - 1)
+    after = others.get(chunk["index"] + 1)
+    head = min(max(start, before["end"]), end) if before else start
+    tail = max(min(end, after["start"]), head) if after else end
+    parts = (
+        ("aside", text[max(0, start - AROUND) : start]),
+        ("overlap", text[start:head]),
+        ("", text[head:tail]),
+        ("overlap", text[tail:end]),
+        ("aside", text[end : end + AROUND]),
+    )
+    spans = [f'<span class="{name}">{html.escape(part)}</span>' for name, part in parts]
+    return f'<div class="chunk-text">{spans[0]}<mark>{"".join(spans[1:4])}</mark>{spans[4]}</div>'
+
+
+def _linked() -> int:
+    wanted = session.parameter("chunk") or ""
+    return min(int(wanted), 2**31 - CHUNK_PAGE - 1) if wanted.isdecimal() and len(wanted) < 11 else 0
+
+
+def _chunk_title(chunk: Json) -> str:
+    page = f" · page {chunk['page']}" if chunk["page"] else ""
+    return f"{chunk['index']}{page} · {' '.join(chunk['content'].split())[:90]}"
+
+
+def _more_chunks(start: int, *, further: bool) -> None:
+    """The ways to the chunks before and after those of this page."""
+    if not start and not further:
+        return
+    with st.container(horizontal=True):
+        if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
+            session.remember(chunk=str(start - CHUNK_PAGE))
+            st.rerun()
+        if further and st.button(f"Chunks from {start + CHUNK_PAGE}", icon=":material/chevron_right:"):
+            session.remember(chunk=str(start + CHUNK_PAGE))
+            st.rerun()
+
+
+def _chunk_text(who: session.Person, document: Json) -> str | None:
+    content = who.api.file(document.get("parsedTextFileUrl"))
+    return content.decode("utf-8", "replace") if content is not None else None
+
+
+TITLE = "Pages to check"
+
+
+def summarize_pages_to_check(document: Json) -> str:
+    """Return the numbers of the pages and their reasons in one line; empty where no page needs a look."""
+    pages = document["documentProperties"]["pagesToCheck"]
+    numbers = ", ".join(str(page["page"]) for page in pages if page["page"])
+    reasons = " ".join(dict.fromkeys(reason for page in pages for reason in page["reasons"]))
+    return f"{numbers}: {reasons}" if numbers else reasons
+
+
+def show_pages_to_check(who: session.Person, namespace: str, document: Json) -> None:
+    """Choose a page; see what is wrong with it and how it looks."""
+    pages = document["documentProperties"]["pagesToCheck"]
+    page = st.selectbox("Page", pages, format_func=_page_title) if len(pages) > 1 else pages[0]
+    left, right = st.columns([2, 3])
+    with left:
+        st.markdown(f"**{_page_title(page)}**")
+        for reason in page["reasons"]:
+            st.write(plain(reason))
+        st.caption(
+            "Its text is left out of the document: ingest the file again with text recognition."
+            if page["unread"]
+            else "Its text is indexed as it was read: compare it with the page."
+        )
+    if page["page"]:
+        with right:
+            widgets.show_page_image(who, namespace, document, page["page"])
+
+
+def _page_title(page: Json) -> str:
+    name = f"Page {page['page']}" if page["page"] else "The whole text"
+    return f"{name} · quality {page['quality']:.2f}{' · not read' if page['unread'] else ''}"
+
 
 LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
 WORDS = {
@@ -26,7 +207,7 @@ WORDS = {
 }
 
 
-def show(who: session.Person, namespace: str, document_id: str) -> None:
+def show_document(who: session.Person, namespace: str, document_id: str) -> None:
     if st.button("All documents", icon=":material/arrow_back:"):
         session.remember(document=None, chunk=None, tab=None)
         st.rerun()
@@ -40,21 +221,21 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
             "There is no such document here.",
             "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
         )
-        for reason in document_access.explain(namespace, [document_id]).values():
+        for reason in document_actions.explain(namespace, [document_id]).values():
             st.info(plain(reason), icon=":material/lock:")
         return
     document = data["documents"][0]
     _head(document)
     _links(who, namespace, document)
-    versions = {} if see_as.name() else {"Versions": partial(history.show, who, namespace, document)}
+    versions = {} if see_as.name() else {"Versions": partial(show_history, who, namespace, document)}
     to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
-        "Chunks": partial(chunk_viewer.show, who, namespace, document),
-        **({pages_to_check.TITLE: partial(pages_to_check.show, who, namespace, document)} if to_check else {}),
+        "Chunks": partial(show_chunks, who, namespace, document),
+        **({TITLE: partial(show_pages_to_check, who, namespace, document)} if to_check else {}),
         **versions,
-        "Access": partial(document_access.show, who, namespace, document),
+        "Access": partial(document_actions.show_access, who, namespace, document),
         "Properties": partial(_properties, document),
-        "Edit": partial(document_actions.one, who, namespace, document),
+        "Edit": partial(document_actions.show_actions, who, namespace, document),
     }
     widgets.show_tabs("document_tabs", pages)
 
@@ -69,7 +250,7 @@ def _head(document: Json) -> None:
     synced = f" Last synced {ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
     st.caption(f"{WORDS.get(document['ingestionStatus'], '')}{indexed}{synced}")
     if "access" in document or "accessStatus" in document:
-        st.caption(f"Access: {document_access.summary(document)}")
+        st.caption(f"Access: {document_actions.summarize_access(document)}")
 
 
 def _links(who: session.Person, namespace: str, document: Json) -> None:

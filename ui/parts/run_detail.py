@@ -1,28 +1,61 @@
-"""One job run: how far its documents are, where its time went, and each document with what became of it."""
+"""One job run: how far its documents are, where its time went, each of its documents; and how long it waits."""
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, previews, queued, widgets
-from ui.parts.labels import MOVING, ago, count, title
+from ui.parts import added, charts, widgets
+from ui.parts.labels import MOVING, ago, count, moment, seconds, title
 from ui.parts.widgets import csv_bytes, plain
+
+PATIENCE_SECONDS = 60.0
+"""A job run usually begins within seconds; nobody is asked to look for a worker sooner."""
+
+
+def waiting_since(created: dict[str, Any]) -> str:
+    """How long something waits: `2 min`."""
+    return ago(created).removesuffix(" ago")
+
+
+def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
+    """How long a QUEUED run waits, its place, and when it is likely to begin.
+
+    Only where nothing has begun for an hour, as far as the API knows, is it asked whether a worker runs.
+    """
+    now = now or datetime.now(UTC)
+    parts = [f"Queued for {waiting_since(run['createdAt'])}"]
+    if run["queuePosition"]:
+        parts.append(f"place {run['queuePosition']:,} in its queue")
+    created, start = moment(run["createdAt"]), moment(run["estimatedStart"])
+    if start is not None and start > now:
+        parts.append(f"likely to begin in {seconds((start - now).total_seconds())}")
+    elif nobody_works(run) and created and (now - created).total_seconds() > PATIENCE_SECONDS:
+        parts.append("nothing has begun for an hour: see Queue and workers")
+    return " · ".join(parts)
+
+
+def nobody_works(run: dict[str, Any]) -> bool:
+    """Whether a QUEUED run, as GET answers it, waits for a worker that may not be there: no start can be told."""
+    return run["queuePosition"] is not None and run["estimatedStart"] is None and not run["notices"]
+
 
 MOST = 100
 """Documents of a run that are fetched and shown; failed and unfinished ones come first."""
 GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
 
-def fetch(who: session.Person, namespace: str, run_id: str) -> Json:
+def fetch_run(who: session.Person, namespace: str, run_id: str) -> Json:
     """The run with the first of its documents."""
     return who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=MOST)
 
 
-def show(who: session.Person, namespace: str, run: Json) -> None:
+def show_run(who: session.Person, namespace: str, run: Json) -> None:
     """All that is known of the run."""
     _head(run)
     for notice in run["notices"]:
@@ -30,7 +63,7 @@ def show(who: session.Person, namespace: str, run: Json) -> None:
         st.warning(told, icon=":material/notification_important:")
     if run.get("dryRun"):
         if run.get("report"):
-            previews.numbers([run["report"]])
+            added.show_numbers([run["report"]])
         return
     left, right = st.columns(2)
     with left:
@@ -62,7 +95,7 @@ def _head(run: Json) -> None:
     facts = [("removed", "deleted at source and removed"), ("awaitingConfirmation", "waiting to be removed")]
     told = [f"{progress[name]:,} {what}" for name, what in facts if progress.get(name)]
     if run["status"] == "QUEUED":
-        told.append(queued.told(run))
+        told.append(queue_status(run))
     if told:
         st.caption(" · ".join(told))
 

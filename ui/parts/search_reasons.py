@@ -1,18 +1,23 @@
-"""Pictures of a comparison: how the ranks move, what the scores are made of, where the time went."""
+"""Why results are where they are: moves, parts of scores, steps, and why a document is missing."""
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from ui.client import Json
-from ui.parts import search_charts
-from ui.parts.search_request import MODES, Wanted
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import charts, search_request, url_state, waiting
+from ui.parts.labels import called, word
+from ui.parts.search_request import MODES, MOST, Wanted
 from ui.parts.search_results import STYLE, ranks
+from ui.parts.widgets import plain
 
 
-def show(found: dict[str, Json], wanted: Wanted) -> None:
+def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
     """Of every column; nothing is drawn of nothing."""
     if not any(data["results"] for data in found.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
@@ -26,15 +31,15 @@ def _charts(found: dict[str, Json], wanted: Wanted) -> None:
     if len(found) > 1:
         st.header("How the ranks move")
         st.caption("A line is a chunk, from its rank in one search to that in the next.")
-        search_charts.rank_moves(_moves(found), [MODES[mode] for mode in found])
+        charts.rank_moves(_moves(found), [MODES[mode] for mode in found])
     st.header("What the scores are made of")
     for place, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
         with place:
             st.caption(f"{MODES[mode]}, by rank")
-            search_charts.score_parts(_parts(data, mode, wanted))
+            charts.score_parts(_parts(data, mode, wanted))
     st.header("Stage durations")
     st.caption("In milliseconds.")
-    search_charts.search_steps(_steps(found))
+    charts.search_steps(_steps(found))
     for mode, data in found.items():
         with st.expander(f"{MODES[mode]}: the figures"):
             st.dataframe(_figures(data), hide_index=True, width="stretch")
@@ -98,3 +103,211 @@ def _figures(data: Json) -> list[Json]:
         {"rank": rank, "score": hit["score"], **hit["explanation"], "document": hit["document"]["name"]}
         for rank, hit in enumerate(data["results"], 1)
     ]
+
+
+FIELDS = url_state.Fields("why", ("find",))
+PICKED = url_state.Fields("picked", ("document",))
+FOUND = 20
+"""Documents that a piece of a name offers."""
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+KINDS = {
+    "STATUS": "Not searchable",
+    "FILTER": "Filter",
+    "ACCESS": "Access",
+    "THRESHOLD": "Minimum score",
+    "RANK": "Rank",
+}
+
+
+def show_why(who: session.Person, own: session.Person, wanted: Wanted) -> None:
+    """`who` sees what the search sees, `own` what the key sees, where the search is made on behalf of a user."""
+    document = _pick(own, wanted)
+    if document is None:
+        return
+    mode = wanted.modes[-1]
+    if len(wanted.modes) > 1:
+        mode = (
+            st.segmented_control(
+                "Search mode", wanted.modes, default=mode, required=True, format_func=MODES.__getitem__, key="why_mode"
+            )
+            or mode
+        )
+    try:
+        found = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+    except ApiError as error:
+        if error.code != "DOCUMENTS_NOT_FOUND":
+            raise
+        st.warning("There is no such document in this namespace. It may have been deleted.")
+        return
+    if wanted.viewer:
+        _for_viewer(who, wanted, found["document"])
+        return
+    _why_told(found)
+    _reasons(found, wanted)
+    if not found["shown"] and {one["kind"] for one in found["reasons"]} <= {"RANK", "THRESHOLD"}:
+        _weights(who, wanted, document)
+    if own.may("documents:read"):
+        place = {"namespace": wanted.namespace, "document": document}
+        st.page_link("views/documents.py", label="Open the document", icon=":material/description:", query_params=place)
+
+
+def _pick(own: session.Person, wanted: Wanted) -> str | None:
+    """The id of the document: found by a piece of its name, or that of the page's address."""
+    FIELDS.follow({"find": (session.parameter("find") or "")[:100]})
+    left, right = st.columns(2)
+    piece = left.text_input(
+        "Document", placeholder="A piece of its name, or its id", max_chars=100, key=FIELDS.key("find")
+    ).strip()
+    FIELDS.write(find=piece)
+    linked = session.parameter("document")
+    if not piece:
+        if linked is None:
+            st.info(
+                "Type a piece of a document's name: this page says whether the search shows it, and why not.",
+                icon=":material/help:",
+            )
+        return linked
+    names = _named(own, wanted.namespace, piece)
+    if not names:
+        session.remember(document=None)
+        st.info(f"No document of this namespace has “{plain(piece)}” in its name.", icon=":material/search_off:")
+        return None
+    known = list(names)
+    PICKED.follow({"document": linked})
+    PICKED.offer("document", known)
+    document = str(right.selectbox("Which one", known, format_func=names.__getitem__, key=PICKED.key("document")))
+    PICKED.write(document=document)
+    return document
+
+
+def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
+    """Names by id of the newest documents with a piece in their name."""
+    if not own.may("documents:read"):
+        return {piece: piece}
+    config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
+    asked = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
+    return {one["id"]: one["name"].strip() or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
+
+
+def _for_viewer(who: session.Person, wanted: Wanted, document: Json) -> None:
+    """Say whether the user who is seen as may see the document; ranks are explained to the application alone."""
+    body = {"namespaceId": wanted.namespace, "filterConfig": {"documentIds": [document["id"]]}}
+    name, viewer = plain(document["name"]), plain(wanted.viewer)
+    if who.may("documents:read") and not who.api.post("/v1/documents", body)["documents"]:
+        st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
+    else:
+        st.info(f"{viewer} may see “{name}”. Its rank is explained only while you are yourself.")
+    st.caption("Under “See as another person” in the sidebar you become yourself again.")
+
+
+def _why_told(found: Json) -> None:
+    document = found["document"]
+    st.header(plain(called(document["name"])))
+    if found["shown"]:
+        st.success(f"Shown at rank {found['rank']}.", icon=":material/check_circle:")
+    else:
+        st.error("Not shown.", icon=":material/visibility_off:")
+    cells = {
+        "Status": word(document["status"]),
+        "Visible generation": document["visibleGeneration"],
+        "Rank": found["rank"],
+        "Score": _score(found["score"]),
+        "Score of the last result": _score(found["lastShownScore"]),
+    }
+    for place, (name, value) in zip(st.columns(len(cells)), cells.items(), strict=True):
+        place.metric(name, "-" if value is None else value)
+    rows = [
+        {"List": name, "Score": _score(found[f"{key}Score"]), "Rank": _rank(found[f"{key}Rank"])}
+        for key, name in (("semantic", "Semantic"), ("keyword", "Keyword"))
+    ]
+    st.caption("Its best chunk in each list, among all chunks that match the filter:")
+    st.dataframe(rows, hide_index=True, width="stretch")
+    if found["matchedTerms"] or found["missingTerms"]:
+        held = " ".join(f":green-badge[{plain(word)}]" for word in found["matchedTerms"]) or "none"
+        lacked = " ".join(f":gray-badge[{plain(word)}]" for word in found["missingTerms"]) or "none"
+        st.markdown(f"Words of the query it has: {held} · lacks: {lacked}")
+
+
+def _reasons(found: Json, wanted: Wanted) -> None:
+    for number, reason in enumerate(found["reasons"]):
+        with st.container(border=True):
+            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{plain(reason['detail'])}")
+            _lift(found, wanted, reason, f"lift-{number}")
+
+
+def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
+    """What would show it, as a button where this page can do it."""
+    kind, score, rank = reason["kind"], found["score"], found["rank"]
+    if kind == "FILTER":
+        changed = without(wanted, reason["detail"])
+        click = partial(_search_with, changed)
+        st.button("Search without this part of the filter", key=key, on_click=click, icon=":material/filter_alt_off:")
+    elif kind == "THRESHOLD" and score is not None:
+        least = math.floor(score * 20) / 20
+        st.button(
+            f"Lower the minimum score to {least:g}", key=key, on_click=partial(_search_with, {"least": f"{least:g}"})
+        )
+    elif kind == "RANK" and rank is not None and rank <= MOST:
+        st.button(f"Show {rank} results", key=key, on_click=partial(_search_with, {"top": str(rank)}))
+    elif kind == "RANK" and rank is not None:
+        st.caption(f"Rank {rank:,} lies beyond the {MOST} results that this page shows.")
+    elif kind == "STATUS" and found["document"]["status"] == "FAILED":
+        st.caption("Its page says what went wrong and how to try again.")
+    if kind == "RANK" and found["missingTerms"]:
+        words = ", ".join(f"“{plain(word)}”" for word in found["missingTerms"])
+        st.caption(f"It holds none of the words {words}: a query with words that it holds raises its keyword score.")
+
+
+def without(wanted: Wanted, detail: str) -> dict[str, str | None]:
+    """The page's address without the part of the filter that a reason names: a metadata key, or the condition."""
+    place = detail.removesuffix(" leaves it out.")
+    metadata = wanted.metadata
+    if place.startswith("filter.metadata."):
+        key = place.removeprefix("filter.metadata.")
+        return {"filter": search_request.text({name: one for name, one in metadata.items() if name != key})}
+    where = wanted.where
+    if place.startswith("filter.where.all["):
+        number = place.removeprefix("filter.where.all[").partition("]")[0]
+        kept = [one for at, one in enumerate(where.get("all", [])) if str(at) != number]
+        return {"where": search_request.text({"all": kept} if kept else {})}
+    return {"where": None}
+
+
+def _search_with(changed: dict[str, str | None]) -> None:
+    session.remember(**changed)
+
+
+def _weights(who: session.Person, wanted: Wanted, document: str) -> None:
+    """The same question under other weights: what they would do, not what they might."""
+    if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
+        return
+    questions = {
+        f"{weight:g}": partial(
+            who.api.post,
+            "/v1/search/why",
+            {
+                **search_request.why(wanted, "hybrid", document),
+                "hybridConfig": {"semanticWeight": weight, "keywordWeight": 1 - weight},
+            },
+        )
+        for weight in WEIGHTS
+    }
+    rows = [
+        {
+            "Semantic weight": weight,
+            "Shown": "yes" if found["shown"] else "no",
+            "Rank": _rank(found["rank"]),
+            "Score": _score(found["score"]),
+        }
+        for weight, found in waiting.ask_in_parallel(questions).items()
+        if found is not None
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")
+
+
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _rank(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

@@ -1,20 +1,170 @@
-"""What a search found, in columns side by side: how ranks move, what a score is made of, whether it is right."""
+"""Results of a search, with their words marked; judged for a question set."""
 
 from __future__ import annotations
 
 import html
 import re
 import unicodedata
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import streamlit as st
 
 from ui import session
-from ui.client import Json
-from ui.parts import search_judging
+from ui.client import ApiError, Json
+from ui.parts import frame
 from ui.parts.labels import called, count, milliseconds
 from ui.parts.search_request import MODES, Wanted
-from ui.parts.stop_words import STOP_WORDS
 from ui.parts.widgets import plain
+
+_EN = """a about above after again against all am an and any are as at be because been before being below
+between both but by can could did do does doing don down during each few for from further had has have having he
+her here hers him his how i if in into is it its itself just me more most my no nor not now of off on once only
+or other our ours out over own same shall she should so some such than that the their theirs them then there
+these they this those through to too under until up upon very was we were what when where which while who whom
+whose why will with would you your yours"""
+_DE = """aber als am an auch auf aus bei bin bis bist da damit dann das dass dem den der des die dies diese
+dieser dieses doch du durch ein eine einem einen einer eines er es für hat hatte ich ihr im in ist ja kann kein
+keine man mein mit nach nicht noch nur ob oder ohne sehr sein seine sich sie sind so über um und uns unter vom
+von vor war was wenn wer werden wie wieso wir wird wo zu zum zur"""
+_FR = """au aux avec ce ces cette comme dans de des du elle en est et être il ils je la le les leur lui ma mais
+me même mes mon ne nos notre nous on ou où par pas pour qu que quel quelle qui sa sans se ses son sont sur ta te
+tes ton tu un une vos votre vous y"""
+_ES = """al como con cual cuando de del desde donde el ella ellos en entre era es esta este esto está fue ha hay
+la las le les lo los me mi más muy nada ni no nos o para pero por porque que qué quien se ser si sin sobre son
+su sus también te tiene todo tu un una uno y ya yo"""
+_IT = """ai al alla alle anche che chi ci come con cui da dal dalla dei del della delle di dove e ed era gli ha
+ho il in io la le lei lo loro lui ma mi ne nei nel nella noi non o per perché più quale quando questa questo se
+sei si sono su sua suo ti tra un una uno voi"""
+_NL = """aan als bij dat de der deze die dit door een en er geen had heb heeft het hij hoe ik in is je kan maar
+me meer met mijn naar niet nog of om ook op over te tot uit van voor waar was wat we wel wie wij ze zich zij
+zijn zo zonder"""
+
+STOP_WORDS: Final = frozenset(" ".join((_EN, _DE, _FR, _ES, _IT, _NL)).split())
+
+
+SETS = 20
+"""Newest question sets that are offered."""
+_NEW = "new:"
+"""Before the name of a set, in the page's address, that the first judgement makes."""
+_JUDGED, _ROUND = "judged", "judging_round"
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A question set, and what it holds of the question; `id` is None for one that the first judgement makes."""
+
+    id: str | None
+    name: str
+    relevant: list[Json] = field(default_factory=list)
+
+
+def choose_set(who: session.Person, wanted: Wanted) -> Set | None:
+    """The set that judgements go to, and what the last one came to; None without one, or without the right."""
+    if not (who.may("documents:write") and who.sees_all):
+        return None
+    known = {one["id"]: one["name"] for one in _sets(who, wanted.namespace)}
+    linked = session.parameter("set") or ""
+    options = [*known, *([linked.removeprefix(_NEW)] if linked.startswith(_NEW) else [])]
+    at = linked.removeprefix(_NEW)
+    left, right = st.columns([2, 3], vertical_alignment="bottom")
+    chosen = left.selectbox(
+        "Question set",
+        options,
+        index=options.index(at) if at in options else None,
+        format_func=lambda one: f"{known[one]}  ·  {one[-6:]}" if one in known else one,
+        placeholder="Choose one, or type a new name",
+        accept_new_options=True,
+        help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
+    )
+    session.remember(set=chosen if chosen in known or not chosen else _NEW + chosen)
+    if told := st.session_state.pop(_JUDGED, None):
+        right.success(told, icon=":material/check:")
+    elif isinstance(refused := st.session_state.pop(f"{_JUDGED}_refused", None), ApiError):
+        frame.show(refused)
+    if not chosen:
+        right.caption("With a question set, each hit can be marked as right or wrong.")
+        return None
+    if chosen not in known:
+        right.caption(f"“{plain(chosen)}” is created with the first hit that you mark as right.")
+        return Set(None, chosen)
+    found = _questions(who, wanted, chosen)
+    relevant = found[0]["relevant"] if found else []
+    if not told:
+        right.caption(f"{count(len(relevant), 'document')} marked as right for this question.")
+    return Set(chosen, known[chosen], relevant)
+
+
+def mark_result(who: session.Person, wanted: Wanted, chosen: Set | None, hit: Json, mode: str) -> None:
+    """The two thumbs of a hit of the page's own namespace."""
+    if chosen is None or hit.get("namespaceId", wanted.namespace) != wanted.namespace:
+        return
+    rounds = st.session_state.get(_ROUND, 0)
+    key = f"mark-{chosen.id}-{wanted.query}-{rounds}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
+    st.feedback(
+        "thumbs",
+        key=key,
+        default=1 if is_right(chosen.relevant, hit) else None,
+        on_change=_judge,
+        args=(who, wanted, chosen, hit, key),
+    )
+
+
+def is_right(relevant: list[Json], hit: Json) -> bool:
+    """Whether the hit's document is among the judged ones."""
+    document = hit["document"]
+    return any(
+        one.get("documentId") == document["id"] or one.get("externalId") == document["externalId"] for one in relevant
+    )
+
+
+def _judge(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: str) -> None:
+    """Send the judgement, read the question back, and say what is there now."""
+    right = st.session_state.get(key) == 1
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+    try:
+        st.session_state[_JUDGED] = _confirmed(who, wanted, chosen, hit, right=right)
+    except ApiError as error:
+        st.session_state[f"{_JUDGED}_refused"] = error
+
+
+def _confirmed(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+    name = plain(hit["document"]["name"])
+    if not right and (chosen.id is None or not is_right(chosen.relevant, hit)):
+        return f"“{name}” was not marked as right: a question set keeps right documents, and all others count as wrong."
+    made = _send(who, wanted, chosen, hit, right=right)
+    session.remember(set=made)
+    found = _questions(who, wanted, made)
+    relevant = found[0]["relevant"] if found else []
+    if is_right(relevant, hit) is not right:
+        return f"The API took the judgement, but does not show it: look at the question in “{plain(chosen.name)}”."
+    verb = "is now marked as right" if right else "is not marked as right any more"
+    return f"“{name}” {verb} in “{plain(chosen.name)}”: {count(len(relevant), 'right document')} for this question."
+
+
+def _send(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+    external: Json = {"externalId": hit["document"]["externalId"]}
+    narrow: Json = {"filter": wanted.filter} if wanted.filter else {}
+    where = {"namespaceId": wanted.namespace}
+    if chosen.id is None:
+        question = {"query": wanted.query, "relevant": [external], **narrow}
+        made = who.api.post("/v1/evaluations", {**where, "name": chosen.name, "questions": [question]})
+        return str(made["evaluation"]["id"])
+    verdict = {"query": wanted.query, **external, "grade": int(right), **narrow}
+    who.api.patch(f"/v1/evaluations/{chosen.id}", {**where, "judge": [verdict]})
+    return chosen.id
+
+
+def _sets(who: session.Person, namespace: str) -> list[Any]:
+    found: list[Any] = who.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS)["evaluations"]
+    return found
+
+
+def _questions(who: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
+    path = f"/v1/evaluations/{evaluation}/questions"
+    found: list[Json] = who.api.get(path, namespaceId=wanted.namespace, query=wanted.query, pageSize=1)["questions"]
+    return found
+
 
 EXCERPT = 240
 """Characters of a chunk that are shown."""
@@ -29,11 +179,11 @@ _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 """Letters of Arabic and Persian that are typed for one another."""
 
 
-def show(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
+def show_results(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
     """A column a search; an arrow says how far a hit stands from its place in the first column. `nothing`: what a
     column without a hit advises, unless the answer tells why it has none."""
     st.html(STYLE)
-    chosen = search_judging.choose(who, wanted)
+    chosen = choose_set(who, wanted)
     first = next(iter(found))
     places = ranks(found[first])
     words = words_of(wanted.query)
@@ -48,7 +198,7 @@ def show(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: s
                     move = "" if mode == first else _move(places.get(chunk(hit)), rank)
                     with st.container(border=True, gap="small"):
                         _card(who, wanted, hit, rank, move, words)
-                        search_judging.mark(who, wanted, chosen, hit, mode)
+                        mark_result(who, wanted, chosen, hit, mode)
 
 
 def ranks(data: Json) -> dict[tuple[str, int], int]:

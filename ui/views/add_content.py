@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.parts import added, additions, frame, ingest_forms, previews, url_state
+from ui.parts import added, additions, frame, ingest_forms, url_state
 from ui.parts.api_schema import known_services
 from ui.parts.ingest_forms import Options, Unfit
 from ui.parts.labels import sources, title
@@ -34,7 +34,7 @@ def _under_way(who: session.Person, namespace: str) -> None:
             additions.forget()
             st.rerun()
         st.page_link("views/runs.py", label="All runs", icon=":material/play_circle:", query_params=_here(namespace))
-    added.show(who, namespace)
+    added.show_added(who, namespace)
 
 
 def _here(namespace: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ def _new(who: session.Person, namespace: str) -> None:
         _from_connection(who, namespace, kind)
     else:
         _from_fields(who, namespace, kind)
-    previews.show(who, namespace, kind)
+    added.show_previews(who, namespace, kind)
 
 
 def _source() -> str:
@@ -62,7 +62,7 @@ def _source() -> str:
         key=FIELDS.key("source"),
     )
     if chosen != linked and linked:
-        previews.forget()
+        added.forget_previews()
     FIELDS.write(source=chosen, connection=session.parameter("connection") if chosen == linked else None)
     return str(chosen)
 
@@ -109,9 +109,9 @@ def _act(who: session.Person, namespace: str, kind: str, typed: dict[str, Any], 
         st.error(plain(str(error)), icon=":material/error:")
         return
     if dry:
-        previews.ask(who, namespace, kind, items)
+        added.ask_preview(who, namespace, kind, items)
         return
-    previews.forget()
+    added.forget_previews()
     additions.start(namespace, items)
     ingest_forms.fresh()
     st.rerun()

@@ -8,18 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import (
-    document_access,
-    document_actions,
-    document_detail,
-    document_filters,
-    frame,
-    pages_to_check,
-    see_as,
-    url_state,
-    waiting,
-    widgets,
-)
+from ui.parts import document_actions, document_detail, document_filters, frame, see_as, url_state, waiting, widgets
 from ui.parts.labels import ago, count, counted, number, size, title, word
 from ui.parts.widgets import csv_bytes
 
@@ -32,7 +21,7 @@ def main() -> None:
     document = session.parameter("document")
     if document:
         url_state.forget("find", "filter_metadata")
-        document_detail.show(who, namespace, document)
+        document_detail.show_document(who, namespace, document)
     else:
         listing(who, namespace)
 
@@ -66,7 +55,7 @@ def listing(who: session.Person, namespace: str) -> None:
     st.caption(counted(data))
     _table(namespace, data)
     if config:
-        document_actions.bulk(who, namespace, config, data, _words(config))
+        document_actions.show_bulk_actions(who, namespace, config, data, _words(config))
 
 
 def _counts(who: session.Person, namespace: str, config: Json, stats: str) -> Json:
@@ -128,7 +117,7 @@ def _table(namespace: str, data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
     is_check = session.parameter("quality") == "check"
-    reasons = document_access.explain(namespace, [document["id"] for document in documents])
+    reasons = document_actions.explain(namespace, [document["id"] for document in documents])
     rows = [
         _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
         for document in documents
@@ -142,10 +131,10 @@ def _table(namespace: str, data: Json) -> None:
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
         Why=st.column_config.TextColumn(width="large"),
-        **{pages_to_check.TITLE: st.column_config.TextColumn(width="large")},
+        **{document_detail.TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.remember(document=chosen, tab=pages_to_check.TITLE if is_check else None)
+        session.remember(document=chosen, tab=document_detail.TITLE if is_check else None)
         st.rerun()
     with st.container(horizontal=True):
         widgets.show_pager(data)
@@ -158,7 +147,7 @@ def _row(document: Json, *, errors: bool, is_check: bool) -> Json:
     return {
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
-        **({pages_to_check.TITLE: pages_to_check.summary(document)} if is_check else {}),
+        **({document_detail.TITLE: document_detail.summarize_pages_to_check(document)} if is_check else {}),
         "Source": title(document["ingestionSource"]),
         "Chunks": number(properties["embeddingCount"]),
         "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",

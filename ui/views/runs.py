@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import frame, queued, removals, retrying, run_detail, url_state, widgets
+from ui.parts import frame, removals, retrying, run_detail, url_state, widgets
 from ui.parts.added import done
 from ui.parts.labels import MOVING, OUTCOMES, STATUS, ago, count, moment, seconds, sources, title, word
 from ui.parts.widgets import csv_bytes
@@ -147,7 +147,7 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
         "Name": run["name"],
         "Source": title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
         "Progress": done(run),
-        "Queued for": queued.since(run["createdAt"]) if run["status"] == "QUEUED" else "",
+        "Queued for": run_detail.waiting_since(run["createdAt"]) if run["status"] == "QUEUED" else "",
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
@@ -166,7 +166,7 @@ def _duration(run: dict[str, Any]) -> str:
 
 def one(who: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
-    fetched = [run_detail.fetch(who, namespace, run_id)]
+    fetched = [run_detail.fetch_run(who, namespace, run_id)]
     first = fetched[0]
     _actions(who, namespace, first)
     if first["connection"]:
@@ -175,10 +175,10 @@ def one(who: session.Person, namespace: str, run_id: str) -> None:
 
     @frame.live(LIVE_SECONDS if moving else None)
     def live() -> None:
-        run = fetched.pop() if fetched else run_detail.fetch(who, namespace, run_id)
+        run = fetched.pop() if fetched else run_detail.fetch_run(who, namespace, run_id)
         if moving and run["status"] not in MOVING:
             st.rerun(scope="app")
-        run_detail.show(who, namespace, run)
+        run_detail.show_run(who, namespace, run)
 
     live()
 

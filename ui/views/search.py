@@ -11,14 +11,11 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import (
     frame,
-    search_filters,
     search_options,
     search_reasons,
     search_request,
     search_results,
-    search_why,
     see_as,
-    snippets,
     url_state,
     waiting,
     widgets,
@@ -50,9 +47,9 @@ def main() -> None:
     spent = milliseconds((time.perf_counter() - started) * 1000)
     st.caption(f"{count(len(documents), 'document')} found in {spent}")
     pages = {
-        "Results": partial(search_results.show, who, wanted, found, _advice(wanted)),
-        "Why not found?": partial(search_why.show, who, session.person(), wanted),
-        "Ranks, scores and times": partial(search_reasons.show, found, wanted),
+        "Results": partial(search_results.show_results, who, wanted, found, _advice(wanted)),
+        "Why not found?": partial(search_reasons.show_why, who, session.person(), wanted),
+        "Ranks, scores and times": partial(search_reasons.show_reasons, found, wanted),
         "API snippet": partial(_code, who, wanted),
     }
     widgets.show_tabs("search_tabs", pages)
@@ -76,7 +73,7 @@ def _code(who: session.Person, wanted: Wanted) -> None:
     """The last column's search, to be run elsewhere."""
     path, body = search_request.request(wanted, wanted.modes[-1])
     body.pop("explain")
-    snippets.show(who, path, body)
+    search_options.show_snippets(who, path, body)
 
 
 def _form(who: session.Person, namespace: str) -> Wanted | None:
@@ -100,8 +97,8 @@ def _form(who: session.Person, namespace: str) -> Wanted | None:
     )
     weight = middle.slider("Semantic weight", 0.0, 1.0, step=0.05, key=FIELDS.key("weight"))
     top = right.number_input("Top K", 1, MOST, key=FIELDS.key("top"))
-    filters = search_filters.show(who, namespace)
-    options = search_options.show(who, namespace)
+    filters = search_options.show_filters(who, namespace)
+    options = search_options.show_options(who, namespace)
     FIELDS.write(
         q=query,
         columns=None if set(modes) == set(USUAL) else ",".join(modes),
