@@ -1,6 +1,6 @@
-"""The calls of the tools: an operation of the API each, with an answer for programs and in words for models.
+"""The calls behind the MCP tools. Each runs one API operation and returns a structured result and text for a model.
 
-In words, content stands in a fence that it cannot imitate, and names take one line.
+The text fences document content with a random mark that the content cannot imitate, and keeps names on one line.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ def _escaped(text: str) -> str:
 
 
 class WrongArgument(Exception):
-    """Its text says what to change, for a model."""
+    """An argument that a tool refuses. The message explains to a model what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a tool answers: for programs, and for a model; the former as JSON where no better words are given."""
+    """The result of a tool: structured for programs, text for a model. Without text, the text is the JSON of the
+    result."""
 
     structured: dict[str, Any]
     text: str = ""
@@ -83,14 +84,14 @@ class Done:
 
 
 async def search(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `POST /v1/search`, or `/hybrid` with `hybridConfig`; with a signed link for keys that may read documents."""
-    asked = _picked(given, *_SEARCH)
+    """Run `POST /v1/search`, or `/hybrid` with `hybridConfig`. Adds a signed link for keys that may read documents."""
+    body = _picked(given, *_SEARCH)
     if given.get("namespaceIds") is not None:
-        asked["namespaceIds"] = given["namespaceIds"]
+        body["namespaceIds"] = given["namespaceIds"]
     else:
-        asked["namespaceId"] = _namespace(inner, given)
-    path = "/v1/search/hybrid" if "hybridConfig" in asked else "/v1/search"
-    data = (await inner.ask("POST", path, body=asked))["data"]
+        body["namespaceId"] = _namespace(inner, given)
+    path = "/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"
+    data = (await inner.ask("POST", path, body=body))["data"]
     results = [{**hit, **await _link(inner, hit["document"]["id"])} for hit in data["results"]]
     if not results:
         return Done({**data, "results": results}, data.get("note") or "Nothing was found.")
@@ -100,10 +101,10 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
 
 
 async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
-    """The document is looked up as it is listed over HTTP; only then its parsed text is read."""
+    """Return a passage of a document's parsed text. The document is listed as over HTTP before its text is read."""
     document_id, start, end = _text(given, "documentId"), _whole(given, "start") or 0, _whole(given, "end")
     around = _whole(given, "around", most=READ)
-    listed = await inner.ask(
+    response = await inner.ask(
         "POST",
         "/v1/documents",
         body={
@@ -112,8 +113,8 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
             "includeConfig": {"parsedTextFileUrl": True, "rawFileUrl": True},
         },
     )
-    found = listed["data"]["documents"]
-    text = await _parsed(inner, document_id) if found else None
+    documents = response["data"]["documents"]
+    text = await _parsed(inner, document_id) if documents else None
     if text is None:
         raise WrongArgument("There is no such document in this namespace, or it has no text yet.")
     margin = (AROUND if around is None else around) if end is not None or "start" in given else 0
@@ -121,7 +122,7 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
     stop = begin + READ if end is None else min(max(end, start) + margin, begin + READ + 2 * margin)
     content = text[begin:stop]
     reached = begin + len(content)
-    place = {
+    passage = {
         "content": content,
         "start": begin,
         "end": reached,
@@ -130,53 +131,57 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
         **await _link(inner, document_id),
     }
     fence = Fence.new()
-    heading = f"{single_line(found[0]['name'])}, characters {begin} to {reached} of {len(text)}:"
-    return Done({"document": found[0], **place}, "\n".join([fence.notice, "", heading, fence.around(content)]))
+    heading = f"{single_line(documents[0]['name'])}, characters {begin} to {reached} of {len(text)}:"
+    return Done({"document": documents[0], **passage}, "\n".join([fence.notice, "", heading, fence.around(content)]))
 
 
 async def list_documents(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `POST /v1/documents`."""
+    """Run `POST /v1/documents`."""
     page = {"pageSize": given.get("pageSize", PAGE), **_picked(given, "cursor")}
-    where = given.get("filterConfig", given.get("filter"))
-    body = {"namespaceId": _namespace(inner, given), "filterConfig": where or {}, "pagination": page}
+    condition = given.get("filterConfig", given.get("filter"))
+    body = {"namespaceId": _namespace(inner, given), "filterConfig": condition or {}, "pagination": page}
     data = (await inner.ask("POST", "/v1/documents", body=body))["data"]
     return Done({name: data.get(name) for name in ("documents", "hasNextPage", "nextCursor")})
 
 
 async def get_job_run(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `GET /v1/ingest-job-runs/{id}`."""
-    name = next((one for one in ("ingestJobRunId", "jobRunId", "id") if one in given), "ingestJobRunId")
+    """Run `GET /v1/ingest-job-runs/{id}`."""
+    name = next((alias for alias in ("ingestJobRunId", "jobRunId", "id") if alias in given), "ingestJobRunId")
     query = {"namespaceId": _namespace(inner, given), "waitSeconds": given.get("waitSeconds")}
     data = await inner.ask("GET", f"/v1/ingest-job-runs/{_segment(given, name)}", query=query)
     return Done({"jobRun": data["data"]})
 
 
 async def list_namespaces(inner: Inner, _: dict[str, Any]) -> Done:
-    """Ids and names alone: a model has no use for configurations."""
+    """Return ids and names only: a model has no use for configurations."""
     data = (await inner.ask("GET", "/v1/namespaces"))["data"]
-    return Done({"namespaces": [_picked(one, "id", "identifier", "name") for one in data["namespaces"]]})
+    return Done({"namespaces": [_picked(namespace, "id", "identifier", "name") for namespace in data["namespaces"]]})
 
 
 async def ingest_text(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `POST /v1/ingest/text`."""
+    """Run `POST /v1/ingest/text`."""
     config = _picked(given, "text", "name", "externalId", "metadata")
     return await _ingest(inner, given, "text", {"source": "TEXT", "config": config})
 
 
 async def ingest_urls(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `POST /v1/ingest/urls`."""
+    """Run `POST /v1/ingest/urls`."""
     return await _ingest(inner, given, "urls", {"source": "URLS_LIST", "config": _picked(given, "urls", "metadata")})
 
 
 async def delete_documents(inner: Inner, given: dict[str, Any]) -> Done:
-    """As `DELETE /v1/documents`, of those that are named: never all."""
-    one = given.get("documentId")
-    named = given.get("documentIds", [one] if one else [])
-    if not isinstance(named, list) or not named or not all(isinstance(name, str) and name for name in named):
+    """Run `DELETE /v1/documents` for the given ids. Refuses a call without ids, so it never deletes everything."""
+    document_id = given.get("documentId")
+    document_ids = given.get("documentIds", [document_id] if document_id else [])
+    if (
+        not isinstance(document_ids, list)
+        or not document_ids
+        or not all(isinstance(name, str) and name for name in document_ids)
+    ):
         raise WrongArgument("documentIds must name at least one document.")
-    body = {"namespaceId": _namespace(inner, given), "filterConfig": {"documentIds": named}}
-    gone = await inner.ask("DELETE", "/v1/documents", body=body)
-    return Done(_picked(gone, "message", "deletionId"), gone["message"])
+    body = {"namespaceId": _namespace(inner, given), "filterConfig": {"documentIds": document_ids}}
+    response = await inner.ask("DELETE", "/v1/documents", body=body)
+    return Done(_picked(response, "message", "deletionId"), response["message"])
 
 
 async def _ingest(inner: Inner, given: dict[str, Any], path: str, config: dict[str, Any]) -> Done:
@@ -185,14 +190,14 @@ async def _ingest(inner: Inner, given: dict[str, Any], path: str, config: dict[s
 
 
 async def _parsed(inner: Inner, document_id: str) -> str | None:
-    services, asked = inner.services, inner.context
-    user, groups = asked.principal, asked.groups
+    services, context = inner.services, inner.context
+    user, groups = context.principal, context.groups
     viewer = None if user is None else await viewers.viewer_of(services.db, document_id, user, groups)
-    found = await stored_files.find(services.db, document_id, viewer)
-    if found is None or found.parsed_key is None or found.organization_id != inner.caller.organization:
+    document = await stored_files.find(services.db, document_id, viewer)
+    if document is None or document.parsed_key is None or document.organization_id != inner.caller.organization:
         return None
-    key = found.parsed_key
-    config = await namespaces.get(services.db, services.ring, found.organization_id, found.namespace_id)
+    key = document.parsed_key
+    config = await namespaces.get(services.db, services.ring, document.organization_id, document.namespace_id)
 
     def read() -> str:
         with registry.file_store(config).open(key) as stream:
@@ -205,7 +210,7 @@ async def _parsed(inner: Inner, document_id: str) -> str | None:
 
 
 async def _link(inner: Inner, document_id: str) -> dict[str, str]:
-    """The field `url`, for a key that may read whole documents."""
+    """Return the field `url` for a key that may read whole documents, else no field."""
     link = await inner.link(document_id)
     return {} if link is None else {"url": link}
 
@@ -221,13 +226,13 @@ def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
 
 
 def _namespace(inner: Inner, given: dict[str, Any]) -> str:
-    """The one that is named, else the one that the key is bound to."""
-    named = given.get("namespaceId")
-    if named is None and inner.caller.namespace is not None:
+    """Return the `namespaceId` argument, or the namespace that the key is bound to."""
+    namespace_id = given.get("namespaceId")
+    if namespace_id is None and inner.caller.namespace is not None:
         return inner.caller.namespace
-    if not isinstance(named, str) or not named:
+    if not isinstance(namespace_id, str) or not namespace_id:
         raise WrongArgument("namespaceId is required: list_namespaces tells which there are.")
-    return named
+    return namespace_id
 
 
 def _picked(given: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Asks operations of the API within this process: each tool is one, with the checks, limits and audit that it has.
+"""Run API operations within this process. Each tool is one operation, with its checks, limits and audit.
 
-Nothing that a key, a tenant or a person may not do over HTTP is reachable here, since nothing else answers.
+Nothing that a key, tenant or person may not do over HTTP is reachable here, because only these operations answer.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Refused(Exception):
 
     @property
     def words(self) -> str:
-        """For a model: the code, what is wrong and where."""
+        """Return the error for a model: the code, the message and the argument."""
         error = self.body.get("error")
         if not isinstance(error, dict):
             return f"{error}: {self.body.get('message')}"
         field = error["details"].get("field")
-        where = f" (argument: {field})" if field else ""
-        return _OUTER.sub("", f"{error['code']}: {error['message']}{where}")
+        location = f" (argument: {field})" if field else ""
+        return _OUTER.sub("", f"{error['code']}: {error['message']}{location}")
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The caller of an outer request, who asks operations."""
+    """The authenticated caller of the MCP request, with methods to run API operations on its behalf."""
 
     app: Litestar
     services: Services
@@ -62,7 +62,7 @@ class Inner:
         return cast("Caller", self.context.caller)
 
     def may(self, operation: str) -> bool:
-        """Tell whether the key holds the scope of the operation, within its bounds and for the user who asks."""
+        """Tell whether the caller may run the operation, by the key's scopes and bounds and the user it acts for."""
         permission = permissions.PERMISSIONS[operation]
         try:
             auth.allow(self.caller, permission)
@@ -71,8 +71,8 @@ class Inner:
         return permission.on_behalf or not on_behalf.is_asked(list(self.scope["headers"]), self.caller)
 
     async def link(self, document_id: str) -> str | None:
-        """A link to the parsed text of a document that an operation has shown, for the user on whose behalf it was
-        asked; None for a key that may not read documents."""
+        """Return a signed link to the parsed text of a document that an operation has returned, bound to the user of
+        the request. None for a key that may not read documents."""
         signer, context = await self.services.links.signer(), self.context
         return signer.link(
             document_id, Kind.PARSED, request_context.bearer(self.caller, context.principal, context.groups)
@@ -81,7 +81,7 @@ class Inner:
     async def ask(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The answer of an operation as it is over HTTP. Refused with its error."""
+        """Return the body of an operation's response as over HTTP. Raises Refused with the error body."""
         content = b"" if body is None else msgspec.json.encode(body)
         scope = self._scope(method, path, query or {}, content)
         context = replace(self.context, status=0, code=None, tenant="", reach=None, namespace=None)
@@ -95,28 +95,28 @@ class Inner:
                 await AuditLog(self.services.audit).record(scope, context, answered)
             except Exception as error:
                 raise Refused(msgspec.json.decode(render(understand(error)).body)) from error
-        found = cast("dict[str, Any]", msgspec.json.decode(answered))
+        response = cast("dict[str, Any]", msgspec.json.decode(answered))
         if status != 200:
-            raise Refused(found)
-        return found
+            raise Refused(response)
+        return response
 
     def _scope(self, method: str, path: str, query: dict[str, Any], content: bytes) -> HTTPScope:
         outer = cast("dict[str, Any]", self.scope)
         headers = [(name, value) for name, value in outer["headers"] if name not in _OWN]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         inner = {name: outer[name] for name in _KEPT if name in outer}
-        asked = {name: value for name, value in query.items() if value is not None}
+        parameters = {name: value for name, value in query.items() if value is not None}
         inner |= {"method": method, "path": path, "raw_path": path.encode(), "headers": headers}
-        inner |= {"query_string": urlencode(asked).encode(), "extensions": {}}
+        inner |= {"query_string": urlencode(parameters).encode(), "extensions": {}}
         return cast("HTTPScope", inner)
 
 
 async def _answer_of(app: Litestar, scope: HTTPScope, content: bytes) -> tuple[int, bytes]:
-    asked = [{"type": "http.request", "body": content, "more_body": False}]
+    messages = [{"type": "http.request", "body": content, "more_body": False}]
     status, parts = 0, []
 
     async def receive() -> Any:
-        return asked.pop() if asked else {"type": "http.disconnect"}
+        return messages.pop() if messages else {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         nonlocal status

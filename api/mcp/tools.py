@@ -32,12 +32,12 @@ def open_object(description: str) -> Schema:
 
 
 def arguments(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """What a tool takes; unknown arguments are left out, as they are over HTTP."""
+    """Return the JSON schema of a tool's arguments. Unknown arguments are ignored, as they are over HTTP."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def result(**properties: Schema) -> Schema:
-    """What a tool answers with beside text."""
+    """Return the JSON schema of a tool's structured result."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -104,7 +104,7 @@ class Tool:
     destroys: bool = False
 
     def listed(self) -> types.Tool:
-        """As `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it."""
         return types.Tool(
             name=self.name,
             title=self.title,

@@ -37,7 +37,7 @@ LARGEST = 512 * 1024
 
 
 class IssuerAway(Exception):
-    """It cannot be known now whether the issuer publishes a key. The log says why."""
+    """The issuer cannot be reached, so its keys are unknown. The log holds the reason."""
 
 
 class IssuerKeys(jwt.PyJWKClient):

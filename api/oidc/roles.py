@@ -1,4 +1,4 @@
-"""What a person may do, by the groups that their token lists: RETRIEVAL_OIDC_ROLES."""
+"""Roles of people by the groups in their token, from RETRIEVAL_OIDC_ROLES."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ as the application within their tenant and namespace."""
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a person may do, and where. `organization`: None is the installation's first one."""
+    """A role and where it holds. `organization`: None is the first organization of the installation."""
 
     role: str
     organization: str | None
@@ -36,15 +36,17 @@ class Place:
 class Roles:
     """The setting, read once."""
 
-    def __init__(self, said: Sequence[OidcRole]) -> None:
-        self._said = [(one.group, Place(one.role, one.organization, one.tenant, one.namespace)) for one in said]
+    def __init__(self, entries: Sequence[OidcRole]) -> None:
+        self._entries = [
+            (entry.group, Place(entry.role, entry.organization, entry.tenant, entry.namespace)) for entry in entries
+        ]
 
     def of(self, groups: Sequence[str]) -> Place:
-        """The first entry that names one of these groups; FORBIDDEN if none does."""
-        held = {*groups, EVERYONE}
-        for group, place in self._said:
-            if group in held:
-                return place
+        """Return the first entry that names one of these groups. Raises FORBIDDEN if none does."""
+        group_names = {*groups, EVERYONE}
+        for group, assignment in self._entries:
+            if group in group_names:
+                return assignment
         message = (
             "You are signed in, but none of your groups may use this service: ask an administrator for access "
             "(RETRIEVAL_OIDC_ROLES names groups)."

@@ -1,7 +1,7 @@
-"""What a bearer token says of a person, once it is known to be the issuer's, for this service, and valid now.
+"""Verification of bearer tokens: issuer, audience, signature and lifetime. Returns the person that a token names.
 
-OpenID Connect Core 1.0 (3.1.3.7), RFC 7519 and RFC 8725. What a token's header names as its key (`jku`, `x5u`, `jwk`,
-`x5c`) is not looked at.
+OpenID Connect Core 1.0 (3.1.3.7), RFC 7519 and RFC 8725. Keys that a token's header names itself (`jku`, `x5u`, `jwk`,
+`x5c`) are ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who a token is about. `subject`: the claim `sub`; `id`: of this subject at this issuer; `name`: to be shown.
+    """The person that a token names. `subject`: the claim `sub`; `id`: of this subject at this issuer; `name`: for
+    display.
 
     `principal` and `groups`: as `access` of documents has them. `issued`, `expires`: Unix seconds.
     """
@@ -50,7 +51,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token is checked against. `clients`: whose tokens alone are accepted, any if empty."""
+    """Requirements on a token. `clients`: the only clients whose tokens are accepted; any client if empty."""
 
     issuer: str
     audiences: frozenset[str]
@@ -61,14 +62,15 @@ class TokenRules:
 
 
 class Verifier:
-    """Checks the tokens of one issuer."""
+    """Verifies the tokens of one issuer."""
 
     def __init__(self, rules: TokenRules, keys: IssuerKeys) -> None:
         self._rules = rules
         self._keys = keys
 
     async def verify(self, token: str) -> Person:
-        """The person; UNAUTHORIZED with what is wrong, SERVICE_UNAVAILABLE where the issuer's key cannot be had."""
+        """Return the person of a valid token. Raises UNAUTHORIZED with the reason, or SERVICE_UNAVAILABLE if the
+        issuer's keys cannot be fetched."""
         if len(token) > LONGEST:
             raise refused("token_too_long", f"The token is longer than {LONGEST:,} characters.")
         kid, algorithm = _header(token)
@@ -117,13 +119,13 @@ class Verifier:
 
 
 def is_token(credential: str) -> bool:
-    """Whether a bearer credential is meant as a token: three parts, where an API key has one."""
+    """Tell whether a bearer credential has the form of a token: three parts, where an API key has one."""
     return credential.count(".") == 2
 
 
 def refused(reason: str, message: str) -> ServiceError:
-    """UNAUTHORIZED as RFC 6750 has it."""
-    described = "".join(one for one in message if " " <= one <= "~" and one not in '"\\')
+    """Return UNAUTHORIZED with the challenge of RFC 6750."""
+    described = "".join(character for character in message if " " <= character <= "~" and character not in '"\\')
     challenge = f'Bearer error="invalid_token", error_description="{described}"'
     return ServiceError(ErrorCode.UNAUTHORIZED, message, reason=reason, headers={"WWW-Authenticate": challenge})
 
@@ -138,7 +140,7 @@ def _wrong_audience() -> ServiceError:
 
 
 def _header(token: str) -> tuple[str, str]:
-    """The key's id and the algorithm, as the header says."""
+    """Return the key id and the algorithm of the token's header."""
     try:
         header = jwt.get_unverified_header(token)
     except _UNREADABLE as error:
@@ -163,11 +165,11 @@ def _unverified(token: str) -> Mapping[str, Any]:
 
 
 def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
-    """For which client the token is, and that it is one to sign in with."""
+    """Check that the token was issued to an accepted client and that its kind signs a person in."""
     azp, audience = claims.get("azp"), claims["aud"]
     several = isinstance(audience, list) and len(set(map(str, audience))) > 1
-    known = rules.clients or rules.audiences | frozenset(filter(None, [rules.client_id]))
-    is_known = isinstance(azp, str) and azp in known
+    clients = rules.clients or rules.audiences | frozenset(filter(None, [rules.client_id]))
+    is_known = isinstance(azp, str) and azp in clients
     if (several or (rules.clients and azp is not None)) and not is_known:
         message = "The token was made for another client than those that this service accepts."
         raise refused("wrong_client", message)
@@ -176,20 +178,22 @@ def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
 
 
 def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
-    subject, named = claims["sub"], claims.get(rules.principal_claim)
+    subject, principal = claims["sub"], claims.get(rules.principal_claim)
     if not isinstance(subject, str) or not subject.strip() or len(subject) > principals.BYTES or not storable(subject):
         raise _malformed()
     if rules.principal_claim == "email" and str(claims.get("email_verified")).lower() != "true":
         message = "The token does not say that its issuer has verified the e-mail address."
         raise refused("unverified_email", message)
     whose = hashlib.sha256(f"{rules.issuer}\0{subject}".encode()).hexdigest()[:32]
-    shown = next((claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].strip()), "")
+    display_name = next(
+        (claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].strip()), ""
+    )
     try:
         return Person(
             id=f"oidc_{whose}",
             subject=subject,
-            name="".join(filter(str.isprintable, shown))[:200],
-            principal=_principal(named, rules.principal_claim),
+            name="".join(filter(str.isprintable, display_name))[:200],
+            principal=_principal(principal, rules.principal_claim),
             groups=_groups(rules, claims),
             issued=_moment(claims["iat"]),
             expires=_moment(claims["exp"]),
@@ -198,30 +202,30 @@ def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
         raise _malformed() from error
 
 
-def _moment(told: float) -> int:
-    """Unix seconds, of a time that the calendar has."""
-    return min(max(int(told), 0), _LAST)
+def _moment(seconds: float) -> int:
+    """Return Unix seconds, limited to times that the calendar has."""
+    return min(max(int(seconds), 0), _LAST)
 
 
 def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
-    """The groups that the token lists, all or none: a group that is left out could be one that is denied."""
+    """Return all groups of the token, or raise: a group that is left out could be one that is denied."""
     elsewhere = claims.get("_claim_names")
     if claims.get("hasgroups") or (isinstance(elsewhere, dict) and rules.groups_claim in elsewhere):
         message = "The token leaves out the person's groups, for they are too many: have its issuer list fewer."
         raise refused("groups_left_out", message)
-    found: Any = claims.get(rules.groups_claim)
-    if found is None and "." in rules.groups_claim:
-        found = claims
+    claim: Any = claims.get(rules.groups_claim)
+    if claim is None and "." in rules.groups_claim:
+        claim = claims
         for part in rules.groups_claim.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-    listed = [found] if isinstance(found, str) else found or []
-    if not isinstance(listed, list) or len(listed) > GROUPS:
+            claim = claim.get(part) if isinstance(claim, dict) else None
+    values = [claim] if isinstance(claim, str) else claim or []
+    if not isinstance(values, list) or len(values) > GROUPS:
         raise refused("wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups.")
-    return tuple(dict.fromkeys(_name(one, rules.groups_claim, principals.group_name) for one in listed))
+    return tuple(dict.fromkeys(_name(value, rules.groups_claim, principals.group_name) for value in values))
 
 
 def _principal(named: Any, claim: str) -> str:
-    """The person's name. `sub` is compared byte for byte, so it must be what access lists would hold."""
+    """Return the person's principal name. `sub` is compared byte for byte, so it must equal its normalized form."""
     name = _name(named, claim, principals.user_name)
     if claim == "sub" and name != named:
         message = (
