@@ -37,6 +37,7 @@ from local import postgres, prefect_database  # noqa: E402
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1")
+WARM = [sys.executable, "-m", "flows.warm_worker"]
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")
 LIMIT = 4
@@ -118,7 +119,8 @@ def _process(command: list[str], home: Path) -> Iterator[Path]:
 
 @contextmanager
 def _worker(kind: str, home: Path) -> Iterator[None]:
-    command = [PREFECT, "worker", "start", "--pool", f"bench-{kind}", "--type", kind, "--limit", str(LIMIT)]
+    command = [PREFECT, "worker", "start", "--type", kind] if kind == "process" else WARM
+    command = [*command, "--pool", f"bench-{kind}", "--name", kind, "--limit", str(LIMIT)]
     with _process(command, home) as log:
         _wait(lambda: "started!" in log.read_text(), 120, f"the {kind} worker")
         _say(f"{kind}: the worker is ready")

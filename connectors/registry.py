@@ -18,6 +18,9 @@ from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import SECRET_FIELDS
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
+
+    from connectors.embedders.embedding_process import EmbeddingProcess
     from connectors.info import ConnectorInfo
     from retrieval.database.database import Database
     from retrieval.namespaces.namespaces import NamespaceConfig
@@ -92,6 +95,21 @@ def embedder(config: NamespaceConfig) -> Embedder:
     _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
     return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load())))
+
+
+def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
+    """A process, not started yet, that runs the local model for all flow runs of a worker."""
+    from connectors.embedders import local
+    from connectors.embedders.embedding_process import EmbeddingProcess
+
+    return EmbeddingProcess(forks, local.serve)
+
+
+def use_embedding_process(address: str | None) -> None:
+    """Let this process ask the one at this socket; None: it runs the local model itself."""
+    from connectors.embedders import embedding_process
+
+    embedding_process.use(address)
 
 
 def reranker(config: NamespaceConfig) -> Reranker:

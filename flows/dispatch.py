@@ -19,7 +19,6 @@ from prefect.exceptions import ObjectNotFound
 
 from flows import context, levers, prefect_client, prefect_events, prefect_login, reconcile, schedules
 from flows.lanes import Lane
-from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
@@ -62,8 +61,7 @@ LISTENED_SECONDS = 0.25
 transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
 REGISTER_SECONDS = 10.0
 """After a deployment was missed: `retrieval register` may be at it."""
-RESTORE_SECONDS = 60.0
-"""Limit of registering all deployments again."""
+REGISTER_TIMEOUT = 60.0
 
 REPORT = "report"
 EVENTS = "events"
@@ -219,14 +217,13 @@ class Dispatcher:
 
         self.missed.clear()
         try:
-            async with asyncio.timeout(RESTORE_SECONDS), get_client() as client:
-                restored = await register.restore(client)
+            async with asyncio.timeout(REGISTER_TIMEOUT):
+                await register.register()
         except register.RegistrationError as error:
             log.warning("dispatcher.not_registered", reason=str(error))
             return
-        if restored:
-            log.warning("dispatcher.registered", deployments=restored, reason="Prefect did not know them any more")
-            self.wake.set()
+        log.warning("dispatcher.registered", reason="Prefect did not know a deployment any more")
+        self.wake.set()
 
     async def read_levers(self, lane: Lane) -> None:
         """Record what holds ingestion back in Prefect, more often while work waits."""
@@ -329,7 +326,6 @@ async def run() -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    patience_of_prefect.shorten()
     await Dispatcher(settings.load(), context.database()).run(stop)
 
 

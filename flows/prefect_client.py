@@ -13,12 +13,12 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName, FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Crashed, Scheduled
+from prefect.states import Cancelled, Crashed
 
-from flows import prefect_login, server_clock
+from flows import prefect_login
 from retrieval.jobs import shares
 from retrieval.jobs.batches import Batch
 from retrieval.sources import CONNECTORS, slug
@@ -53,6 +53,9 @@ INTERRUPTED = "Interrupted"
 
 GONE = "Away"
 """Name of the failure of a run for which the database or Prefect did not answer: the same, as far as one can tell."""
+
+SHORT_WORKER = "-short"
+"""How the name of the worker ends that a machine keeps for short flow runs, beside the one for all."""
 
 TAGGED = 3
 """Job runs of a flow run that are named among its tags; more are in its table of results."""
@@ -111,7 +114,6 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
             tags=tags(batch),
             idempotency_key=batch.idempotency_key,
             work_queue_name=batch.queue,
-            state=Scheduled(scheduled_time=await server_clock.now(client)),
         )
     except PrefectHTTPStatusError as error:
         if error.response.status_code == HTTPStatus.NOT_FOUND:
@@ -130,19 +132,12 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, ask
         name=f"evaluation {run_id}",
         idempotency_key=f"{run_id}-{attempt}-{asked}",
         work_queue_name=shares.DEFAULT,
-        state=Scheduled(scheduled_time=await server_clock.now(client)),
     )
 
 
 def tags(batch: Batch) -> list[str]:
     """What a flow run is found by. Every event of a run repeats its tags, so they are few."""
     return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
-
-
-@within_deadline
-async def time_of_server(client: PrefectClient) -> datetime:
-    """The time as Prefect's server has it."""
-    return await server_clock.now(client)
 
 
 @within_deadline
@@ -165,16 +160,9 @@ async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str
 @within_deadline
 async def workers(client: PrefectClient, pool: str) -> int:
     """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
-    found = await client.read_workers_for_work_pool(pool)
-    return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
-
-
-@within_deadline
-async def lacking(client: PrefectClient, deployments: Sequence[str]) -> set[str]:
-    """Those of the deployments, by name, that the server does not know."""
-    wanted = DeploymentFilter(name=DeploymentFilterName(any_=list(deployments)))
-    there = await client.read_deployments(deployment_filter=wanted, limit=200)
-    return set(deployments) - {deployment.name for deployment in there}
+    workers = await client.read_workers_for_work_pool(pool)
+    online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
+    return max(1, sum(not worker.name.endswith(SHORT_WORKER) for worker in online))
 
 
 @within_deadline

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from prefect.events import Event, Resource
+from prefect.events.clients import get_events_client
 
 from flows import prefect_client
 from flows.lanes import Lane
-from flows.prefect_internals import events
 from retrieval.database.database import Row
 from retrieval.webhooks.events import emitted, waiting
 
@@ -24,7 +24,9 @@ async def emit(lane: Lane) -> int:
     rows = await lane.run(waiting)
     if rows:
         async with asyncio.timeout(prefect_client.CALL_SECONDS):
-            await events.emit(map(_event, rows))
+            async with get_events_client() as client:
+                for row in rows:
+                    await client.emit(_event(row))
         await lane.run(emitted, [row["id"] for row in rows])
     return len(rows)
 

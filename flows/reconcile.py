@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from prefect.client.orchestration import PrefectClient
 
-from flows import prefect_client, server_clock
+from flows import prefect_client
 from flows.lanes import Lane
 from flows.prefect_client import GONE, INTERRUPTED, Seen
 from retrieval.database.database import Database, passing_over
@@ -31,7 +31,7 @@ UNKNOWN_FOR = 10.0
 def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
     """What to do with a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
 
-    `state` is its flow run's, None if Prefect has none; `now` as its server's clock says.
+    `state` is its flow run's, None if Prefect has none.
     """
     if state is not None and _is_cancelled(batch, state):
         return "cancel"
@@ -63,7 +63,7 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
     """Look at every open batch; how many were taken back or ended."""
     opened = await lane.run(batches.open_batches)
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
-    now = await prefect_client.time_of_server(client) if opened else server_clock.START
+    now = datetime.now(UTC)
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)

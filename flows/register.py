@@ -14,8 +14,7 @@ from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 
-from flows import prefect_client, prefect_login
-from flows.prefect_internals import engine
+from flows import prefect_login
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
@@ -36,23 +35,6 @@ async def register() -> list[str]:
         for deployment in plan["deployments"]:
             await _deploy(client, deployment, pool=pool)
     return [f"{deployment['name']}/{deployment['name']}" for deployment in plan["deployments"]]
-
-
-async def restore(client: PrefectClient) -> list[str]:
-    """Register what Prefect has forgotten, as after a loss of its database; the deployments' names.
-
-    What it knows stays as it is: it may be that of a newer version.
-    """
-    plan = allowed_flows.plan()
-    lacking = await prefect_client.lacking(client, [deployment["name"] for deployment in plan["deployments"]])
-    if lacking:
-        pool = settings.load().work_pool
-        await _ensure_pool(client, pool, plan["work_pool"]["type"])
-        await _ensure_queues(client, pool)
-        for deployment in plan["deployments"]:
-            if deployment["name"] in lacking:
-                await _deploy(client, deployment, pool=pool)
-    return sorted(lacking)
 
 
 async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
@@ -121,7 +103,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
         entrypoint=deployment["entrypoint"],
         pull_steps=[],
         work_pool_name=pool,
-        parameter_openapi_schema=engine.parameters(flow),
+        parameter_openapi_schema=flow.parameters.model_dump(),
         enforce_parameter_schema=True,
     )
 

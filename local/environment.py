@@ -242,17 +242,23 @@ def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> di
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PREFECT_LOGGING_COLORS": "false",
-        # Pauses between attempts are short (`flows/prefect_internals/patience.py`), so there are more of them.
         **{name: os.environ.get(name, usual) for name, usual in _USUAL_OF_PREFECT.items()},
     }
-    return found | ({"PREFECT_API_URL": resolved.prefect_api_url} if resolved.prefect_api_url else {})
+    if not resolved.prefect_api_url:
+        return found
+    if resolved.prefect_api_url.startswith("http://"):
+        found.setdefault("PREFECT_API_SSL_CERT_FILE", str(_NO_AUTHORITIES))
+    return found | {"PREFECT_API_URL": resolved.prefect_api_url}
 
 
 _USUAL_OF_PREFECT = {
     "PREFECT_WORKER_QUERY_SECONDS": "10",
     "PREFECT_API_REQUEST_TIMEOUT": "20",
-    "PREFECT_CLIENT_MAX_RETRIES": "20",
+    "PREFECT_CLIENT_MAX_RETRIES": "5",
 }
+_NO_AUTHORITIES = Path(__file__).with_name("nobody.pem")
+"""A bundle of one certificate, whose key nobody has. Each of Prefect's clients parses its bundle, 0.1 s for the usual
+one and several times a flow run; plain HTTP looks at none."""
 _SERVICES = "PREFECT_SERVER_SERVICES_"
 _QUIET_SERVICES = {
     f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",

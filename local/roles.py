@@ -148,8 +148,8 @@ def _again(cluster: Cluster) -> None:
 
 
 def _worker(settings: Settings, name: str) -> list[str]:
-    options = ("--pool", settings.work_pool, "--type", "warm", "--name", name, "--limit", str(settings.worker_limit))
-    return [_PYTHON, "-m", "prefect", "worker", "start", *options, "--install-policy", "never"]
+    options = ("--pool", settings.work_pool, "--name", name, "--limit", str(settings.worker_limit))
+    return [_PYTHON, "-m", "flows.warm_worker", *options]
 
 
 def _prefect_server(settings: Settings) -> list[str]:

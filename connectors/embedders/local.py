@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from connectors.embedders import minilm
+from connectors.embedders import embedding_process, minilm
+from retrieval import settings
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
 
@@ -58,6 +59,16 @@ def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
     raise Fatal(f"The LOCAL provider has no such model; it has {' and '.join(MODELS)}.")
 
 
+def serve(address: str) -> None:
+    """Run the models for other processes of this machine, which ask at this socket."""
+
+    def embed(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
+        config = settings.load()
+        return load(model, config.home, config.local_model_runtime).embed(texts, kind)
+
+    embedding_process.serve(address, embed)
+
+
 class MiniLM:
     """all-MiniLM-L6-v2: mean of the last layer's tokens, length 1. Texts over 254 tokens are cut off there.
 
@@ -93,6 +104,8 @@ class MiniLM:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         if not texts:
             return vectors
+        if embedding_process.is_used():
+            return embedding_process.ask(self.model, texts, kind)
         encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
         runtime = self.runtime()
         alone = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import DeploymentResponse
 
-JOB_VARIABLES = frozenset({"grace_seconds", "child_runs", "child_megabytes"})
+JOB_VARIABLES = frozenset({"grace_seconds"})
 """What a deployment or a run may set; the rest would be for workers that start programs."""
 
 

@@ -1,15 +1,22 @@
-"""Imported by the fork server alone, and for its effects: a process group of its own, and the imports of every child.
+"""Imported by the fork server alone: what every flow run needs, and a process group of its own.
 
-A group of its own keeps a Ctrl-C or a signal sent to the worker's group away from running flow runs: only the worker
-decides when they end. An ImportError is raised as another kind, because the fork server would swallow it in silence.
+The group keeps a Ctrl-C or a signal sent to the worker's group away from flow runs: only the worker decides when they
+end. An ImportError is raised as another kind, because the fork server would swallow it in silence.
 """
 
+import gc
 import os
 
-from flows.warm_worker.child import preload
+import anyio
 
 os.setpgid(0, 0)
 try:
-    preload()
+    import prefect.flow_engine  # noqa: F401
+
+    import flows.ingest
+    import flows.warm_worker.run_process  # noqa: F401
 except ImportError as error:
-    raise RuntimeError(f"The worker's children cannot be prepared: {error}") from error
+    raise RuntimeError(f"Flow runs cannot be prepared: {error}") from error
+anyio.run(anyio.sleep, 0)  # imports the event loop's backend
+gc.collect()
+gc.freeze()  # what is imported is shared by all flow runs, and looked at by none of their collectors

@@ -1,4 +1,4 @@
-"""Prefect beyond its documented API lies behind `flows/prefect_internals`, so that an upgrade has one place to look."""
+"""Prefect is used by its documented API alone: no private name, no private member of the worker's base class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-PLACE = PROJECT / "flows" / "prefect_internals"
 SOURCES = [
     path
     for package in ("api", "bench", "connectors", "flows", "local", "retrieval", "ui")
@@ -21,6 +20,7 @@ DOCUMENTED = (
     "prefect.client.schemas",
     "prefect.context",
     "prefect.events",
+    "prefect.events.clients",
     "prefect.exceptions",
     "prefect.flows",
     "prefect.logging",
@@ -32,29 +32,8 @@ DOCUMENTED = (
 )
 """Modules of Prefect's API reference and guides; what they name without an underscore may be used anywhere in flows."""
 
-USED = frozenset(
-    {
-        "prefect._internal.control_listener:_set_intent",
-        "prefect._flow_run_suspension:mark_flow_run_suspension_requested",
-        "prefect.client:base",
-        "prefect.engine:handle_engine_signals",
-        "prefect.events.clients:get_events_client",
-        "prefect.filesystems:LocalFileSystem",
-        "prefect.flow_engine",
-        "prefect.flow_engine:run_flow",
-        "prefect.logging.loggers:flow_run_logger",
-        "prefect.utilities.callables:parameter_schema",
-        "prefect.utilities.math:clamped_poisson_interval",
-        "super()._give_worker_labels_to_flow_run",
-        "super()._propose_pending_state",
-        "self._client",
-        "self._prefetch_seconds",
-        "self._runs_task_group",
-        "self._submitting_flow_run_ids",
-        "self._work_pool_name",
-        "self._work_queues",
-    }
-)
+AHEAD = frozenset({"prefect.flow_engine"})
+"""Imported before it is needed, by the process that flow runs are forked from; no name of it is used."""
 
 
 def internals_of(source: str) -> set[str]:
@@ -63,7 +42,7 @@ def internals_of(source: str) -> set[str]:
     from prefect.workers.process import ProcessWorker
 
     members = {name for name in (*dir(BaseWorker), *vars(ProcessWorker(work_pool_name="none"))) if name[0] == "_"}
-    inherits = "BaseWorker" in source or "ClaimingWorker" in source
+    inherits = "BaseWorker" in source
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "prefect":
@@ -78,18 +57,20 @@ def internals_of(source: str) -> set[str]:
     return found
 
 
-def test_what_is_private_or_undocumented_of_prefect_is_used_in_one_place():
-    here, elsewhere = set(), {}
-    for path in SOURCES:
-        source = path.read_text()
-        if "prefect" not in source:
-            continue
-        if path.is_relative_to(PLACE):
-            here |= internals_of(source)
-        elif found := internals_of(source):
-            elsewhere[str(path.relative_to(PROJECT))] = found
-    assert elsewhere == {}
-    assert here == USED
+def test_nothing_private_or_undocumented_of_prefect_is_used():
+    sources = {str(path.relative_to(PROJECT)): path.read_text() for path in SOURCES}
+    used = {name: internals_of(source) - AHEAD for name, source in sources.items() if "prefect" in source}
+    assert {name: found for name, found in used.items() if found} == {}
+
+
+def test_no_private_method_of_a_worker_is_overridden():
+    from prefect.workers.base import BaseJobConfiguration, BaseWorker
+
+    from flows.warm_worker.worker import WarmConfiguration, WarmWorker
+
+    for ours, base in ((WarmWorker, BaseWorker), (WarmConfiguration, BaseJobConfiguration)):
+        overridden = {name for name, value in vars(ours).items() if callable(value) and hasattr(base, name)}
+        assert not {name for name in overridden if name.startswith("_") and not name.startswith("__")}
 
 
 def test_it_is_seen_where_it_is_used():

@@ -1,0 +1,130 @@
+"""One process that runs the local model for all processes of a worker, so that none of them loads it.
+
+It answers on a socket in a folder that only this user can open, and to processes that share multiprocessing's key.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+import threading
+import time
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from retrieval.errors import Fatal, Retryable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.context import ForkServerContext
+
+    from retrieval.ports import Embeddings, TextKind
+
+    Embed = Callable[[str, Sequence[str], TextKind], Embeddings]
+
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for which a process waits for a socket that is not there yet, as after a restart."""
+_ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
+
+_address: str | None = None
+"""The socket that this process asks; None where it runs the model itself."""
+
+
+def use(address: str | None) -> None:
+    """Ask the process at this socket from now on; None: run the model in this process."""
+    global _address  # noqa: PLW0603
+    _address = address
+
+
+def is_used() -> bool:
+    return _address is not None
+
+
+def ask(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
+    """The vectors from the embedding process. Retryable while it is away."""
+    try:
+        with _connect() as connection:
+            connection.send((model, list(texts), kind))
+            answer: Embeddings | tuple[bool, str] = connection.recv()
+    except _ERRORS as error:
+        raise Retryable("The process that runs the local model ended or was restarted.") from error
+    if isinstance(answer, tuple):
+        is_fatal, message = answer
+        raise Fatal(message) if is_fatal else Retryable(message)
+    return answer
+
+
+def _connect() -> Connection[Any, Any]:
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            return Client(_address or "", family="AF_UNIX", authkey=bytes(multiprocessing.current_process().authkey))
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def serve(address: str, embed: Embed) -> None:
+    """Answer requests, one thread for each connection, until the worker ends."""
+    threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
+    Path(address).unlink(missing_ok=True)
+    listener = Listener(address, family="AF_UNIX", backlog=64, authkey=bytes(multiprocessing.current_process().authkey))
+    while True:
+        try:
+            connection = listener.accept()
+        except _ERRORS:
+            continue
+        threading.Thread(target=_answer, args=(connection, embed), daemon=True).start()
+
+
+def _answer(connection: Connection[Any, Any], embed: Embed) -> None:
+    with connection:
+        try:
+            model, texts, kind = connection.recv()
+            try:
+                answer: Any = embed(model, texts, kind)
+            except (Fatal, Retryable) as error:
+                answer = isinstance(error, Fatal), str(error)
+            connection.send(answer)
+        except _ERRORS:
+            return
+
+
+def _follow_worker() -> None:
+    worker = multiprocessing.parent_process()
+    if worker is not None:
+        worker.join()
+        multiprocessing.current_process().kill()
+
+
+class EmbeddingProcess:
+    """The worker's side: starts the process, starts it again when it died, and ends it."""
+
+    def __init__(self, forks: ForkServerContext, serve: Callable[[str], None]) -> None:
+        self._forks, self._serve = forks, serve
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.mkdtemp(prefix="embed-")
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def address(self) -> str:
+        return str(Path(self._folder) / "s")
+
+    def keep_alive(self) -> None:
+        """Start the process again if it has died."""
+        if not self._process.is_alive():
+            self._process.close()
+            self._start()
+
+    def _start(self) -> None:
+        self._process = self._forks.Process(target=self._serve, args=(self.address(),), name="embedding", daemon=True)
+        self._process.start()

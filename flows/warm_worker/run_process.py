@@ -1,0 +1,103 @@
+"""One flow run's process: forked from one that has imported everything, it runs Prefect's engine and ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import runpy
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from connectors import registry
+from retrieval import logs, tracing
+
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["flows.warm_worker.preload"])
+
+ORPHAN_SECONDS: Final = 5.0
+"""Seconds that the process may take to report its flow run as crashed after its worker died."""
+STOP_SECONDS: Final = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILLED: Final = -int(signal.SIGKILL)
+
+
+def execute(environment: dict[str, str], embedder: str | None) -> None:
+    """Run `python -m prefect.engine` in this process. `embedder`: the socket of the worker's embedding process."""
+    os.setpgid(0, 0)
+    logs.lose_what_does_not_fit()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
+    registry.use_embedding_process(embedder)
+    os.environ.update(environment)
+    sys.argv = ["prefect.engine"]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the module is imported already
+            runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+    finally:
+        tracing.end()
+
+
+def _follow_worker() -> None:
+    """End with the worker: SIGTERM lets the engine report a crash, SIGKILL follows."""
+    worker = multiprocessing.parent_process()
+    if worker is None:
+        return
+    worker.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN_SECONDS)
+    os.killpg(0, signal.SIGKILL)
+
+
+class RunProcess:
+    """The worker's side of the process."""
+
+    def __init__(self, environment: dict[str, str], embedder: str | None) -> None:
+        self._process = FORKS.Process(target=execute, args=(environment, embedder), name="flow-run")
+        self._process.start()
+        self.pid: int = self._process.pid or 0
+        self.name = f"{platform.node()}:{self.pid}"
+        self.is_cancelled = False
+
+    async def wait(self) -> int:
+        """Wait for the end of the process; its exit code, 0 for a flow run that was cancelled."""
+        await anyio.wait_readable(self._process.sentinel)
+        await anyio.to_thread.run_sync(self._process.join)
+        self.kill()
+        code = self._process.exitcode
+        return 0 if self.is_cancelled else KILLED if code is None else code
+
+    def close(self) -> None:
+        """Free what this side holds of a process that has ended."""
+        with suppress(ValueError):
+            self._process.close()
+
+    def cancel(self) -> None:
+        """End the process and what it started at once; `wait` then returns 0."""
+        self.is_cancelled = True
+        self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL to the process and to what it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        if self._process.exitcode is None:
+            self._process.kill()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Let the flow run end by itself, then ask it to, then end it."""
+        for seconds, end in ((grace_seconds, self._process.terminate), (STOP_SECONDS, self.kill), (STOP_SECONDS, None)):
+            with anyio.move_on_after(seconds):
+                await anyio.wait_readable(self._process.sentinel)
+                return
+            if end is not None:
+                end()
