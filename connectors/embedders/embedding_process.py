@@ -6,7 +6,9 @@ It answers on a socket in a folder that only this user can open, and to processe
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     Embed = Callable[[str, Sequence[str], TextKind], Embeddings]
 
-CONNECT_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 30.0
 """Seconds for which a process waits for a socket that is not there yet, as after a restart."""
 _ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
 
@@ -97,7 +99,7 @@ def _follow_worker() -> None:
     worker = multiprocessing.parent_process()
     if worker is not None:
         worker.join()
-        multiprocessing.current_process().kill()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class EmbeddingProcess:
@@ -115,6 +117,14 @@ class EmbeddingProcess:
         self._process.kill()
         self._process.join()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    def join(self) -> None:
+        """Wait until the process has ended."""
+        self._process.join()
 
     def address(self) -> str:
         return str(Path(self._folder) / "s")

@@ -135,7 +135,13 @@ def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, pref
     sent = service.file("broken.pdf", b"%PDF-1.7\nnothing else")
     run = service.wait(sent["ingestJobRunId"], seconds=60)[0]
     filters = {"flow_runs": {"tags": {"all_": [sent["ingestJobRunId"]]}}}
-    (flow_run,) = prefect.post("/flow_runs/filter", json=filters).raise_for_status().json()
+
+    def ended():
+        """The flow run once it has a final state: its job runs are told a moment before."""
+        (flow_run,) = prefect.post("/flow_runs/filter", json=filters).raise_for_status().json()
+        return flow_run if flow_run["end_time"] else None
+
+    flow_run = service.until(ended, seconds=SECONDS)
     error = run["documents"]["failed"][0]["error"]
     assert flow_run["state"]["type"] == "FAILED"
     assert flow_run["state"]["message"] == f"1 document: 1 failed. broken.pdf: {error}"

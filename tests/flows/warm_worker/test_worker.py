@@ -193,7 +193,7 @@ def test_runs_complete_with_their_parameters_in_a_process_each(warm: Pool) -> No
     assert [text for _, text in written] == ["seventeen", "default"]
     assert written[0][0] != written[1][0], "each run has a process of its own"
     infrastructure = warm.run(second).infrastructure_pid or ""
-    assert infrastructure.endswith(f":{written[0][0]}"), "an operator finds the process of a run"
+    assert infrastructure.endswith(f":{written[1][0]}"), "an operator finds the process of a run"
     assert "Beginning flow run" in warm.log(), "the flow's log is the worker's output"
 
 
