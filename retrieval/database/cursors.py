@@ -35,8 +35,8 @@ class Cursors:
             padded = AESSIV(self.secret).decrypt(sealed, [_name(listing)])
         except (binascii.Error, ValueError, InvalidTag):
             return None
-        place = padded[2 : 2 + int.from_bytes(padded[:2], "big")].decode()
-        return place if self.write(listing, place) == cursor else None
+        position = padded[2 : 2 + int.from_bytes(padded[:2], "big")].decode()
+        return position if self.write(listing, position) == cursor else None
 
 
 def _name(listing: Sequence[str]) -> bytes:

@@ -88,17 +88,17 @@ class Database:
         return "Database(…)"
 
     def sibling(self, *, size: int, role: str) -> Database:
-        """The same database with a separate pool, so that its users wait for nobody else's connections."""
+        """Return a database with a separate pool, whose users do not compete for connections with this one's."""
         return Database(self._url, size=size, role=role)
 
     def viewed(self, settings: Mapping[str, str]) -> Database:
-        """The same database as a user sees it: by a role whose rows are those that the policies of the tables show for
-        these settings. Its connections are others than those of this one."""
+        """Return the database as a user sees it: a role with row-level security reads these settings. It has its own
+        connections."""
         return Database(self._url, size=self._size, role=self._role, view=View(settings, self._of_viewers))
 
     @property
     def is_viewed(self) -> bool:
-        """Whether its rows are those that a user sees."""
+        """Tell whether row-level security limits the rows to those of a user."""
         return self._view is not None
 
     @property
@@ -120,32 +120,32 @@ class Database:
 
     @contextmanager
     def tuned(self, settings: Mapping[str, str] = _NONE, *, plan_once: bool = True) -> Iterator[Connection[Row]]:
-        """A connection whose session has these settings, which must matter to nobody who does not choose them; each
-        statement is a transaction of its own. Within `together` a part of its transaction.
+        """Connection with session settings that do not affect others; each statement is its own transaction. Within
+        `together` it joins that transaction.
 
         plan_once: statements are planned once for all values. For those that find rows by keys, whose plan is always
         the same; prepare them.
         """
-        wanted = {**settings, PLANS: ONCE if plan_once else self._usual}
+        session_settings = {**settings, PLANS: ONCE if plan_once else self._usual}
         joined = self._joined_here.get()
         if joined is not None:
             with joined.transaction():
-                joined.choose_here(wanted)
+                joined.choose_here(session_settings)
                 yield joined
             return
         with self._taken() as connection:
-            connection.choose(wanted)
+            connection.choose(session_settings)
             yield connection
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """One transaction for all that this thread does until the end of the block."""
         with self.transaction() as connection:
-            before = self._joined_here.set(connection)
+            token = self._joined_here.set(connection)
             try:
                 yield
             finally:
-                self._joined_here.reset(before)
+                self._joined_here.reset(token)
 
     def rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
         """One statement, from a thread: a transaction of its own and one round trip, unless within `together`."""
@@ -163,7 +163,7 @@ class Database:
 
     @asynccontextmanager
     async def async_transaction(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """The same on the event loop; within `async_together` a part of its transaction."""
+        """Async form of `transaction`; within `async_together` it joins that transaction."""
         joined = self._joined.get()
         if joined is not None:
             async with joined.transaction():
@@ -177,11 +177,11 @@ class Database:
     async def async_together(self) -> AsyncIterator[None]:
         """One transaction for all that the caller does on the event loop until the end of the block."""
         async with self.async_transaction() as connection:
-            before = self._joined.set(connection)
+            token = self._joined.set(connection)
             try:
                 yield
             finally:
-                self._joined.reset(before)
+                self._joined.reset(token)
 
     async def async_rows(
         self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
@@ -240,7 +240,7 @@ class Database:
             return self._pools.threads
 
     async def _async_connections(self) -> StatementPool:
-        """Opening twice does nothing, so whoever comes while it opens may just as well open it."""
+        """Return the pool of the event loop, opened on first use; opening twice is harmless."""
         if self._pools.loop is None:
             self._pools.loop = StatementPool(
                 AsyncConnectionPool(
@@ -284,7 +284,7 @@ class Database:
             await connection.execute(_SETTINGS, milliseconds(self._limits))
 
     def pool_waits(self) -> int:
-        """How many requests found no free connection since this was asked last."""
+        """Return how many requests found no free connection since the last call."""
         waits = 0
         for pools in (self._pools, self._of_viewers):
             threads = pools.threads.pop_stats() if pools.threads is not None else {}
@@ -300,7 +300,7 @@ class Database:
                 pools.threads = None
 
     async def async_close(self) -> None:
-        """The same on the event loop that has used it."""
+        """Close the pool of the event loop, on that loop."""
         for pools in (self._pools, self._of_viewers):
             if pools.loop is not None:
                 await pools.loop.close()

@@ -16,7 +16,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def reason(error: BaseException | None) -> str | None:
-    """What is full, as a sentence, if that is why this error came about."""
+    """Return a sentence naming the full disk if it caused this error, else None."""
     while error is not None:
         if isinstance(error, DiskFull):
             return "The database's disk is full: nothing can be stored until there is room again."

@@ -61,7 +61,7 @@ class _Text(Dumper):
 
 
 class _Binary(Dumper):
-    """Without a type: the statement's cast says which it is."""
+    """Binary form without a type OID: the cast in the statement sets the type."""
 
     format = Format.BINARY
 
@@ -75,12 +75,12 @@ class _TextArray(Dumper):
     def dump(self, obj: HalfVectors) -> Buffer | None:
         length = (len(obj.packed) - _HEAD) // obj.count
         vectors = (obj.packed[start : start + length] for start in range(_HEAD, len(obj.packed), length))
-        texts = (",".join(map(repr, struct.unpack(f">{(length - 8) // 2}e", one[8:]))) for one in vectors)
+        texts = (",".join(map(repr, struct.unpack(f">{(length - 8) // 2}e", vector[8:]))) for vector in vectors)
         return ("{" + ",".join(f'"[{text}]"' for text in texts) + "}").encode()
 
 
 class _BinaryArray(Dumper):
-    """Without a type: the statement's cast says which it is."""
+    """Binary form of an array without a type OID: the cast in the statement sets the type."""
 
     format = Format.BINARY
 

@@ -1,4 +1,4 @@
-"""Which job runs wait for somebody who does not answer, in SQL: for what lets them leave, and what counts them."""
+"""SQL condition for job runs that no open circuit breaker and no paused deployment blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long PostgreSQL may take: for the statements of each role, and for all statements of one reader."""
+"""Time limits of PostgreSQL: per role for each statement, and per request for all its statements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bound:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """What is done inside counts. QueryCanceled, as of a statement that took too long, if nothing is left."""
+        """Charge the time of the block to the budget. QueryCanceled if the budget is used up."""
         if self.left <= 0:
             raise errors.QueryCanceled("The time for all statements of this reader is up.")
         began = time.monotonic()
@@ -60,7 +60,7 @@ class Bound:
 
     @property
     def milliseconds(self) -> str:
-        """Of one statement."""
+        """Limit of one statement, as PostgreSQL takes it."""
         return str(max(1, round(self.given * 1000)))
 
 
@@ -69,9 +69,9 @@ _bound: ContextVar[Bound | None] = ContextVar("bound", default=None)
 
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """What this thread asks of the database inside takes so long in all, about: QueryCanceled after that.
+    """Limit the total time of this thread's statements in the block: QueryCanceled when it is used up.
 
-    One statement may take as long, so that it is twice that at most.
+    A single statement has the same limit, so the total is at most twice that.
     """
     token = _bound.set(Bound(seconds, seconds))
     try:

@@ -15,12 +15,12 @@ LOOK_SECONDS: Final = 60.0
 
 
 class Listening(psycopg.AsyncConnection[Any]):
-    """psycopg would look up ten times a second, for interruptions that asyncio tells of by itself."""
+    """Connection that waits for notices without psycopg's ten wake-ups a second, which asyncio does not need."""
 
     async def wait(self, gen: PQGen[R], interval: float = LOOK_SECONDS, timeout: float | None = None) -> R:  # noqa: ASYNC109
         return await super().wait(gen, interval, timeout)
 
 
 async def connect(url: str, **options: Any) -> Listening:
-    """Each statement stands for itself."""
+    """Open a connection in autocommit mode."""
     return await Listening.connect(url, autocommit=True, **lost_hosts.options(url), **options)

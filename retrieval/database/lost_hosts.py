@@ -1,4 +1,4 @@
-"""What a connection does where the machine of PostgreSQL falls silent: without a word nobody would ever learn of it."""
+"""TCP keepalive parameters, so that a connection to a host that stopped responding ends with an error."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ that nobody is there; the system's own limits are 15 minutes and two hours."""
 
 def options(url: str) -> dict[str, Any]:
     """Parameters for a connection to this address, but those that it names itself; of no effect on a local socket."""
-    named = conninfo_to_dict(url)
-    return {name: value for name, value in USUAL.items() if name not in named}
+    url_options = conninfo_to_dict(url)
+    return {name: value for name, value in USUAL.items() if name not in url_options}

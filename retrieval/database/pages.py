@@ -14,7 +14,7 @@ PAGE = 50
 
 
 class Aged(Protocol):
-    """What stands in a listing by age."""
+    """Item of a listing by age."""
 
     @property
     def id(self) -> str: ...
@@ -44,7 +44,7 @@ class Page(Generic[T]):
 
 
 def cut(found: Sequence[T], size: int | None, place: Callable[[T], str]) -> Page[T]:
-    """The page of what a statement found that was asked for one more than `size`; all of it without a size."""
+    """Return a page of rows selected with a limit of `size` + 1; all of them without a size."""
     if size is None or len(found) <= size:
         return Page(list(found), None)
     return Page(list(found[:size]), place(found[size - 1]))
@@ -82,7 +82,7 @@ def older(table: LiteralString = "") -> LiteralString:
 
 
 def newer(table: LiteralString = "") -> LiteralString:
-    """The same, oldest first."""
+    """Return the end of a statement that lists rows of `table` oldest first."""
     return _follow(table, ">", "")
 
 

@@ -32,7 +32,7 @@ class Pools:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a database is seen by: settings that its policies read, and connections of their role."""
+    """View of a database: settings that its policies read, and connections of their role."""
 
     settings: Mapping[str, str]
     pools: Pools

@@ -43,7 +43,7 @@ class ThreadConnection(Connection[DictRow]):
         return super().wait(gen, interval, self.seconds if timeout is None else timeout)
 
     def choose(self, settings: Mapping[str, str]) -> None:
-        """From now on with these settings; plans made once are forgotten every `PLANS_SECONDS`, as tables grow."""
+        """Apply these settings to the session; cached plans are discarded every `PLANS_SECONDS`, as tables grow."""
         if self.chosen.get(SCANS, "on") != "on":
             settings = {SCANS: "on", **settings}
         missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
@@ -52,11 +52,11 @@ class ThreadConnection(Connection[DictRow]):
             self.chosen = {**self.chosen, **missing}
         if settings.get(PLANS) != ONCE:
             return
-        now = time.monotonic()
-        if self._replanned and now - self._replanned > PLANS_SECONDS:
+        moment = time.monotonic()
+        if self._replanned and moment - self._replanned > PLANS_SECONDS:
             self.execute("discard plans")
             self._replanned = 0.0
-        self._replanned = self._replanned or now
+        self._replanned = self._replanned or moment
 
     def view(self, settings: Mapping[str, str]) -> None:
         """Show from now on what the policies of the tables show for these settings."""
@@ -73,7 +73,7 @@ class ThreadConnection(Connection[DictRow]):
             self.choose({PLANS: plans})
 
     def end_after(self, milliseconds: str, usual: str) -> None:
-        """Each statement from now on ends after so long; `usual`: as the pool made it."""
+        """Set the time limit of each following statement. `usual`: the limit that the pool has set."""
         if self.chosen.get(STATEMENT, usual) != milliseconds:
             self.choose({STATEMENT: milliseconds})
 
@@ -85,6 +85,6 @@ class ThreadConnection(Connection[DictRow]):
 @lru_cache(maxsize=256)
 def _set(until: LiteralString, settings: tuple[tuple[str, str], ...]) -> bytes:
     """One text for all: half of the time of `set_config` with values."""
-    each = sql.SQL(f"set {until} {{}} = {{}}")
-    parts = (each.format(sql.Identifier(*name.split(".")), sql.Literal(value)) for name, value in settings)
+    statement = sql.SQL(f"set {until} {{}} = {{}}")
+    parts = (statement.format(sql.Identifier(*name.split(".")), sql.Literal(value)) for name, value in settings)
     return sql.SQL("; ").join(parts).as_bytes(None)

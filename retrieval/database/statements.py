@@ -1,8 +1,8 @@
 """Connections of an event loop, each statement on them with a deadline.
 
-A request of the API is two or three short statements, and to take a connection from psycopg's pool and give it back
-costs as much as one of them. Free connections are therefore kept at hand, by how they plan, and a statement that comes
-again is prepared. The pool still makes, checks, replaces and ends the connections.
+A request of the API is two or three short statements, and psycopg's pool needs as long to hand out and take back a
+connection as one of them takes. Free connections are therefore cached by plan mode, and repeated statements are
+prepared. The pool still opens, checks, replaces and closes the connections.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class LoopConnection(AsyncConnection[DictRow]):
 
     async def plan(self, mode: PlanMode) -> None:
         """Plan in this way from now on; plans that were made once are forgotten every `PLANS_SECONDS`."""
-        now = asyncio.get_running_loop().time()
+        moment = asyncio.get_running_loop().time()
         if self.plans != mode:
             await self.execute(_SET[mode], prepare=False)
             self.plans = mode
-        if mode == ONCE and now - self._replanned > PLANS_SECONDS:
+        if mode == ONCE and moment - self._replanned > PLANS_SECONDS:
             if self._replanned:
                 await self.execute("discard plans", prepare=False)
-            self._replanned = now
+            self._replanned = moment
 
     async def view(self, settings: Mapping[str, str]) -> None:
         """Show from now on what the policies of the tables show for these settings."""
@@ -110,7 +110,7 @@ _SET: Final[dict[PlanMode, LiteralString]] = {
 
 
 class StatementPool:
-    """The connections that `Database` keeps for one event loop; of those free at hand the one used last comes first."""
+    """Connections that `Database` keeps for one event loop; the most recently used free one is reused first."""
 
     def __init__(self, pool: AsyncConnectionPool[LoopConnection], usual: PlanMode) -> None:
         """`usual`: how the pool's connections plan."""
@@ -194,7 +194,7 @@ class StatementPool:
 
 
 def can_be_read(socket: int) -> bool:
-    """Nothing is due on an idle connection, so one that can be read has ended."""
+    """Tell whether an idle connection is readable, which means that it was closed: no data is due on it."""
     poll = select.poll()
     poll.register(socket, select.POLLIN)
     return bool(poll.poll(0))

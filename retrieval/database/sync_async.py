@@ -39,7 +39,7 @@ def run(connection: Connection[Row], statements: Statements[T]) -> T:
 
 
 async def async_run(connection: AsyncConnection[Row], statements: Statements[T]) -> T:
-    """The same on the event loop."""
+    """Async form of `run`."""
     try:
         statement = next(statements)
         while True:

@@ -1,1 +1,1 @@
-"""What runs in the background: garbage collection and key rotation."""
+"""Background work: garbage collection, index upkeep, key rotation, checks, exports and imports."""

@@ -1,8 +1,8 @@
-"""Garbage collection: deletes from stores what no answer shows any more, and updates vector metadata.
+"""Garbage collection: deletes data that no request can reach from the stores, and updates vector metadata.
 
-Each scope's sweeps are done one after the other, and no two scopes wait for each other: one whose store hangs, or whose
-rows are held, keeps one thread busy, and half of the threads are kept for those without trouble. However many scopes
-lie on one host, it has a thread or two; if it hangs or fails it is left alone for a while, a longer one each time.
+Sweeps of one scope run one after the other; scopes do not wait for each other. A scope with a hanging store or locked
+rows occupies one thread, and half of the threads are reserved for scopes without failures. Each host has at most two
+threads; a host that hangs or fails is skipped, each time for longer.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _TAKE: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A thread at work on one scope. `hosts`: the hosts outside where its things lie."""
+    """Work of one thread on one scope. `hosts`: external hosts of its stores."""
 
     work: Future[int]
     hosts: tuple[str, ...]
@@ -126,8 +126,8 @@ class Sweeper:
         if len(self._turns) >= THREADS:
             return THREADS
         good = set(self._hosts.good())
-        asked = {"busy": list(self._turns), "good": list(good), "held": self._hosts.held(), "most": 10 * THREADS}
-        for row in self._db.rows(_DUE, asked):
+        params = {"busy": list(self._turns), "good": list(good), "held": self._hosts.held(), "most": 10 * THREADS}
+        for row in self._db.rows(_DUE, params):
             hosts = tuple(row["hosts"])
             doubtful = row["failed"] or not good.issuperset(hosts)
             if len(self._turns) < THREADS and self._has_room(hosts, doubtful=doubtful):
@@ -173,14 +173,14 @@ class Sweeper:
         return time.monotonic() < ends and not self._closing.is_set() and not self._hosts.wait(hosts)
 
     def _settle(self, row: Row) -> None:
-        """It is done, and with a scope's last sweep the scope; who waits for a receipt is told in the same moment."""
+        """Record a sweep as done: settle its receipt, and delete the scope with its last sweep, in one transaction."""
         with self._db.transaction() as connection:
             receipts.settle(connection, row)
             if row["kind"] == "partition":
                 connection.execute("delete from partitions where id = %(partition_id)s", row)
 
     def _do(self, row: Row) -> bool:
-        """Whether it is done. What fails is tried again, later each time, and stops nothing else."""
+        """Execute one sweep; return True if it is done. A failure is logged and retried later, with growing delays."""
         try:
             stores = self._stores(row["namespace_id"])
             watched = self._hosts.watched(stores, row["vectors"], row["files"], row["others"])

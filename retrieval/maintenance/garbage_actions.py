@@ -26,7 +26,7 @@ TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where a namespace's things lie. `end` wipes and ends the authorizations of a partition, by its number."""
+    """Stores of a namespace. `end` wipes and ends the authorizations of a partition, by its number."""
 
     vectors: VectorStore
     files: FileStore
@@ -57,15 +57,15 @@ def _generation(db: Database, stores: Stores, row: Row) -> None:
 
 
 def _document(db: Database, stores: Stores, row: Row) -> None:
-    """A deleted document: every generation, every file, then the row itself.
+    """Delete a deleted document: every generation, every file, then the row itself.
 
-    For a receipt, once no worker can write any more of it: what a step stores after it was deleted would be left.
+    With a receipt, the deletion ends only after no worker can write to the document: data stored later would remain.
     """
     notes = Notes(db, row)
     in_hand = notes.wanted and _is_in_hand(db, row)
     generations = db.rows("select distinct generation from chunks where document_id = %(document_id)s", row)
-    for found in generations:
-        _vectors_and_chunks(db, stores, row, found["generation"], notes)
+    for version in generations:
+        _vectors_and_chunks(db, stores, row, version["generation"], notes)
     if notes.wanted:
         reading_back.no_vectors(stores, row, notes)
     files = db.rows(
@@ -86,10 +86,10 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
 
 
 def _is_in_hand(db: Database, row: Row) -> bool:
-    """Whether a worker is at work on the document. Job runs that have not come to it leave it out."""
+    """Tell whether a worker processes the document. Cancels its entries in job runs that have not reached it."""
     with db.transaction() as connection:
         entries = connection.execute(_OPEN_ENTRIES, row).fetchall()
-        left_out = [(one["job_run_id"], row["document_id"], None) for one in entries if not one["in_hand"]]
+        left_out = [(entry["job_run_id"], row["document_id"], None) for entry in entries if not entry["in_hand"]]
         batches.close_documents(connection, left_out, status=DocumentStatus.CANCELLED)
     return len(left_out) < len(entries)
 
@@ -108,9 +108,9 @@ _OPEN_ENTRIES: LiteralString = """
 
 
 def _partition(db: Database, stores: Stores, row: Row) -> None:
-    """Everything of a deleted namespace's scope; its job runs have ended before.
+    """Delete everything in the scope of a deleted namespace; its job runs have ended before.
 
-    For a receipt, once no worker can write any more of it: a request to a store may be under way for minutes.
+    With a receipt, the deletion ends only after no worker can write: a request to a store may take minutes.
     """
     _after_its_documents(db, row)
     notes = Notes(db, row)
@@ -152,7 +152,7 @@ _AT_WORK: LiteralString = (
 
 
 def _after_its_documents(db: Database, row: Row) -> None:
-    """Deletions of single documents that a client waits for come first, each with its own receipt."""
+    """Raise Retryable while deletions of single documents with receipts are pending in the scope."""
     waiting = db.row(
         "select 1 as yes from sweeps where partition_id = %(partition_id)s and id <> %(id)s"
         " and deletion_id is not null limit 1",
@@ -221,7 +221,7 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int,
         values,
     )
     prefix = ids.vector_prefix(row["document_id"], generation)
-    names = [ids.vector_id(row["document_id"], generation, found["index"]) for found in indexes]
+    names = [ids.vector_id(row["document_id"], generation, chunk["index"]) for chunk in indexes]
     if notes is not None and notes.wanted:
         notes.note(receipts.CHUNKS, receipts.DATABASE, str(generation), len(names))
         for name, store in reading_back.named(stores, row):
@@ -234,14 +234,14 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int,
         "select id from chunks where document_id = %(document_id)s and generation = %(generation)s limit %(page)s",
         {**values, "page": CHUNKS},
     ):
-        chunks = [found["id"] for found in page]
+        chunks = [chunk["id"] for chunk in page]
         bm25.forget(db, row["partition_id"], chunks, settings.load().keyword_language)
         with db.transaction() as connection:
             embeddings.forget_chunks(connection, row["partition_id"], chunks)
 
 
 def _pages(db: Database, statement: LiteralString, params: dict[str, object]) -> Iterator[list[Row]]:
-    """What is there, for as long as the caller takes it away."""
+    """Yield rows until none is left; the caller deletes those of each page."""
     while rows := db.rows(statement, params):
         yield rows
 
@@ -249,27 +249,27 @@ def _pages(db: Database, statement: LiteralString, params: dict[str, object]) ->
 def _delete(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str) -> None:
     for start in range(0, len(names), PAGE):
         store.delete(scope, names[start : start + PAGE])
-    if left := list(store.ids(scope, prefix)):
-        store.delete(scope, left)
+    if remaining := list(store.ids(scope, prefix)):
+        store.delete(scope, remaining)
         if any(store.ids(scope, prefix)):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
 def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
     """Embeddings whose last chunk went when its document was cut again."""
-    after = b""
-    while found := db.rows(
+    last_key = b""
+    while rows := db.rows(
         "select key from embeddings where partition_id = %(partition_id)s and key > %(after)s"
         " order by key limit %(page)s",
-        {**row, "after": after, "page": PAGE},
+        {**row, "after": last_key, "page": PAGE},
     ):
-        after = found[-1]["key"]
+        last_key = rows[-1]["key"]
         with db.transaction() as connection:
-            embeddings.forget_unused(connection, row["partition_id"], [one["key"] for one in found])
+            embeddings.forget_unused(connection, row["partition_id"], [embedding["key"] for embedding in rows])
 
 
 def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
-    """Forget vector stores that are not used any more, once they are empty or could not be emptied for some hours."""
+    """Remove unused vector stores from the namespace once they are empty, or could not be emptied for some hours."""
     waits = db.row(
         "select 1 as yes from sweeps s join partitions p on p.id = s.partition_id"
         " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document') limit 1",
@@ -292,7 +292,7 @@ def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
 
 
 def _connection(db: Database, _stores: Stores, row: Row) -> None:
-    """The documents of a revoked connection, which its request did not come to the end of."""
+    """Release the documents of a revoked connection that its request left over."""
     keep = row["kind"] == connection_documents.KINDS[True]
     if not connection_documents.release(db, row["document_id"], keep=keep, seconds=RELEASE):
         db.rows("update sweeps set tries = 0, due_at = now() where id = %(id)s", row)

@@ -42,7 +42,7 @@ ends authorizations, are sealed: the namespace stands for them."""
 
 
 class Hosts:
-    """What is known of hosts. Safe in many threads."""
+    """State of hosts: threads at work, failures and delays. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -66,12 +66,12 @@ class Hosts:
             return any(self._is_held(name) for name in names)
 
     def wait(self, names: Sequence[str]) -> bool:
-        """Whether one of them is left alone for the moment, also by those who are at work there."""
+        """Tell whether one of the hosts is in its delay after a failure, which also stops the threads at work there."""
         with self._lock:
             return any(time.monotonic() < self._until.get(name, 0) for name in names)
 
     def begin(self, names: Sequence[str]) -> None:
-        """Another thread works on a scope whose things lie there."""
+        """Count one more thread at work on these hosts."""
         with self._lock:
             self._at_work.update(names)
 
@@ -80,7 +80,7 @@ class Hosts:
             self._at_work = +(self._at_work - Counter(names))
 
     def failed(self, name: str, *, after: float | None = None) -> None:
-        """`after`: seconds that the host itself asked us to wait."""
+        """Record a failure and extend the host's delay. `after`: seconds from the host's own Retry-After."""
         with self._lock:
             failures = self._failures.get(name, 0)
             seconds = max(min(DELAY_SECONDS * 2 ** min(failures, 10), DELAY_MOST), min(after or 0, DELAY_MOST))
@@ -96,7 +96,7 @@ class Hosts:
 
     @contextmanager
     def asked(self, name: str) -> Iterator[None]:
-        """Learn from one call. What was refused for good, or went wrong here, says nothing of the host."""
+        """Record the outcome of one call. Permanent refusals and local errors do not count against the host."""
         began = time.monotonic()
         try:
             yield
@@ -118,8 +118,8 @@ class Hosts:
         )
 
     def _is_held(self, name: str) -> bool:
-        most = GOOD_AT_ONCE if name in self._good else 1
-        return self._at_work[name] >= most or time.monotonic() < self._until.get(name, 0)
+        limit = GOOD_AT_ONCE if name in self._good else 1
+        return self._at_work[name] >= limit or time.monotonic() < self._until.get(name, 0)
 
 
 def _vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
@@ -128,7 +128,7 @@ def _vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
 
 
 class _Files:
-    """What sweeps ask of a file store."""
+    """File store whose calls are recorded by host."""
 
     def __init__(self, store: FileStore, hosts: Hosts, name: str) -> None:
         self._store, self._hosts, self._name = store, hosts, name
@@ -142,12 +142,12 @@ class _Files:
 
     def keys(self, prefix: str) -> Iterator[str]:
         with self._hosts.asked(self._name):
-            found = list(self._store.keys(prefix))
-        return iter(found)
+            keys = list(self._store.keys(prefix))
+        return iter(keys)
 
 
 class _Vectors:
-    """What sweeps ask of a vector store."""
+    """Vector store whose calls are recorded by host."""
 
     def __init__(self, store: VectorStore, hosts: Hosts, name: str) -> None:
         self._store, self._hosts, self._name = store, hosts, name
@@ -161,8 +161,8 @@ class _Vectors:
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
         with self._hosts.asked(self._name):
-            found = list(self._store.ids(scope, prefix))
-        return iter(found)
+            vector_ids = list(self._store.ids(scope, prefix))
+        return iter(vector_ids)
 
     def drop(self, scope: Scope) -> None:
         with self._hosts.asked(self._name):

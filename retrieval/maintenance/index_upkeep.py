@@ -1,9 +1,7 @@
-"""Upkeep of large scopes: their posting lists are packed, and their stores build indexes.
+"""Upkeep of large scopes: packs their posting lists and has their stores build indexes.
 
-Index builds: one at a time, small ones first, each within a time that doubles when it is exceeded.
-
-Small scopes come first, and each has its time: what is not done by then is put back, and has twice as long when its
-turn comes again, so that one that takes very long keeps the others waiting once and not for ever.
+Indexes are built one at a time, small scopes first. A build that exceeds its time limit is postponed and retried with
+twice the limit, so that a very long one delays the others once and not repeatedly.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ class Upkeep:
             self._indexing.result(seconds)
 
     def close(self) -> None:
-        """Nothing more is begun; what was begun ends by itself."""
+        """Start nothing more; what is running ends by itself."""
         for thread in (self._thread, self._packer, self._indexer):
             thread.shutdown(wait=False, cancel_futures=True)
 
@@ -194,9 +192,9 @@ def index_in_other_language(db: Database, language: str) -> None:
 
 def _scope(db: Database, partition: int, named: str | None, wanted: str, language: str) -> None:
     fixed = None if named is None else languages.fixed(named)
-    after, unpacked = "", 0
+    last_id, unpacked = "", 0
     while True:
-        params = {"partition": partition, "fixed": fixed, "after": after, "limit": _DOCUMENTS}
+        params = {"partition": partition, "fixed": fixed, "after": last_id, "limit": _DOCUMENTS}
         rows = db.rows(_NEXT, params)
         if not rows:
             break
@@ -208,7 +206,7 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
             group.append(row["id"])
             size += row["chunks"]
         _documents(db, {**params, "ids": group}, fixed, language)
-        after, unpacked = group[-1], unpacked + size
+        last_id, unpacked = group[-1], unpacked + size
         if unpacked > _UNPACKED:
             packing.keep(db, partition)
             unpacked = 0
@@ -219,12 +217,12 @@ def _documents(db: Database, params: dict[str, object], fixed: str | None, langu
     partition = int(str(params["partition"]))
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
-        held = [row["id"] for row in connection.execute(_HOLD, params).fetchall()]
-        chunks = [row["id"] for row in connection.execute(_CHUNKS, {"ids": held}).fetchall()]
+        locked_ids = [row["id"] for row in connection.execute(_HOLD, params).fetchall()]
+        chunks = [row["id"] for row in connection.execute(_CHUNKS, {"ids": locked_ids}).fetchall()]
         words = bm25.words_of(connection, chunks)
-        fewer = bm25.remove(connection, chunks)
-        more = bm25.index(connection, partition, chunks, language)
+        removed = bm25.remove(connection, chunks)
+        added = bm25.index(connection, partition, chunks, language)
         bm25.forget_unused(connection, partition, words)
-        connection.execute(_EMPTY, {"ids": held, "language": FIXED + fixed if fixed else language})
-        sums = {"chunks": more[0] - fewer[0], "terms": more[1] - fewer[1], "partition": partition}
+        connection.execute(_EMPTY, {"ids": locked_ids, "language": FIXED + fixed if fixed else language})
+        sums = {"chunks": added[0] - removed[0], "terms": added[1] - removed[1], "partition": partition}
         connection.execute(_COUNT, sums)

@@ -66,31 +66,31 @@ class Outcome:
 def reseal(db: Database, ring: KeyRing) -> Outcome:
     """Go once through all that another key than the first has sealed."""
     resealed = 0
-    for place in SEALED:
-        for row in _old(db, ring, place):
+    for sealed in SEALED:
+        for row in _old(db, ring, sealed):
             try:
-                resealed += _renew(db, ring, place, row)
+                resealed += _renew(db, ring, sealed, row)
             except SecretError:
-                log.warning("secret.not_decrypted", table=place.table, row=place.row_name(row))
-    return Outcome(resealed, sum(1 for place in SEALED for _ in _old(db, ring, place)))
+                log.warning("secret.not_decrypted", table=sealed.table, row=sealed.row_name(row))
+    return Outcome(resealed, sum(1 for sealed in SEALED for _ in _old(db, ring, sealed)))
 
 
 def _old(db: Database, ring: KeyRing, place: Sealed) -> Iterator[Row]:
-    """What another key sealed, in the order of the primary key, a small piece at a time."""
+    """Yield rows that another key sealed, in pages, in the order of the primary key."""
     identity = ", ".join(place.identity)
     last: Row | None = None
     while True:
-        after = "" if last is None else f" and ({identity}) > ({_placeholders(place)})"
-        found = db.rows(
+        bound = "" if last is None else f" and ({identity}) > ({_placeholders(place)})"
+        rows = db.rows(
             f"select {identity}, {place.column} as sealed from {place.table}"
-            f" where substring({place.column} from 2 for get_byte(nullif({place.column}, ''), 0)) <> %(active)s{after}"
+            f" where substring({place.column} from 2 for get_byte(nullif({place.column}, ''), 0)) <> %(active)s{bound}"
             f" order by {identity} limit {BATCH}",
             {**(last or {}), "active": ring.active.encode()},
         )
-        yield from found
-        if len(found) < BATCH:
+        yield from rows
+        if len(rows) < BATCH:
             return
-        last = found[-1]
+        last = rows[-1]
 
 
 def _renew(db: Database, ring: KeyRing, place: Sealed, row: Row) -> int:

@@ -1,4 +1,4 @@
-"""Whose each table is, and what becomes of it: with its namespace in an export, in a deletion, in a check.
+"""Ownership of tables: how each is handled in exports, deletions and checks of a namespace.
 
 A test fails for a table that is not named here, and for one of a namespace that a deletion leaves behind, that an
 export leaves out without a reason, or whose orphans `retrieval fsck` does not see. `backup` copies the whole database.
@@ -81,4 +81,4 @@ OF_OTHERS: Mapping[str, str] = {
     "prefect_events": "of the installation's Prefect, told within seconds",
 }
 """Tables that belong to no namespace, and to whom."""
-EXPORTED = tuple(table for table, one in OF_NAMESPACES.items() if one.left_out == CARRIED)
+EXPORTED = tuple(table for table, rule in OF_NAMESPACES.items() if rule.left_out == CARRIED)

@@ -1,4 +1,4 @@
-"""Deletions from stores that are asked afterwards whether they are empty, with notes of what was there."""
+"""Deletions from stores that are verified by listing the store afterwards, with notes for receipts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _FORMER = "FORMER_VECTOR_STORE"
 
 
 def named(stores: Stores, row: Row) -> Iterator[tuple[str, VectorStore]]:
-    """Each vector store of the sweep's namespace with its name in receipts."""
+    """Yield each vector store of the sweep's namespace with its name in receipts."""
     yield str(row["vector_store"]), stores.vectors
     for number, store in enumerate(stores.others, 1):
         yield f"{_FORMER}_{number}", store
 
 
 def no_vectors(stores: Stores, row: Row, notes: Notes) -> None:
-    """Nothing of the sweep's document is left in any vector store, of whatever generation; Retryable until then."""
+    """Delete every vector of the sweep's document, of any generation; Retryable while a store lists one."""
     scope, prefix = _scope(row), ids.vector_prefix_of_document(row["document_id"])
     for name, store in named(stores, row):
-        left = list(store.ids(scope, prefix))
-        notes.note(receipts.VECTORS, name, "left", len(left))
-        if left:
-            store.delete(scope, left)
-        if left and any(True for _ in store.ids(scope, prefix)):
+        remaining = list(store.ids(scope, prefix))
+        notes.note(receipts.VECTORS, name, "left", len(remaining))
+        if remaining:
+            store.delete(scope, remaining)
+        if remaining and any(True for _ in store.ids(scope, prefix)):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
@@ -50,18 +50,18 @@ def drop_vectors(db: Database, stores: Stores, row: Row, notes: Notes) -> None:
     notes.note(receipts.CHUNKS, receipts.DATABASE, "all", chunks)
     for name, store in named(stores, row):
         if notes.wanted:
-            found = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
-            notes.note(receipts.VECTORS, name, "all", found)
+            count = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
+            notes.note(receipts.VECTORS, name, "all", count)
         store.drop(scope)
         if notes.wanted and any(True for _ in store.ids(scope, "")):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
 def delete_files(stores: Stores, row: Row, notes: Notes, known: Sequence[str]) -> None:
-    """Remove these, and, for a receipt, whatever else lies where the document's or the scope's files lie.
+    """Delete these files and, for a receipt, all others in the folder of the document or scope.
 
-    Retryable while one of them can be listed. A store that does not let us list is emptied all the same; the receipt
-    says that nobody has looked.
+    Retryable while one of them is listed. A store without permission to list is emptied all the same; the receipt
+    states that this could not be verified.
     """
     if not notes.wanted:
         stores.files.delete(known)
@@ -71,26 +71,26 @@ def delete_files(stores: Stores, row: Row, notes: Notes, known: Sequence[str]) -
         return
     store = str(row["file_store"])
     try:
-        there = _there(stores, row, known)
+        stored_keys = _there(stores, row, known)
     except Fatal:
         stores.files.delete(known)
         notes.note(receipts.FILES, store, "all", len(known))
         notes.note(receipts.UNREAD, store, "all", 1)
         return
-    notes.note(receipts.FILES, store, "all", len(there))
-    stores.files.delete(sorted({*known, *there}))
+    notes.note(receipts.FILES, store, "all", len(stored_keys))
+    stores.files.delete(sorted({*known, *stored_keys}))
     if _there(stores, row, known):
         raise Retryable("The file store still lists deleted files; it is checked again later.")
 
 
 def _there(stores: Stores, row: Row, known: Sequence[str]) -> set[str]:
-    """What is stored of these keys, and below the folder of the document or the scope."""
+    """Return the stored keys among these, and those in the folder of the document or scope."""
     folder = file_keys.folder(_scope(row), row["document_id"] or "")
-    found = set(stores.files.keys(folder))
+    keys = set(stores.files.keys(folder))
     for key in known:
         if not key.startswith(folder):
-            found.update(stored for stored in stores.files.keys(key) if stored == key)
-    return found
+            keys.update(stored for stored in stores.files.keys(key) if stored == key)
+    return keys
 
 
 def _scope(row: Row) -> Scope:

@@ -13,11 +13,11 @@ from retrieval.database.schema.columns import partition_column, reference_column
 
 
 class Connection(SQLModel, table=True):
-    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it;
-    `listed_at`: when it last came to the end.
+    """OAuth2 access to one account of a content service. `cursor`: position of its listing, null before it;
+    `listed_at`: end of its last complete listing.
 
-    `sync_minutes`: how often it is ingested by itself; null never. `permissions`: IGNORE, or SOURCE where its documents
-    are for whom the service shows them.
+    `sync_minutes`: interval of scheduled syncs; null: none. `permissions`: IGNORE, or SOURCE where documents have the
+    access lists of the service.
     """
 
     __tablename__ = "connections"
@@ -43,7 +43,7 @@ class Connection(SQLModel, table=True):
 
 
 class OAuthState(SQLModel, table=True):
-    """What a callback may act on: only the hash of the state is kept, and it is used once."""
+    """Pending authorization of a callback: only the hash of the state is stored, and it is used once."""
 
     __tablename__ = "oauth_states"
     __table_args__ = (Index("oauth_states_expiring", "expires_at"),)

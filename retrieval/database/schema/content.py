@@ -1,4 +1,4 @@
-"""What was ingested: documents, chunks, what finds them, who may read them, and what is deleted or about to be."""
+"""Ingested content: documents, chunks, search indexes, access lists, and deletions done and pending."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class PostingPack(SQLModel, table=True):
 
 
 class TermCount(SQLModel, table=True):
-    """In how many visible chunks a term stands, in parts that are added up: no two writers wait for one row."""
+    """Number of visible chunks that contain a term, in parts that are added up: writers do not wait for each other."""
 
     __tablename__ = "term_counts"
     partition_id: int = number_column(primary_key=True)
@@ -263,7 +263,7 @@ class AccessGroup(SQLModel, table=True):
 
 
 class GroupMember(SQLModel, table=True):
-    """What a group holds: `u:<user>` or `g:<group>`."""
+    """Member of a group: `u:<user>` or `g:<group>`."""
 
     __tablename__ = "group_members"
     __table_args__ = (
@@ -303,7 +303,7 @@ class Deletion(SQLModel, table=True):
 
 
 class DeletionStore(SQLModel, table=True):
-    """What one store has lost by a deletion, and when it was last asked and had nothing of it."""
+    """Data that one store lost by a deletion, and when it was last checked and empty."""
 
     __tablename__ = "deletion_stores"
     deletion_id: str = reference_column("deletions.id", primary_key=True)

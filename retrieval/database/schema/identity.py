@@ -28,8 +28,8 @@ from retrieval.database.schema.columns import json_column, reference_column, tex
 class Organization(SQLModel, table=True):
     """Owns namespaces, keys and tenants. `tenants` is `open` or `registered`.
 
-    `quotas`: limits by name. `counted`: it or a tenant has had one, so its documents are counted as they come and go;
-    `counted_at`: when they were counted anew last.
+    `quotas`: limits by name. `counted`: it or a tenant has had one, so its documents are counted with each change;
+    `counted_at`: time of the last full count.
     """
 
     __tablename__ = "organizations"
@@ -48,7 +48,7 @@ class Organization(SQLModel, table=True):
 
 
 class ApiKey(SQLModel, table=True):
-    """A bearer key: only its hash is kept. `principal`: the user as whom it acts."""
+    """A bearer key: only its hash is stored. `principal`: the user that it acts for."""
 
     __tablename__ = "api_keys"
     id: str = text_column(primary_key=True)
@@ -106,10 +106,11 @@ class IdempotentAnswer(SQLModel, table=True):
 
 
 class Namespace(SQLModel, table=True):
-    """Where content goes. `config` holds what may be shown, `secrets` the sealed rest, by dotted path.
+    """Container of content. `config` holds the public settings, `secrets` the sealed ones, by dotted path.
 
-    `epoch` grows whenever another model or store takes over; `pending` is the next of them, sealed, while the job run
-    `pending_run` builds it, `retired` the one before. `keyword_language`: the one that all its documents are read in.
+    `epoch` grows with each change of model or store; `pending` is the next of them, sealed, while the job run
+    `pending_run` builds it, `retired` the one before. `keyword_language`: the language of keyword search in all its
+    documents.
     """
 
     __tablename__ = "namespaces"
@@ -151,7 +152,7 @@ class Partition(SQLModel, table=True):
 
 
 class QuotaChange(SQLModel, table=True):
-    """What one statement added to the documents of a tenant or took away; the sum is how many there are.
+    """Change of a tenant's number of documents by one statement; the sum is the number.
 
     Written by a trigger on `documents` where the organization is `counted`; `retrieval.accounts.quotas` folds them.
     """
@@ -178,7 +179,7 @@ class TokenUsage(SQLModel, table=True):
 
 
 class AuditEntry(SQLModel, table=True):
-    """One write that was asked for, done or refused. No foreign keys: an entry outlives what it tells of.
+    """One requested write, done or refused. No foreign keys: an entry outlives its objects.
 
     `status`: the HTTP status of the answer. `source`: API or CLI. `object_ids`: the first documents that were changed,
     `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's own id of
@@ -225,7 +226,7 @@ class MetricCount(SQLModel, table=True):
 
 
 class SearchTime(SQLModel, table=True):
-    """How many searches of a scope took about as long, by the hour. `bucket`: 8 times the log2 of milliseconds."""
+    """Number of searches of a scope by duration and hour. `bucket`: 8 times the log2 of milliseconds."""
 
     __tablename__ = "search_times"
     namespace_id: str = text_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""Who is told of changes, the outbox of what changed, and what is sent to whom."""
+"""Webhooks, the outbox of changes, and deliveries."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ class WebhookDelivery(SQLModel, table=True):
 
 
 class EventFeed(SQLModel, table=True):
-    """Who else than webhooks takes events of job runs and connections: `prefect`, while its setting is on."""
+    """Consumer of events of job runs and connections besides webhooks: `prefect`, while its setting is on."""
 
     __tablename__ = "event_feeds"
     name: str = text_column(primary_key=True)
 
 
 class PrefectEvent(SQLModel, table=True):
-    """An event that Prefect has not been told yet. `event_id`: what Prefect knows it by, the same when repeated."""
+    """Event that was not yet sent to Prefect. `event_id`: its id in Prefect, equal when repeated."""
 
     __tablename__ = "prefect_events"
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))

@@ -39,11 +39,11 @@ class Job(SQLModel, table=True):
 class Batch(SQLModel, table=True):
     """Job runs of one source and scope that share a flow run. `fence` grows with each claim; only its holder writes.
 
-    `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
-    on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
-    `queue`: the work queue by which it leaves (`shares`). `size`: job runs that it was made of, and that joined it.
-    `closed`: that queue gives nothing to workers now, so nobody makes way for it. `looked_at`: when it last took up
-    job runs that were waiting meanwhile (`joining`).
+    `released`: the worker returned the lease in good order. `at_work`: the document, or the job run being listed, that
+    the worker processes alone. `blame`, here and below: crashes of flow runs that are attributed to it (`losses`).
+    `queue`: the work queue that it is dispatched to (`shares`). `size`: job runs that it began with and that joined it.
+    `closed`: workers take nothing from that queue now, so no batch yields to it. `looked_at`: when it last took up
+    waiting job runs (`joining`).
     """
 
     __tablename__ = "batches"
@@ -74,7 +74,7 @@ class Batch(SQLModel, table=True):
 class JobRun(SQLModel, table=True):
     """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
 
-    `request_id` and `traceparent`: of the request that asked for it (`retrieval.origin`), for logs and traces.
+    `request_id` and `traceparent`: of the request that created it (`retrieval.origin`), for logs and traces.
     `waits_for`: the key of a breaker, while that is open.
     """
 
@@ -114,11 +114,11 @@ class JobRun(SQLModel, table=True):
 
 
 class RunDocument(SQLModel, table=True):
-    """A document within a job run: how far it has come there. `stage` names the last step that is done.
+    """Progress of a document within a job run. `stage` names the last completed step.
 
     `epoch`: of the namespace whose model its chunks were cut for. `made_from` and `partition_id` only where a namespace
-    is embedded again: the version that the shadow is built from, and where it lies. `access`: the list that its
-    document gets with this version, null for the one that it has.
+    is embedded again: the version that the shadow is built from, and its partition. `access`: the list that its
+    document gets with this version, null to keep the current one.
     """
 
     __tablename__ = "run_documents"
@@ -195,11 +195,11 @@ class CrawlPage(SQLModel, table=True):
 
 
 class Breaker(SQLModel, table=True):
-    """One vendor or site, as one organization asks it with one credential; a row only while it fails.
+    """State of a failing vendor or site, per organization and credential; a row exists only while it fails.
 
-    `key`: a hash of all these. `failures` in a row, which took `lost` seconds; it is open, and nobody asks, until
-    `open_until`, for the `opens`th time since `opened_at`. `probe`: the batch that may ask meanwhile. `partitions`:
-    scopes that need it for whatever they ingest. `patience`: seconds after which job runs that wait for it fail.
+    `key`: a hash of all these. `failures` in a row, which took `lost` seconds; it is open, and refuses requests, until
+    `open_until`, for the `opens`th time since `opened_at`. `probe`: the batch that may send requests meanwhile.
+    `partitions`: scopes that need it for all their ingestion. `patience`: seconds after which waiting job runs fail.
     """
 
     __tablename__ = "breakers"

@@ -42,8 +42,8 @@ def find(instance: Instance) -> Iterator[Finding]:
                 continue
             changed = {row["chunk"] for row in connection.execute(_CHANGED, of).fetchall()}
             for row in connection.execute(_TERMS, of).fetchall():
-                asked = {**of, "term": row["term"]}
-                if _packed(connection, asked, base["base"], changed) != _real(connection, asked, changed):
+                params = {**of, "term": row["term"]}
+                if _packed(connection, params, base["base"], changed) != _real(connection, params, changed):
                     yield Finding(
                         "WRONG_BLOCKS",
                         pack["namespace_id"],
@@ -55,7 +55,7 @@ def find(instance: Instance) -> Iterator[Finding]:
 
 def mend(instance: Instance, found: Sequence[Finding]) -> None:
     """Forget what is packed: searches read the postings themselves until the next round of upkeep packs them."""
-    for partition in sorted({one.data["partition_id"] for one in found}):
+    for partition in sorted({finding.data["partition_id"] for finding in found}):
         with instance.db.transaction() as connection:
             of = {"partition": partition}
             connection.execute("select pg_advisory_xact_lock(1886413163, %(partition)s)", of)
@@ -72,12 +72,12 @@ _FORGET: tuple[LiteralString, ...] = (
 def _packed(
     connection: Connection[Row], asked: dict[str, object], base: int, changed: set[int]
 ) -> list[tuple[int, int, int]]:
-    found = []
+    postings = []
     for row in connection.execute(_BODIES, asked).fetchall():
-        for chunk, rest in struct.iter_unpack(">iI", row["body"]):
+        for chunk, packed in struct.iter_unpack(">iI", row["body"]):
             if base + chunk not in changed:
-                found.append((base + chunk, rest >> _LENGTH_BITS, rest & ((1 << _LENGTH_BITS) - 1)))
-    return sorted(found)
+                postings.append((base + chunk, packed >> _LENGTH_BITS, packed & ((1 << _LENGTH_BITS) - 1)))
+    return sorted(postings)
 
 
 def _real(connection: Connection[Row], asked: dict[str, object], changed: set[int]) -> list[tuple[int, int, int]]:

@@ -20,7 +20,7 @@ UNREADABLE = "UNREADABLE_STORE"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`found`: at first. `left`: after the repair; the same where none was asked for."""
+    """Findings of a check: `found` before the repair, `left` after it; equal without a repair."""
 
     found: Sequence[Finding]
     left: Sequence[Finding]
@@ -28,68 +28,80 @@ class Outcome:
 
 def run(instance: Instance, *, repair: bool = False) -> Outcome:
     """Check everything; with `repair` mend it, in rounds, until nothing is found or nothing more can be mended."""
-    found = left = find(instance)
+    first = remaining = find(instance)
     for _ in range(ROUNDS if repair else 0):
-        if not left:
+        if not remaining:
             break
-        mend(instance, left)
-        left = find(instance)
-    return Outcome(found, left)
+        mend(instance, remaining)
+        remaining = find(instance)
+    return Outcome(first, remaining)
 
 
 def find(instance: Instance) -> list[Finding]:
-    """All that is wrong now. A store that cannot be asked is a finding itself, and hides no other."""
+    """Return all findings. An unreadable store is a finding itself and hides no other."""
     places = instance.places()
-    found = [one for one, _ in tables.find(instance)]
-    found += blocks.find(instance)
-    found += documents.find(instance)
-    found += _asked(files.of_no_namespace(instance), None)
-    for place in places:
-        found += _asked(vectors.unfit(instance, place), place)
-        found += _asked(vectors.find(instance, place), place)
-        found += _asked(files.missing(instance, place), place)
-        found += _asked(texts.find(instance, place), place)
-    for namespace in sorted({place.scope.namespace for place in places}):
-        within = [place for place in places if place.scope.namespace == namespace]
-        found += _asked(files.orphans(instance, namespace, within), within[0])
-    away = dict.fromkeys(one for one in found if one.kind == UNREADABLE)
-    return [one for one in found if one.kind != UNREADABLE] + list(away)
+    findings = [finding for finding, _ in tables.find(instance)]
+    findings += blocks.find(instance)
+    findings += documents.find(instance)
+    findings += _asked(files.of_no_namespace(instance), None)
+    for partition in places:
+        findings += _asked(vectors.unfit(instance, partition), partition)
+        findings += _asked(vectors.find(instance, partition), partition)
+        findings += _asked(files.missing(instance, partition), partition)
+        findings += _asked(texts.find(instance, partition), partition)
+    for namespace in sorted({partition.scope.namespace for partition in places}):
+        within = [partition for partition in places if partition.scope.namespace == namespace]
+        findings += _asked(files.orphans(instance, namespace, within), within[0])
+    away = dict.fromkeys(finding for finding in findings if finding.kind == UNREADABLE)
+    return [finding for finding in findings if finding.kind != UNREADABLE] + list(away)
 
 
 def mend(instance: Instance, found: Sequence[Finding]) -> None:
     """Remove what nothing needs, put back what can be made, queue what must be ingested again, mark the rest."""
     for check in tables.CHECKS:
-        if some := [one for one in found if one.kind == check.kind and _is_of(one, check)]:
-            check.repair(instance, some)
+        if matching := [finding for finding in found if finding.kind == check.kind and _is_of(finding, check)]:
+            check.repair(instance, matching)
     blocks.mend(instance, _of(found, "WRONG_BLOCKS"))
     files.remove(instance, _of(found, "ORPHAN_FILE"))
-    gone = files.gone(found)
-    for place in instance.places():
-        here = [one for one in found if one.namespace == place.scope.namespace]
-        vectors.remove(instance, place, _of(here, "ORPHAN_VECTOR", place))
+    lost_keys = files.gone(found)
+    for partition in instance.places():
+        findings = [finding for finding in found if finding.namespace == partition.scope.namespace]
+        vectors.remove(instance, partition, _of(findings, "ORPHAN_VECTOR", partition))
         lost = [
-            *texts.put_back(instance, place, _of(here, "WRONG_TEXT", place)),
-            *vectors.put_back(instance, place, _of(here, "MISSING_VECTOR", place) + _of(here, "WRONG_VECTOR", place)),
+            *texts.put_back(instance, partition, _of(findings, "WRONG_TEXT", partition)),
+            *vectors.put_back(
+                instance,
+                partition,
+                _of(findings, "MISSING_VECTOR", partition) + _of(findings, "WRONG_VECTOR", partition),
+            ),
         ]
         for kind in ("MISSING_CHUNKS", "MISSING_FILE", "WRONG_FILE"):
-            lost += [str(one.document) for one in _of(here, kind, place)]
-        lost += [str(one.document) for one in _of(here, "MISSING_EMBEDDING", place) if _still(instance, one)]
+            lost += [str(finding.document) for finding in _of(findings, kind, partition)]
+        lost += [
+            str(finding.document)
+            for finding in _of(findings, "MISSING_EMBEDDING", partition)
+            if _still(instance, finding)
+        ]
         if lost:
-            documents.ingest_again(instance, place, lost, gone)
+            documents.ingest_again(instance, partition, lost, lost_keys)
 
 
 def _asked(findings: Iterator[Finding], place: Place | None) -> list[Finding]:
-    found: list[Finding] = []
+    results: list[Finding] = []
     try:
-        found.extend(findings)
+        results.extend(findings)
     except StepError as error:
         namespace = place.scope.namespace if place else None
-        found.append(Finding(UNREADABLE, namespace, None, str(error)))
-    return found
+        results.append(Finding(UNREADABLE, namespace, None, str(error)))
+    return results
 
 
 def _of(found: Sequence[Finding], kind: str, place: Place | None = None) -> list[Finding]:
-    return [one for one in found if one.kind == kind and (place is None or one.data["partition_id"] == place.id)]
+    return [
+        finding
+        for finding in found
+        if finding.kind == kind and (place is None or finding.data["partition_id"] == place.id)
+    ]
 
 
 def _is_of(one: Finding, check: tables.Check) -> bool:
@@ -97,7 +109,7 @@ def _is_of(one: Finding, check: tables.Check) -> bool:
 
 
 def _still(instance: Instance, one: Finding) -> bool:
-    """Whether the embedding could not be taken from the vector store."""
+    """Tell whether the embedding of a chunk is still missing after the repair from the vector store."""
     row = instance.db.row(
         "select 1 as yes from chunks c where c.id = %(chunk_id)s and not exists"
         " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key)",

@@ -1,4 +1,4 @@
-"""What documents need beside their row: chunks, and a way back for those that have lost something."""
+"""Checks of documents: missing chunks, and ingestion again of documents that lost data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find(instance: Instance) -> Iterator[Finding]:
 
 
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
-    """Queue documents so that all of them is made again; mark those that what is left is not enough for.
+    """Queue documents for a complete ingestion; mark those whose stored data does not suffice for one.
 
     gone: keys of files that are missing or not whole.
     """
@@ -58,8 +58,8 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
         if able:
             instance.db.rows(_AGAIN, {"ids": able})
             started = asyncio.run(_started(instance.db, place, able))
-            queued = {one.id for one in started.documents if one.status == resync.QUEUED}
-        lost = [one for one in part if one not in queued]
+            queued = {document.id for document in started.documents if document.status == resync.QUEUED}
+        lost = [document for document in part if document not in queued]
         if lost:
             instance.db.rows(_GIVE_UP, {"ids": lost, "gone": sorted(gone), "mark": MARK})
 

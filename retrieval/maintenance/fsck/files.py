@@ -68,8 +68,8 @@ def missing(instance: Instance, place: Place) -> Iterator[Finding]:
     needed = instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
     if not needed:
         return
-    there = _listed(store, file_keys.folder(place.scope))
-    lacking = [row for row in needed if row["key"] not in there or not _fits(row, there[row["key"]])]
+    sizes = _listed(store, file_keys.folder(place.scope))
+    lacking = [row for row in needed if row["key"] not in sizes or not _fits(row, sizes[row["key"]])]
     if not lacking:
         return
     still = {
@@ -78,31 +78,31 @@ def missing(instance: Instance, place: Place) -> Iterator[Finding]:
     for row in lacking:
         if (row["document_id"], row["key"]) not in still:
             continue
-        if row["key"] in there:
-            yield finding("WRONG_FILE", row, _cut(row, there[row["key"]]))
+        if row["key"] in sizes:
+            yield finding("WRONG_FILE", row, _cut(row, sizes[row["key"]]))
         elif not _is_stored(store, row["key"]):
             yield finding("MISSING_FILE", row, f"the file {row['key']} is not in the store")
 
 
 def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
-    """Files below the namespace's folder that no row refers to, and that nobody is about to."""
+    """Find files below the namespace's folder that no row refers to and no pending write is about to refer to."""
     store = instance.stores(namespace).files
     try:
-        listed = list(store.keys(f"{namespace}/"))
+        keys = list(store.keys(f"{namespace}/"))
     except Fatal:
         yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not let its files be listed")
         return
-    partitions = [place.id for place in places]
-    for part in batches(listed):
+    partitions = [partition.id for partition in places]
+    for part in batches(keys):
         for key in _unreferred(instance, part, partitions):
-            found = _DOCUMENT.match(key)
+            match = _DOCUMENT.match(key)
             yield Finding(
-                "ORPHAN_FILE", namespace, found["document"] if found else None, f"no row refers to {key}", {"key": key}
+                "ORPHAN_FILE", namespace, match["document"] if match else None, f"no row refers to {key}", {"key": key}
             )
 
 
 def of_no_namespace(instance: Instance) -> Iterator[Finding]:
-    """Files in the folder of LOCAL files whose namespace is not there any more, or never was."""
+    """Find files in the folder of LOCAL files whose namespace does not exist."""
     if instance.local_files is None:
         return
     by_namespace: dict[str, list[str]] = {}
@@ -116,42 +116,42 @@ def of_no_namespace(instance: Instance) -> Iterator[Finding]:
 
 
 def remove(instance: Instance, found: Sequence[Finding]) -> None:
-    """Delete orphans, unless a row has come to refer to them."""
-    keyed = [one for one in found if "key" in one.data and one.namespace is not None]
+    """Delete orphans, unless a row refers to them by now."""
+    orphaned = [item for item in found if "key" in item.data and item.namespace is not None]
     by_namespace: dict[str, list[Finding]] = {}
-    for one in keyed:
-        by_namespace.setdefault(str(one.namespace), []).append(one)
-    for namespace, some in by_namespace.items():
-        if any(one.data.get("local") for one in some):
+    for item in orphaned:
+        by_namespace.setdefault(str(item.namespace), []).append(item)
+    for namespace, group in by_namespace.items():
+        if any(item.data.get("local") for item in group):
             if instance.local_files is not None and not instance.db.rows(_ALIVE, {"ids": [namespace]}):
-                instance.local_files.delete([one.data["key"] for one in some])
+                instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
-        partitions = [place.id for place in instance.places() if place.scope.namespace == namespace]
-        for part in batches([one.data["key"] for one in some], 100):
+        partitions = [partition.id for partition in instance.places() if partition.scope.namespace == namespace]
+        for part in batches([item.data["key"] for item in group], 100):
             store.delete(_unreferred(instance, part, partitions))
 
 
 def _unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
-    """Those that no row refers to, and that nobody is about to."""
+    """Return the keys that no row refers to and no pending write is about to refer to."""
     rows = instance.db.rows(_REFERRED, {"keys": list(keys), "partitions": list(partitions)})
     return _settled(instance, [row["key"] for row in rows])
 
 
 def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
     """Without what a job run under way writes, an upload that may yet be accepted, and what is swept already."""
-    named = {key: found for key in keys if (found := _DOCUMENT.match(key))}
+    matches = {key: match for key in keys if (match := _DOCUMENT.match(key))}
     waiting: set[str] = set()
-    if named:
-        asked = {
-            "documents": [found["document"] for found in named.values()],
-            "generations": [int(found["generation"]) for found in named.values()],
+    if matches:
+        params = {
+            "documents": [match["document"] for match in matches.values()],
+            "generations": [int(match["generation"]) for match in matches.values()],
         }
-        waiting = {row["id"] for row in instance.db.rows(_WAITING, asked)}
+        waiting = {row["id"] for row in instance.db.rows(_WAITING, params)}
     return [
         key
         for key in keys
-        if not (key in named and named[key]["document"] in waiting)
+        if not (key in matches and matches[key]["document"] in waiting)
         and not ((upload := _UPLOAD.match(key)) and time.time() - _seconds(upload["moment"]) < UPLOAD_SECONDS)
     ]
 
@@ -182,7 +182,7 @@ def _cut(row: Row, size: int) -> str:
 
 
 def _is_stored(store: FileStore, key: str) -> bool:
-    """Asked for the file itself."""
+    """Tell whether the store can open the file."""
     try:
         with store.open(key):
             return True
@@ -192,4 +192,4 @@ def _is_stored(store: FileStore, key: str) -> bool:
 
 def gone(found: Sequence[Finding]) -> frozenset[str]:
     """Keys of the files that nothing can be made from."""
-    return frozenset(str(one.data["key"]) for one in found if one.kind in {"MISSING_FILE", "WRONG_FILE"})
+    return frozenset(str(item.data["key"]) for item in found if item.kind in {"MISSING_FILE", "WRONG_FILE"})

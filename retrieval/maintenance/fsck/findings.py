@@ -1,4 +1,4 @@
-"""What the check finds, and where it looks."""
+"""Findings of the check, and the instance and partitions that it reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As the actions of garbage collection name it."""
+        """Columns of the partition, named as the actions of garbage collection expect them."""
         return {
             "partition_id": self.id,
             "namespace_id": self.scope.namespace,
@@ -43,7 +43,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What is checked: the database, each namespace's stores, and the folder of LOCAL files (None: not used)."""
+    """Installation that is checked: the database, each namespace's stores, and the folder of LOCAL files (None:
+    unused)."""
 
     db: Database
     stores: Callable[[str], Stores]

@@ -47,17 +47,17 @@ def _sql(statement: LiteralString) -> Repair:
     """Run a statement for each finding, with the values of its row."""
 
     def repair(instance: Instance, found: Sequence[Finding]) -> None:
-        for one in found:
-            instance.db.rows(statement, dict(one.data))
+        for item in found:
+            instance.db.rows(statement, dict(item.data))
 
     return repair
 
 
 def _generations(instance: Instance, found: Sequence[Finding]) -> None:
-    """What garbage collection does with a generation that nobody sees."""
+    """Clear invisible generations with the actions of garbage collection."""
     done = set()
-    for one in found:
-        row: Row = dict(one.data)
+    for item in found:
+        row: Row = dict(item.data)
         key = (row["document_id"], row["generation"])
         if key not in done:
             done.add(key)
@@ -75,47 +75,47 @@ _STRAY: LiteralString = """
 
 
 def _embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    for partition in sorted({one.data["partition_id"] for one in found}):
+    for partition in sorted({item.data["partition_id"] for item in found}):
         row = {"partition_id": partition}
         ACTIONS["embeddings"](instance.db, instance.stores(_namespace(found, partition)), row)
 
 
 def _namespace(found: Sequence[Finding], partition: int) -> str:
-    return next(str(one.namespace) for one in found if one.data["partition_id"] == partition)
+    return next(str(item.namespace) for item in found if item.data["partition_id"] == partition)
 
 
 def reindex(instance: Instance, found: Sequence[Finding]) -> None:
     """Postings of chunks that are not visible go, those of the others are made anew."""
-    for one in found:
+    for item in found:
         with instance.db.transaction() as connection:
-            chunk = one.data["chunk_id"]
+            chunk = item.data["chunk_id"]
             visible = connection.execute(
                 "select d.id from chunks c join documents d on d.id = c.document_id and d.deleted_at is null"
                 " and d.active_generation = c.generation where c.id = %(id)s for update of d",
                 {"id": chunk},
             ).fetchone()
-            fewer = bm25.remove(connection, [chunk])
-            more = (0, 0)
+            removed = bm25.remove(connection, [chunk])
+            added = (0, 0)
             if visible is not None:
-                more = bm25.index(connection, one.data["partition_id"], [chunk], instance.language)
+                added = bm25.index(connection, item.data["partition_id"], [chunk], instance.language)
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
-                {"chunks": more[0] - fewer[0], "terms": more[1] - fewer[1], "id": one.data["partition_id"]},
+                {"chunks": added[0] - removed[0], "terms": added[1] - removed[1], "id": item.data["partition_id"]},
             )
 
 
 def _wrong_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    """What is forgotten is missing, and mended as such."""
-    for one in found:
+    """Delete embeddings with wrong dimensions; the next round repairs them as missing ones."""
+    for item in found:
         with instance.db.transaction() as connection:
-            embeddings.forget_wrong(connection, one.data["partition_id"], one.data["key"], one.data["dimensions"])
+            embeddings.forget_wrong(connection, item.data["partition_id"], item.data["key"], item.data["dimensions"])
 
 
 def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
     """The embedded store holds the same vectors; what it lacks too is made again with the document (`documents`)."""
-    for one in found:
+    for item in found:
         with instance.db.transaction() as connection:
-            embeddings.hold(connection, one.data["partition_id"])
+            embeddings.hold(connection, item.data["partition_id"])
             connection.execute(
                 """
                 insert into embeddings (partition_id, key, values)
@@ -126,7 +126,7 @@ def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
                  and vector_dims(v.values) = (d.embedding ->> 'dimensions')::int
                 where c.id = %(chunk_id)s on conflict do nothing
                 """,
-                dict(one.data),
+                dict(item.data),
             )
 
 
@@ -204,7 +204,7 @@ _CHUNKS: LiteralString = (
 
 
 def _count_lost(table: LiteralString) -> LiteralString:
-    """Return the statement that counts rows of partitions that are gone."""
+    """Return the statement that counts rows whose partition does not exist."""
     return f"""
     select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as place,
            count(*) || ' rows of {table} in partition ' || {table}.partition_id || ', which does not exist' as detail

@@ -31,7 +31,7 @@ _PUT_BACK: LiteralString = "update chunks set content = %(content)s where id = %
 
 
 def find(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Chunks whose text is not the one that was embedded, nor what stands at their place in the parsed text.
+    """Find chunks whose text is neither the embedded one nor the parsed text at their position.
 
     Only documents with such a chunk have their parsed text read.
     """
@@ -48,14 +48,14 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
 def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
     """Take them from the parsed text again, and index them; the documents of those that do not stand there either."""
     files = instance.stores(place.scope.namespace).files
-    left = []
-    for row, text in _with_text(instance, files, place, [one.data["chunk_id"] for one in found]):
+    lost = []
+    for row, text in _with_text(instance, files, place, [item.data["chunk_id"] for item in found]):
         if text is None or not _as_embedded(row, text):
-            left.append(row["document_id"])
+            lost.append(row["document_id"])
             continue
         instance.db.rows(_PUT_BACK, {"content": text, "chunk_id": row["chunk_id"]})
         tables.reindex(instance, [finding("WRONG_TEXT", _kept(row), "")])
-    return left
+    return lost
 
 
 def _with_text(
@@ -63,12 +63,12 @@ def _with_text(
 ) -> Iterator[tuple[Row, str | None]]:
     """Those of the chunks that are still visible, with what the parsed text holds at their place; None: no text."""
     rows = instance.db.rows(_CHUNKS + " order by c.document_id", _asked(place, chunks)) if chunks else []
-    for key, some in groupby(rows, itemgetter("parsed_key")):
+    for key, group in groupby(rows, itemgetter("parsed_key")):
         try:
             text = parse.read_text(files, key or "")
         except (Skippable, UnicodeDecodeError):
             text = None
-        for row in some:
+        for row in group:
             yield row, None if text is None else text[row["start"] : row["end"]]
 
 
@@ -77,7 +77,7 @@ def _asked(place: Place, chunks: Sequence[int] | None) -> dict[str, object]:
 
 
 def _as_embedded(row: Row, text: str) -> bool:
-    """Whether a text has the chunk's length, and its digest where it is known with what title it was embedded."""
+    """Tell whether a text has the chunk's length and, where the embedded title is recorded, its digest."""
     if len(text) != row["end"] - row["start"]:
         return False
     used = row["embedding"]

@@ -43,23 +43,30 @@ _VALUES: LiteralString = """
 def find(instance: Instance, place: Place) -> Iterator[Finding]:
     """Both directions. What differs at first sight is looked at once more: stores and tables are not read at once."""
     store = instance.stores(place.scope.namespace).vectors
-    listed = set(store.ids(place.scope, ""))
+    stored = set(store.ids(place.scope, ""))
     expected, excused = _expected(instance, place)
-    strange = sorted(one for one in listed - expected if not _is_of(one, excused))
-    lacking = sorted(one for one in expected - listed if not _is_of(one, excused))
+    strange = sorted(vector_id for vector_id in stored - expected if not _is_of(vector_id, excused))
+    lacking = sorted(vector_id for vector_id in expected - stored if not _is_of(vector_id, excused))
     if not strange and not lacking:
         return
-    documents = sorted({parsed[0] for one in (*strange, *lacking) if (parsed := ids.parse_vector_id(one))})
+    documents = sorted({parsed[0] for vector_id in (*strange, *lacking) if (parsed := ids.parse_vector_id(vector_id))})
     for part in batches(documents, 200):
         expected, excused = _expected(instance, place, part)
-        again = {one for document in part for one in store.ids(place.scope, ids.vector_prefix_of_document(document))}
-        odd = [one for one in strange if one in again - expected and not _is_of(one, excused)]
+        present = {
+            vector_id
+            for document in part
+            for vector_id in store.ids(place.scope, ids.vector_prefix_of_document(document))
+        }
+        odd = [vector_id for vector_id in strange if vector_id in present - expected and not _is_of(vector_id, excused)]
         yield from _orphans(instance, place, odd)
         yield from _missing(
-            instance, store, place, [one for one in lacking if one in expected - again and not _is_of(one, excused)]
+            instance,
+            store,
+            place,
+            [vector_id for vector_id in lacking if vector_id in expected - present and not _is_of(vector_id, excused)],
         )
-    nobodys = [one for one in strange if ids.parse_vector_id(one) is None]
-    yield from (_finding("ORPHAN_VECTOR", place, None, one) for one in nobodys)
+    nobodys = [vector_id for vector_id in strange if ids.parse_vector_id(vector_id) is None]
+    yield from (_finding("ORPHAN_VECTOR", place, None, vector_id) for vector_id in nobodys)
 
 
 def unfit(instance: Instance, place: Place) -> Iterator[Finding]:
@@ -71,33 +78,33 @@ def unfit(instance: Instance, place: Place) -> Iterator[Finding]:
     expected, excused = _expected(instance, place)
     odd &= set(instance.stores(place.scope.namespace).vectors.misfits(place.scope))
     yield from (
-        _finding("WRONG_VECTOR", place, (ids.parse_vector_id(one) or ("",))[0], one)
-        for one in sorted(odd & expected)
-        if not _is_of(one, excused)
+        _finding("WRONG_VECTOR", place, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
+        for vector_id in sorted(odd & expected)
+        if not _is_of(vector_id, excused)
     )
 
 
 def remove(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
     """Delete orphans."""
     store = instance.stores(place.scope.namespace).vectors
-    for part in batches([str(one.data["vector"]) for one in found]):
+    for part in batches([str(finding.data["vector"]) for finding in found]):
         store.delete(place.scope, part)
 
 
 def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
     """Write missing and wrong vectors again from their embeddings; the documents of those that have none."""
     store = instance.stores(place.scope.namespace).vectors
-    wanted: dict[tuple[str, int], list[int]] = {}
-    for one in found:
-        if parsed := ids.parse_vector_id(str(one.data["vector"])):
-            wanted.setdefault(parsed[:2], []).append(parsed[2])
-    left = []
-    for (document, generation), indexes in wanted.items():
+    indexes_by_version: dict[tuple[str, int], list[int]] = {}
+    for finding in found:
+        if parsed := ids.parse_vector_id(str(finding.data["vector"])):
+            indexes_by_version.setdefault(parsed[:2], []).append(parsed[2])
+    lost = []
+    for (document, generation), indexes in indexes_by_version.items():
         vectors = _vectors(instance, document, generation, indexes)
         store.upsert(place.scope, vectors)
         if len(vectors) < len(indexes):
-            left.append(document)
-    return left
+            lost.append(document)
+    return lost
 
 
 def _vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
@@ -117,8 +124,8 @@ def _expected(
     instance: Instance, place: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
     """Ids of the vectors of all visible chunks, and the documents that a job run works on or that were given up."""
-    asked = {"partition": place.id, "documents": None if documents is None else list(documents), "mark": MARK}
-    rows = instance.db.rows(_VISIBLE, asked)
+    params = {"partition": place.id, "documents": None if documents is None else list(documents), "mark": MARK}
+    rows = instance.db.rows(_VISIBLE, params)
     names = {ids.vector_id(row["document_id"], row["generation"], index) for row in rows for index in row["indexes"]}
     return names, frozenset(row["document_id"] for row in rows if row["excused"])
 
@@ -129,25 +136,25 @@ def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
 
 
 def _orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator[Finding]:
-    parsed = {one: found for one in names if (found := ids.parse_vector_id(one)) and found[1] < 1 << 63}
-    asked = {
-        "documents": [found[0] for found in parsed.values()],
-        "generations": [found[1] for found in parsed.values()],
+    parsed = {name: parts for name in names if (parts := ids.parse_vector_id(name)) and parts[1] < 1 << 63}
+    params = {
+        "documents": [parts[0] for parts in parsed.values()],
+        "generations": [parts[1] for parts in parsed.values()],
     }
-    alone = {(row["document"], row["generation"]) for row in instance.db.rows(_LEFT_ALONE, asked)} if parsed else set()
-    for one in names:
-        if one not in parsed or parsed[one][:2] not in alone:
-            yield _finding("ORPHAN_VECTOR", place, parsed[one][0] if one in parsed else None, one)
+    alone = {(row["document"], row["generation"]) for row in instance.db.rows(_LEFT_ALONE, params)} if parsed else set()
+    for name in names:
+        if name not in parsed or parsed[name][:2] not in alone:
+            yield _finding("ORPHAN_VECTOR", place, parsed[name][0] if name in parsed else None, name)
 
 
 def _missing(instance: Instance, store: VectorStore, place: Place, names: Sequence[str]) -> Iterator[Finding]:
-    for one in names:
-        document, generation, index = ids.parse_vector_id(one) or ("", 0, 0)
+    for name in names:
+        document, generation, index = ids.parse_vector_id(name) or ("", 0, 0)
         if store.labelled:
             values = _vectors(instance, document, generation, [index])
             if values and not any(values[0].values):
                 continue  # without a direction: such a store does not keep it
-        yield _finding("MISSING_VECTOR", place, document, one)
+        yield _finding("MISSING_VECTOR", place, document, name)
 
 
 def _finding(kind: str, place: Place, document: str | None, name: str) -> Finding:

@@ -68,7 +68,7 @@ class Writer:
         self.add(f"{table}.jsonl", (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
 
     def close(self, said: dict[str, Any]) -> None:
-        """Write the manifest, with what is said of the whole."""
+        """Write the manifest with the totals of the archive."""
         body = json.dumps({"version": VERSION, **said, "members": self._hashes}, indent=1).encode()
         info = tarfile.TarInfo(MANIFEST)
         info.size, info.mode = len(body), 0o600
@@ -142,7 +142,7 @@ def packed(key: bytes, values: bytes) -> bytes:
 
 
 def is_halfvec(values: bytes) -> bool:
-    """Whether these are the bytes of a halfvec: its size, two empty bytes, and half floats."""
+    """Tell whether these are the bytes of a halfvec: its size, two empty bytes, and half floats."""
     return len(values) >= 6 and struct.unpack(">hh", values[:4]) == ((len(values) - 4) // 2, 0) and len(values) % 2 == 0
 
 
@@ -166,17 +166,17 @@ def opened(file: Path) -> Iterator[Archive]:
 
 
 def _members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
-    found: dict[str, tarfile.TarInfo] = {}
+    members: dict[str, tarfile.TarInfo] = {}
     for info in tar:
         if not info.isreg() or info.issparse():
             raise ArchiveError(f"The file is refused: its member {info.name[:200]!r} is no plain file.")
-        known = info.name in {MANIFEST, NAMESPACE, EMBEDDINGS} or _ROWS.fullmatch(info.name)
-        if not known and not _FILE.fullmatch(info.name):
+        expected = info.name in {MANIFEST, NAMESPACE, EMBEDDINGS} or _ROWS.fullmatch(info.name)
+        if not expected and not _FILE.fullmatch(info.name):
             raise ArchiveError(f"The file is refused: no export has a member {info.name[:200]!r}.")
-        if info.name in found:
+        if info.name in members:
             raise ArchiveError(f"The file is refused: it has two members {info.name[:200]!r}.")
-        found[info.name] = info
-    return found
+        members[info.name] = info
+    return members
 
 
 def _manifest(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, Any]:
@@ -185,19 +185,23 @@ def _manifest(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict
     if body is None:
         raise ArchiveError("The file is no export of a namespace, or was cut off: it has no manifest.json.")
     with body:
-        said = _json(body.read(), MANIFEST)
-    if not isinstance(said, dict) or said.get("version") not in READABLE or isinstance(said.get("version"), bool):
-        version = said.get("version") if isinstance(said, dict) else None
+        content = _json(body.read(), MANIFEST)
+    if (
+        not isinstance(content, dict)
+        or content.get("version") not in READABLE
+        or isinstance(content.get("version"), bool)
+    ):
+        version = content.get("version") if isinstance(content, dict) else None
         raise ArchiveError(
             f"The export is of version {str(version)[:40]}, and this service reads versions 1 to {VERSION}: import it"
             " with the version of the service that it came from, or a newer one."
         )
-    hashes = said.get("members")
+    hashes = content.get("members")
     if not isinstance(hashes, dict) or not all(isinstance(h, str) and _SHA256.fullmatch(h) for h in hashes.values()):
         raise ArchiveError("The export is damaged: its manifest names no hashes.")
     if strange := sorted(hashes.keys() ^ members.keys()):
         raise ArchiveError(f"The export is damaged: manifest and members differ in {strange[0][:200]!r}.")
-    return said
+    return content
 
 
 def _hash(tar: tarfile.TarFile, info: tarfile.TarInfo) -> str:

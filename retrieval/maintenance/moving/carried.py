@@ -20,12 +20,12 @@ _PARTITIONS = "partitions"
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """How one table travels.
+    """Export and import of one table.
 
-    statement: its rows in the namespace, each as JSON named `row`, in the order in which they are written here.
-    refers: columns that name a partition, or a row of a table before it.
-    made: a function that makes an id, where rows have one; `taken`: whether one of some ids is in use here.
-    documents: columns of JSON in which ids of documents stand.
+    statement: its rows in the namespace, each as JSON named `row`, in the order in which they are inserted.
+    refers: columns that name a partition, or a row of an earlier table.
+    made: makes an id, where rows have one; `taken`: selects ids that exist already.
+    documents: JSON columns that contain ids of documents.
     """
 
     statement: LiteralString
@@ -75,44 +75,44 @@ class Carrying(Frame):
 
     def _carry(self, documents: Mapping[str, str], *, renamed: bool) -> None:
         """Every row of every one. `documents`: their ids here by those of the archive."""
-        known: dict[str, dict[str, str]] = {}
-        for table, one in CARRIED.items():
-            known[table] = {}
+        new_ids: dict[str, dict[str, str]] = {}
+        for table, carried in CARRIED.items():
+            new_ids[table] = {}
             for page in self._pages(table):
                 rows = [row for row in page if row.get("finished_at", "") is not None]
-                if one.made is not None:
-                    known[table] |= self._names_of(one, one.made, rows, renamed=renamed)
-                self._insert(table, [self._carried(table, row, known, documents) for row in rows])
+                if carried.made is not None:
+                    new_ids[table] |= self._names_of(carried, carried.made, rows, renamed=renamed)
+                self._insert(table, [self._carried(table, row, new_ids, documents) for row in rows])
 
     def _names_of(
         self, one: Carried, made: Callable[[], str], rows: list[dict[str, Any]], *, renamed: bool
     ) -> dict[str, str]:
-        given = [row["id"] for row in rows]
-        if not all(isinstance(name, str) and _ID.fullmatch(name) for name in given):
+        archived_ids = [row["id"] for row in rows]
+        if not all(isinstance(name, str) and _ID.fullmatch(name) for name in archived_ids):
             raise ArchiveError("The export is damaged: a row has an id that cannot be.")
-        taken = one.taken is not None and self._db.row(one.taken, {"ids": given}) is not None
-        return {name: made() if renamed or taken else name for name in given}
+        in_use = one.taken is not None and self._db.row(one.taken, {"ids": archived_ids}) is not None
+        return {name: made() if renamed or in_use else name for name in archived_ids}
 
     def _carried(
         self, table: str, row: dict[str, Any], known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
     ) -> dict[str, Any]:
-        one = CARRIED[table]
-        here = dict(row)
-        for column, other in one.refers.items():
-            here[column] = self._partition(row) if other == _PARTITIONS else known[other][row[column]]
-        if one.made is not None:
-            here["id"] = known[table][row["id"]]
-        return here | {column: _renamed(row[column], documents) for column in one.documents}
+        carried = CARRIED[table]
+        values = dict(row)
+        for column, target in carried.refers.items():
+            values[column] = self._partition(row) if target == _PARTITIONS else known[target][row[column]]
+        if carried.made is not None:
+            values["id"] = known[table][row["id"]]
+        return values | {column: _renamed(row[column], documents) for column in carried.documents}
 
 
 def _renamed(value: Any, documents: Mapping[str, str]) -> Any:
-    """The same JSON with the ids that documents have here."""
+    """Return a copy of the JSON value with the new ids of documents."""
     match value:
         case str():
             return documents.get(value, value)
         case list():
-            return [_renamed(one, documents) for one in value]
+            return [_renamed(item, documents) for item in value]
         case dict():
-            return {key: _renamed(one, documents) for key, one in value.items()}
+            return {key: _renamed(item, documents) for key, item in value.items()}
         case _:
             return value

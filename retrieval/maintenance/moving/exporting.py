@@ -65,7 +65,7 @@ TABLES: Mapping[str, LiteralString] = {
     " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",
     "chunks": "select to_jsonb(c) as row from (" + _CHOSEN + ") d"
     " join chunks c on c.document_id = d.id and c.generation = d.active_generation order by c.id",
-    **{table: one.statement for table, one in CARRIED.items()},
+    **{table: carried.statement for table, carried in CARRIED.items()},
 }
 """What each member holds, in the order in which it is imported."""
 _EMBEDDINGS: LiteralString = (
@@ -84,7 +84,7 @@ class NoSuchNamespace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export holds. `left_out`: documents that had no version yet; `missing`: files that were gone."""
+    """Totals of an export. `left_out`: documents without a version; `missing`: files that the store has lost."""
 
     namespace: str
     documents: int
@@ -162,7 +162,7 @@ def _write(connection: Connection[Row], namespace: str, files: FileStore, writer
 def _files(
     connection: Connection[Row], of: dict[str, str], files: FileStore, writer: archive.Writer
 ) -> tuple[int, int]:
-    """Stored and missing ones. A document comes without a file that is missing."""
+    """Write stored files; count missing ones. A document with a missing file is exported without it."""
     keys = connection.execute(
         "select distinct k.key from (" + _CHOSEN + ") d cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)"
         " where k.key is not null order by k.key",

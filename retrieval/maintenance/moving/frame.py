@@ -1,4 +1,4 @@
-"""The frame of an import: a namespace that nobody sees until it is whole, a lease on it, and rows into tables."""
+"""Frame of an import: a hidden namespace, a lease on it, and inserts into tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE = 500
 
 @dataclass(slots=True)
 class Target:
-    """Where an import goes: `config` of the namespace that is made, and its stores, made once it is there."""
+    """Target of an import: `config` of the new namespace, and its stores, which are opened after it exists."""
 
     db: Database
     ring: KeyRing
@@ -67,13 +67,13 @@ class Frame:
             connection.execute(namespaces.INSERT, namespaces.values(self._to.ring, config))
             connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
             for number, tenant in tenants.items():
-                made = connection.execute(
+                partition = connection.execute(
                     "insert into partitions (namespace_id, tenant) values (%(id)s, %(tenant)s) returning id",
                     {"id": config.id, "tenant": tenant},
                 ).fetchone()
-                if made is None:
+                if partition is None:
                     raise RuntimeError("insert … returning gave no row")
-                self._to.partitions[number] = (made["id"], tenant)
+                self._to.partitions[number] = (partition["id"], tenant)
             connection.execute(
                 "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
                 " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
@@ -100,8 +100,8 @@ class Frame:
         """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
         if time.monotonic() - self._renewed < 10:
             return
-        kept = self._db.rows(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
-        if len(kept) < len(self._to.partitions):
+        leases = self._db.rows(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
+        if len(leases) < len(self._to.partitions):
             raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
         self._renewed = time.monotonic()
 
@@ -113,10 +113,10 @@ class Frame:
     def _show(self) -> None:
         """The one moment in which the namespace appears."""
         with self._db.transaction() as connection:
-            kept = connection.execute(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
-            if len(kept) < len(self._to.partitions):
+            leases = connection.execute(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
+            if len(leases) < len(self._to.partitions):
                 raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
-            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in kept]})
+            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in leases]})
             connection.execute(SHOW, {"id": self._to.config.id})
             connection.execute(KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()})
 
@@ -124,12 +124,14 @@ class Frame:
         """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
         if not rows:
             return []
-        known = self._db.rows(
+        table_columns = self._db.rows(
             "select column_name as name from information_schema.columns where table_schema = current_schema()"
             " and table_name = %(table)s and is_identity = 'NO'",
             {"table": table},
         )
-        columns = sql.SQL(", ").join(sql.Identifier(one["name"]) for one in known if one["name"] in rows[0])
+        columns = sql.SQL(", ").join(
+            sql.Identifier(column["name"]) for column in table_columns if column["name"] in rows[0]
+        )
         statement = sql.SQL(
             "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(rows)s)"
         ).format(table=sql.Identifier(table), columns=columns)
@@ -203,7 +205,7 @@ class Document:
 
 
 def status(said: str, *, visible: bool) -> str:
-    """As it is at rest: nothing of an import is under way."""
+    """Return the final status of an imported document: an import leaves nothing in progress."""
     ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
     if visible:
         return said if said in ended else DocumentStatus.SUCCESS.value

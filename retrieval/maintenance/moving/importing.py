@@ -1,7 +1,7 @@
-"""Import: a namespace out of an archive, hidden until all of it is there.
+"""Import of a namespace from an archive. The namespace is hidden until the import is complete.
 
-It is made as a deleted one whose sweep is put off again and again. The last transaction makes it visible; whatever ends
-the import before that leaves a deleted namespace, and garbage collection clears it.
+It is created as a deleted one whose sweep is postponed while the import runs. The last transaction makes it visible; an
+import that ends earlier leaves a deleted namespace, which garbage collection clears.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_TOKENS = "It was imported without its tokens: authorize it again."
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of an archive. `renamed`: whether the ids of documents were taken here, so that they got new ones."""
+    """Result of an import. `renamed`: some ids of documents existed already, so all documents got new ones."""
 
     namespace: str
     documents: int
@@ -51,21 +51,21 @@ class Imported:
 
 def configs_of(archive: Archive) -> tuple[str, dict[str, Any]]:
     """Name and configs of the archived namespace."""
-    said = archive.json(NAMESPACE)
-    configs = said.get("config") if isinstance(said, dict) else None
-    name = said.get("name") if isinstance(said, dict) else None
+    content = archive.json(NAMESPACE)
+    configs = content.get("config") if isinstance(content, dict) else None
+    name = content.get("name") if isinstance(content, dict) else None
     if not isinstance(configs, dict) or not isinstance(name, str) or not 0 < len(name) <= 200:
         raise ArchiveError("The export is damaged: namespace.json names no namespace.")
-    known = {key: value for key, value in configs.items() if key in namespaces.CONFIGS and isinstance(value, dict)}
-    if not set(namespaces.REQUIRED) <= known.keys():
+    present = {key: value for key, value in configs.items() if key in namespaces.CONFIGS and isinstance(value, dict)}
+    if not set(namespaces.REQUIRED) <= present.keys():
         raise ArchiveError("The export is damaged: namespace.json lacks a config that every namespace has.")
-    return name, known
+    return name, present
 
 
 def language_of(archive: Archive) -> str | None:
     """The language that the archived namespace fixes for its keywords; None where it fixes none that is known here."""
-    said = archive.json(NAMESPACE)
-    language = said.get("keyword_language") if isinstance(said, dict) else None
+    content = archive.json(NAMESPACE)
+    language = content.get("keyword_language") if isinstance(content, dict) else None
     return language if isinstance(language, str) and languages.fixed(language) is not None else None
 
 
@@ -114,7 +114,7 @@ class _Import(Carrying):
         return Imported(self._to.config.id, len(self._documents), chunks, self._renamed, self._to.lacks)
 
     def _name_documents(self) -> None:
-        """Each keeps its id, unless one of them is taken here: then all get new ones."""
+        """Keep the ids of documents, unless one of them exists already: then all get new ones."""
         for page in self._pages("documents"):
             names = [row["id"] for row in page]
             if not all(isinstance(name, str) and frame.DOCUMENT.fullmatch(name) for name in names):
@@ -122,8 +122,8 @@ class _Import(Carrying):
             self._names |= dict(zip(names, names, strict=True))
             for row in page:
                 self._conversion.note_document(row)
-            taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
-            self._renamed |= taken is not None
+            existing = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
+            self._renamed |= existing is not None
         if self._renamed:
             fresh = sorted(ids.document_id() for _ in self._names)  # in the same order: equal scores are told by ids
             self._names = dict(zip(sorted(self._names), fresh, strict=True))
@@ -133,8 +133,8 @@ class _Import(Carrying):
             for row in page:
                 if not frame.CONNECTION.fullmatch(row["id"]):
                     raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
-                taken = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
-                self._connections[row["id"]] = ids.connection_id() if taken or self._renamed else row["id"]
+                existing = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
+                self._connections[row["id"]] = ids.connection_id() if existing or self._renamed else row["id"]
             self._insert(
                 "connections",
                 [
@@ -158,30 +158,30 @@ class _Import(Carrying):
             for row in page:
                 if not frame.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a job has a source that cannot be.")
-                made = frame.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
-                self._jobs[row["id"]] = made
+                new_job = frame.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
+                self._jobs[row["id"]] = new_job
                 config = self._conversion.job(row)["config"]
                 if config.get("connectionId") is not None:
                     config["connectionId"] = self._connections.get(config["connectionId"])
                 jobs.append(
                     {
                         **row,
-                        "id": made.id,
+                        "id": new_job.id,
                         "organization_id": self._to.config.organization_id,
-                        "partition_id": made.partition,
+                        "partition_id": new_job.partition,
                         "config": config,
                     }
                 )
             self._insert("jobs", jobs)
-            some = [self._jobs[row["id"]] for row in page]
-            by_job = {job.id: job for job in some}
+            page_jobs = [self._jobs[row["id"]] for row in page]
+            by_job = {job.id: job for job in page_jobs}
             for made_run in self._db.rows(
                 frame.RUNS,
                 {
-                    "runs": [job.run for job in some],
-                    "jobs": [job.id for job in some],
-                    "partitions": [job.partition for job in some],
-                    "sources": [job.source for job in some],
+                    "runs": [job.run for job in page_jobs],
+                    "jobs": [job.id for job in page_jobs],
+                    "partitions": [job.partition for job in page_jobs],
+                    "sources": [job.source for job in page_jobs],
                 },
             ):
                 by_job[made_run["job_id"]].number = made_run["number"]
@@ -195,13 +195,13 @@ class _Import(Carrying):
                 if self._partition(row) != job.partition or not frame.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a document is not where its job is.")
                 status = frame.status(row["status"], visible=visible)
-                here = frame.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
-                self._documents[row["id"]] = here
+                document = frame.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
+                self._documents[row["id"]] = document
                 rows.append(
                     {
-                        **self._conversion.document(row, here.id),
-                        "id": here.id,
-                        "partition_id": here.partition,
+                        **self._conversion.document(row, document.id),
+                        "id": document.id,
+                        "partition_id": document.partition,
                         "job_id": job.id,
                         "job_run_id": job.run,
                         "status": status,
@@ -236,21 +236,21 @@ class _Import(Carrying):
         )
 
     def _key(self, partition: int, key: str | None) -> str | None:
-        """Where a file of the archive lies here; None for one that is not in it."""
+        """Return the new key of a file of the archive; None for one that the archive lacks."""
         below = key.partition("/")[2] if isinstance(key, str) else ""
         return self._new_key(partition, below) if below in self._stored else None
 
     def _new_key(self, partition: int, below: str) -> str:
         _, tenant = self._to.partitions[partition]
-        folder, _, rest = below.partition("/")
+        folder, _, path = below.partition("/")
         if folder != file_keys.of_tenant(tenant):
             raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
         root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
-        found = frame.OF_DOCUMENT.fullmatch(rest)
-        owner = self._documents.get(found["document"]) if found else None
-        if found and owner:
-            return f"{root}{owner.id}/{owner.generation}/{found['rest']}"
-        return f"{root}{rest}"
+        match = frame.OF_DOCUMENT.fullmatch(path)
+        owner = self._documents.get(match["document"]) if match else None
+        if match and owner:
+            return f"{root}{owner.id}/{owner.generation}/{match['rest']}"
+        return f"{root}{path}"
 
     def _read_files(self) -> None:
         by_tenant = {file_keys.of_tenant(tenant): number for number, (_, tenant) in self._to.partitions.items()}
@@ -266,26 +266,26 @@ class _Import(Carrying):
 
     def _write_runs(self) -> None:
         """Which run each document is of, and the files that garbage collection finds by it."""
-        partition_of = {here: number for number, (here, _) in self._to.partitions.items()}
+        partition_of = {new: number for number, (new, _) in self._to.partitions.items()}
         positions: dict[str, int] = {}
         stages = {stage.value for stage in Stage}
         for page in self._pages("run_documents"):
             rows = []
             for row in page:
-                if (here := self._documents.get(row["document_id"])) is None:
+                if (document := self._documents.get(row["document_id"])) is None:
                     continue
-                number = partition_of[here.partition]
-                positions[here.run] = positions.get(here.run, -1) + 1
+                number = partition_of[document.partition]
+                positions[document.run] = positions.get(document.run, -1) + 1
                 stage = row["stage"] if row["stage"] in stages else Stage.ACCEPTED.value
                 rows.append(
                     {
                         **self._conversion.run_document(row),
-                        "job_run_id": here.run,
-                        "document_id": here.id,
-                        "position": positions[here.run],
-                        "generation": here.generation,
-                        "status": DocumentStatus.SUCCESS.value if here.visible else here.status,
-                        "stage": Stage.UPSERTED.value if here.visible else stage,
+                        "job_run_id": document.run,
+                        "document_id": document.id,
+                        "position": positions[document.run],
+                        "generation": document.generation,
+                        "status": DocumentStatus.SUCCESS.value if document.visible else document.status,
+                        "stage": Stage.UPSERTED.value if document.visible else stage,
                         "raw_key": self._key(number, row["raw_key"]),
                         "parsed_key": self._key(number, row["parsed_key"]),
                         "epoch": 0,
@@ -303,21 +303,25 @@ class _Import(Carrying):
         for page in self._pages("chunks"):
             rows = []
             for row in page:
-                here = self._documents[row["document_id"]]
-                if not here.visible:
+                document = self._documents[row["document_id"]]
+                if not document.visible:
                     raise ArchiveError("The export is damaged: a chunk belongs to no visible version.")
-                place = {"partition_id": here.partition, "document_id": here.id, "generation": here.generation}
-                rows.append({**self._conversion.chunk(row), **place})
+                version = {
+                    "partition_id": document.partition,
+                    "document_id": document.id,
+                    "generation": document.generation,
+                }
+                rows.append({**self._conversion.chunk(row), **version})
             with self._db.transaction() as connection:
                 by_partition: dict[int, list[int]] = {}
-                for made in self._insert("chunks", rows, returning="id, partition_id"):
-                    by_partition.setdefault(made["partition_id"], []).append(made["id"])
+                for chunk in self._insert("chunks", rows, returning="id, partition_id"):
+                    by_partition.setdefault(chunk["partition_id"], []).append(chunk["id"])
                 for partition, chunks in by_partition.items():
-                    more = bm25.index(connection, partition, chunks, self._to.language)
+                    added = bm25.index(connection, partition, chunks, self._to.language)
                     connection.execute(
                         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s"
                         " where id = %(id)s",
-                        {"chunks": more[0], "terms": more[1], "id": partition},
+                        {"chunks": added[0], "terms": added[1], "id": partition},
                     )
             count += len(rows)
         return count
@@ -338,10 +342,10 @@ class _Import(Carrying):
     def _write_vectors(self, store: VectorStore) -> None:
         config = self._to.config
         for partition, tenant in self._to.partitions.values():
-            scope, after = Scope(config.organization_id, config.id, tenant), 0
-            while rows := self._db.rows(frame.VECTORS, {"partition": partition, "after": after, "page": PAGE}):
+            scope, last_id = Scope(config.organization_id, config.id, tenant), 0
+            while rows := self._db.rows(frame.VECTORS, {"partition": partition, "after": last_id, "page": PAGE}):
                 self._renew()
-                after = rows[-1]["id"]
+                last_id = rows[-1]["id"]
                 vectors = [
                     Vector(
                         ids.vector_id(row["document_id"], row["generation"], row["index"]),
@@ -353,7 +357,7 @@ class _Import(Carrying):
                     if row["values"] is not None
                 ]
                 store.upsert(scope, vectors)
-                self._read_back(store, scope, [one.id for one in vectors if any(one.values)])
+                self._read_back(store, scope, [vector.id for vector in vectors if any(vector.values)])
 
     def _read_back(self, store: VectorStore, scope: Scope, written: list[str]) -> None:
         end = time.monotonic() + _READ_BACK_SECONDS
@@ -371,15 +375,15 @@ def draft(
     keyword_language: str | None = None,
 ) -> NamespaceConfig:
     """The namespace that an import makes."""
-    now = datetime.now(UTC)
+    created_at = datetime.now(UTC)
     return NamespaceConfig(
         id=ids.namespace_id(),
         organization_id=organization,
         name=name,
         dimensions=None,
         keyword_language=keyword_language,
-        created_at=now,
-        updated_at=now,
+        created_at=created_at,
+        updated_at=created_at,
         sent_to=sent_to,
         **namespaces.split(configs),
     )
