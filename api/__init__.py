@@ -1,1 +1,1 @@
-"""What clients see: the HTTP API."""
+"""The HTTP API."""

@@ -15,7 +15,8 @@ from retrieval.settings import Settings
 
 
 def application() -> RequestMiddleware:
-    """What each server process calls: any ASGI server can, by `--factory api.__main__:application`."""
+    """Return the ASGI application of one server process. Any ASGI server can call it: `--factory
+    api.__main__:application`."""
     from api.app import create_app
     from retrieval import logs, settings
     from retrieval.database.database import Database
@@ -87,7 +88,7 @@ def _end_with_parent() -> None:
 
 
 def _required(settings: Settings) -> tuple[str, str]:
-    """The database and the key of stored secrets, or an end with a sentence that says what is missing."""
+    """Return the database URL and the key of stored secrets, or exit with a sentence that names the missing setting."""
     if settings.database_url is None:
         sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
     if settings.secret_key is None:

@@ -75,12 +75,13 @@ class AccessLog:
         if self._form == "json":
             whole = {"role": self._role, **fields, "event": _EVENT, "level": "info", "timestamp": time}
             return msgspec.json.encode(whole).decode()
-        named = sorted({"role": self._role, **fields}.items())
-        return f"{time} [info     ] {_EVENT:<30} " + " ".join(f"{name}={_shown(value)}" for name, value in named)
+        items = sorted({"role": self._role, **fields}.items())
+        return f"{time} [info     ] {_EVENT:<30} " + " ".join(f"{name}={_shown(value)}" for name, value in items)
 
 
 def _shown(value: object) -> str:
-    """As structlog's console shows it: what is no plain word in quotes, so that no value makes a line of its own."""
+    """Return the value as structlog's console shows it. Anything but a plain word is quoted, so a value cannot start a
+    new line."""
     return value if isinstance(value, str) and _PLAIN.fullmatch(value) else repr(value)
 
 
@@ -93,7 +94,7 @@ _CLASSES: Final = {4: "4xx", 5: "5xx"}
 
 
 class RequestCounts:
-    """Of one process, from its event loop alone."""
+    """Counts of requests of one process, used from its event loop only."""
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[str, int, str | None]] = Counter()
@@ -103,7 +104,7 @@ class RequestCounts:
         self._answered[route or f"/v1/{catalog.route(path)}", status // 100, code] += 1
 
     def pass_on(self) -> None:
-        """To what is written to the database. A redirect counts as answered: nothing was wrong."""
+        """Add the counts to those written to the database. A redirect counts as answered: nothing was wrong."""
         answered, self._answered = self._answered, Counter()
         for (route, first, code), times in answered.items():
             counts.add(catalog.HTTP, catalog.route(route), _CLASSES.get(first, "2xx"), by=times)

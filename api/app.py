@@ -156,7 +156,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
 
 
 def _tokens(settings: Settings) -> Verifier | None:
-    """Who checks tokens of the identity provider, if one is set."""
+    """Return the verifier of the identity provider's tokens, or None if no provider is set."""
     if settings.oidc_issuer is None:
         return None
     rules = TokenRules(
@@ -200,5 +200,7 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     request_context.of(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)
-    shown = rendered(request.scope, understood)
-    return Response(shown.body, status_code=shown.status, media_type="application/json", headers=dict(shown.headers))
+    response = rendered(request.scope, understood)
+    return Response(
+        response.body, status_code=response.status, media_type="application/json", headers=dict(response.headers)
+    )

@@ -28,7 +28,7 @@ class AuditLog:
         self._writer = writer
 
     async def record(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
-        """The entry of a write that is about to be answered with `body`; returns once it is committed."""
+        """Write the entry of a write that is about to be answered with `body`. Returns once it is committed."""
         about = written(scope, context)
         if about is None or context.caller is None:
             return
@@ -59,7 +59,7 @@ class AuditLog:
 
 
 def written(scope: HTTPScope, context: RequestContext) -> Operation | None:
-    """The operation of a request that changes something, of a caller who is known."""
+    """Return the operation of a request that changes something, for an authenticated caller."""
     if context.caller is None or scope["method"] == "GET":
         return None
     handler = scope.get("route_handler")
@@ -68,23 +68,24 @@ def written(scope: HTTPScope, context: RequestContext) -> Operation | None:
 
 
 def object_type(segment: str) -> str:
-    """What lies under a segment of a path: `ingest-job-runs` holds an `ingestJobRun` each."""
+    """Return the object type of a path segment: `ingestJobRun` for `ingest-job-runs`."""
     if segment in _TYPES:
         return _TYPES[segment]
-    first, *rest = segment.removesuffix("s").split("-")
-    return first + "".join(word.capitalize() for word in rest)
+    first, *words = segment.removesuffix("s").split("-")
+    return first + "".join(word.capitalize() for word in words)
 
 
 def _place(path: str) -> tuple[str, str | None]:
-    """Under which segment of a path its object lies, and the parameter that names it, if there is one."""
-    named = re.findall(r"([^/]+)/{(\w+)(?::\w+)?}", path)
-    return named[-1] if named else (path.split("/")[2], None)
+    """Return the path segment that an operation's objects are under, and the parameter that names one, if any."""
+    matches = re.findall(r"([^/]+)/{(\w+)(?::\w+)?}", path)
+    return matches[-1] if matches else (path.split("/")[2], None)
 
 
 def _object_id(
     segment: str, parameter: str | None, scope: HTTPScope, context: RequestContext, body: bytes
 ) -> str | None:
-    """The id in the path, else of what the answer says was made; of documents by a filter, of the only one changed."""
+    """Return the id from the path, else of the created object in the response. For documents matched by a filter: the
+    id of the only one that changed."""
     if parameter is not None:
         return request_context.parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
@@ -95,12 +96,12 @@ def _object_id(
 
 
 def _made(body: bytes) -> str | None:
-    """The id of the first object that `data` holds, of itself, or of the job run that it names."""
+    """Return the id of the first object in `data`, of `data` itself, or of the job run that it names."""
     data: Any = msgspec.json.decode(body).get("data")
     if not isinstance(data, dict):
         return None
     objects = [value for value in data.values() if isinstance(value, dict)]
-    for found in (*objects, data):
-        if isinstance(found.get("id"), str):
-            return cast("str", found["id"])
+    for candidate in (*objects, data):
+        if isinstance(candidate.get("id"), str):
+            return cast("str", candidate["id"])
     return next((value for name, value in data.items() if re.search("Id$", name) and isinstance(value, str)), None)

@@ -29,7 +29,7 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What the three rate headers say. `reset`: Unix seconds."""
+    """Values of the three rate limit headers. `reset`: Unix seconds."""
 
     limit: int
     remaining: int
@@ -45,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A caller's token of the identity provider: whom it is about, and the role that the person has here."""
+    """A caller's token of the identity provider: its person, and the role of that person here."""
 
     person: Person
     role: str
@@ -55,8 +55,8 @@ class SignedIn:
 class Caller:
     """An authenticated key, or a person with a token: then `key_id` is the person's and `key_name` their name.
 
-    `tenant` is the header as it was sent, None without one. `principal`: the name of the user as whom the key
-    acts; `principal_required`: it answers for users alone.
+    `tenant` is the header as sent, None without one. `principal`: the user as which the key acts; `principal_required`:
+    the key acts for users only.
     """
 
     key_id: str
@@ -77,13 +77,13 @@ class Caller:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it is a person with the role `admin`."""
+        """Tell whether the caller is a person with the role `admin`."""
         return self.signed_in is not None and self.signed_in.role == ADMIN
 
 
 @dataclass(slots=True)
 class Credentials:
-    """What a request brings: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address."""
+    """Credentials of a request: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address."""
 
     api_key: str | None = field(repr=False)
     tenant: str | None
@@ -109,7 +109,7 @@ _LOOK_UP_ORGANIZATION: LiteralString = """
 
 
 def _counting(look_up: LiteralString) -> LiteralString:
-    """The same, with so many requests counted. Nothing is found, and nothing written, for what is no caller."""
+    """Return the look-up statement that also counts requests. For an unknown caller it returns and writes nothing."""
     return (
         "with caller as ("
         + look_up
@@ -148,7 +148,7 @@ class Authenticator:
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
-        """The rate to report, and the caller or the reason of refusal: 401 before 429."""
+        """Return the rate to report, and the caller or the error: 401 before 429."""
         if credentials.api_key is None:
             return await self._stranger(credentials.address)
         if self._tokens is not None and is_token(credentials.api_key):
@@ -156,37 +156,37 @@ class Authenticator:
         key_hash = b""
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
-            what = {"hash": key_hash, "tenant": credentials.tenant}
-            row, minute, place = await self._find(_BY_KEY, key_hash, what)
+            parameters = {"hash": key_hash, "tenant": credentials.tenant}
+            row, minute, position = await self._find(_BY_KEY, key_hash, parameters)
         except AWAY as error:
             return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), understand(error)
         if row is None:
             return await self._stranger(credentials.address)
-        rate = _rate(minute, place, row["requests_per_minute"])
+        rate = _rate(minute, position, row["requests_per_minute"])
         self._remember(key_hash, row["organization_id"], rate)
-        return rate, _over(rate) if place > rate.limit else _caller(row, credentials.tenant)
+        return rate, _over(rate) if position > rate.limit else _caller(row, credentials.tenant)
 
     async def _person(self, tokens: Verifier, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
-        """The same for a token, which is checked each time."""
+        """Authenticate a token, which is verified with each request."""
         try:
             person = await tokens.verify(credentials.api_key or "")
-            place = self._roles.of(person.groups)
+            assignment = self._roles.of(person.groups)
         except ServiceError as refusal:
             return await self._stranger(credentials.address, refusal)
-        known = f"organization:{place.organization or ''}".encode()
+        cache_key = f"organization:{assignment.organization or ''}".encode()
         try:
             await self._load_pepper()
-            what = {"organization": place.organization, "tenant": credentials.tenant}
-            row, minute, count = await self._find(_BY_ORGANIZATION, known, what)
+            parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
+            row, minute, count = await self._find(_BY_ORGANIZATION, cache_key, parameters)
         except AWAY as error:
-            return self._last[known][1] if known in self._last else unknown_rate(), understand(error)
+            return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), understand(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
             return await self._stranger(credentials.address, missing)
         rate = _rate(minute, count, row["requests_per_minute"])
-        self._remember(known, row["organization_id"], rate)
-        return rate, _over(rate) if count > rate.limit else _signed_in(row, credentials.tenant, person, place)
+        self._remember(cache_key, row["organization_id"], rate)
+        return rate, _over(rate) if count > rate.limit else _signed_in(row, credentials.tenant, person, assignment)
 
     async def close(self) -> None:
         """Give back what this process was lent of the rates."""
@@ -197,23 +197,24 @@ class Authenticator:
     async def _find(
         self, statements: tuple[LiteralString, LiteralString], known: bytes, what: dict[str, Any]
     ) -> tuple[Row | None, int, int]:
-        """The row of a valid caller, the minute and the request's place in it. It is looked up each time.
+        """Return the row of a valid caller, the minute and the request's position in it. The row is looked up each
+        time.
 
         `statements`: look it up, the latter counting too; `known`: under which name its organization is remembered.
         """
         look_up, look_up_and_count = statements
         organization = self._last[known][0] if known in self._last else None
         if organization is not None and (lent := self._leases.take(organization)) is not None:
-            minute, place = lent
+            minute, position = lent
             used = False
             try:
                 row = await self._db.async_row(look_up, what, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
-                    self._leases.put_back(organization, minute, place)
+                    self._leases.put_back(organization, minute, position)
             if row is None or row["minute"] == minute:
-                return row, minute, place
+                return row, minute, position
         count = self._leases.ask(organization) if self._leases.writable else 0
         try:
             if not count:
@@ -230,20 +231,20 @@ class Authenticator:
         return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
 
     async def _find_uncounted(self, look_up: LiteralString, what: dict[str, Any]) -> tuple[Row | None, int, int]:
-        """The same while the database takes no writes: counted in this process alone, so that reads go on."""
+        """Look up the caller while the database takes no writes. Counts in this process only, so reads still work."""
         row = await self._db.async_row(look_up, what, plan_once=True)
         if row is None:
             return None, 0, 0
         return row, row["minute"], self._leases.count_here(row["organization_id"], row["minute"])
 
     async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
-        """Whoever brings no valid key is counted by address. `refusal`: why, if more is known of it."""
+        """Count a request without a valid key by its address. `refusal`: the reason, if more is known of it."""
         minute, requests = await self._addresses.add(address)
         rate = _rate(minute, requests, LIMIT)
         return rate, _over(rate) if requests > LIMIT else refusal or unauthorized()
 
     async def _load_pepper(self) -> bytes:
-        """On the first request. Those that come at the same time wait, so that both pools are opened once."""
+        """Load the pepper on the first request. Concurrent first requests wait, so that both pools are opened once."""
         if self._pepper is None:
             async with self._opening:
                 if self._pepper is None:
@@ -259,7 +260,10 @@ class Authenticator:
 
 
 async def count_more(db: Database, caller: Caller, more: int) -> Rate:
-    """Count what a request asks for beyond itself; RATE_LIMIT_EXCEEDED, and none of it counted, if it is too much."""
+    """Count further requests that one request stands for.
+
+    Raises RATE_LIMIT_EXCEEDED, and counts none, if they exceed the limit.
+    """
     try:
         limit, minute, requests = await rates.count_more(db, caller.organization, more)
     except UNWRITABLE:
@@ -272,44 +276,45 @@ async def count_more(db: Database, caller: Caller, more: int) -> Rate:
 def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:
     """Read the two headers. `Bearer` in any case. One that is sent twice: no key, a tenant that is malformed and so
     empty."""
-    found: dict[bytes, list[bytes]] = {b"authorization": [], b"x-tenant-id": []}
+    values: dict[bytes, list[bytes]] = {b"authorization": [], b"x-tenant-id": []}
     for name, value in headers:
-        if name in found:
-            found[name].append(value)
-    given = found[b"authorization"]
-    scheme, _, api_key = (given[0] if len(given) == 1 else b"").strip().partition(b" ")
-    sent = found[b"x-tenant-id"]
-    tenant = sent[0].decode("latin-1") if len(sent) == 1 else ""
+        if name in values:
+            values[name].append(value)
+    authorization = values[b"authorization"]
+    scheme, _, api_key = (authorization[0] if len(authorization) == 1 else b"").strip().partition(b" ")
+    tenant_values = values[b"x-tenant-id"]
+    tenant = tenant_values[0].decode("latin-1") if len(tenant_values) == 1 else ""
     return Credentials(
         api_key=api_key.strip().decode("latin-1") if scheme.lower() == b"bearer" else None,
-        tenant=(tenant if tenants.is_name(tenant) else "") if sent else None,
+        tenant=(tenant if tenants.is_name(tenant) else "") if tenant_values else None,
         address=address,
     )
 
 
 def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
     """The tenant to act for, "" for the scope without one. Refuse one that is malformed, unknown or required."""
-    sent = caller.tenant
-    if sent is not None and not sent:
+    tenant = caller.tenant
+    if tenant is not None and not tenant:
         raise ServiceError(
             ErrorCode.INVALID_TENANT_ID,
             "X-Tenant-ID has up to 64 letters, digits, hyphens and underscores, and is sent once.",
         )
     if caller.bound_tenant is not None:
-        if sent not in {None, caller.bound_tenant}:
+        if tenant not in {None, caller.bound_tenant}:
             raise ServiceError(ErrorCode.FORBIDDEN, "This API key is bound to another tenant.", reason="other_tenant")
         return caller.bound_tenant
-    if sent is None:
+    if tenant is None:
         if caller.tenant_required:
             raise ServiceError(ErrorCode.MISSING_TENANT_ID, "The X-Tenant-ID header is required.")
         return ""
     if not caller.tenant_known and not (may_be_new and caller.tenants_open):
         raise ServiceError(ErrorCode.INVALID_TENANT_ID, "The tenant in X-Tenant-ID is not known.")
-    return sent
+    return tenant
 
 
 def allow(caller: Caller, permission: Permission) -> Reach | None:
-    """What the key gets of the operation, None for all of it; 403 without the scope or outside of its bounds."""
+    """Return the key's reach for the operation, None for all of it. Raises 403 without the scope or outside of its
+    bounds."""
     scope = permission.scope
     if scope is not None and scope not in caller.scopes:
         raise ServiceError(
@@ -389,5 +394,5 @@ def _rate(minute: int, requests: int, limit: int) -> Rate:
 
 
 def unknown_rate() -> Rate:
-    """What is said where nothing could be counted."""
+    """Return the rate to report when nothing could be counted."""
     return Rate(LIMIT, LIMIT, (int(time.time()) // 60 + 1) * 60)

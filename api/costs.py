@@ -1,4 +1,4 @@
-"""What one read may cost the database, and what is said where it costs more."""
+"""Time limits of single reads in the database, and the errors for reads that exceed them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _LIMIT = "select set_config('statement_timeout', %(milliseconds)s, true)"
 
 @contextmanager
 def search(services: Services, where: DocumentFilter | None, *, field: str = "filter") -> Iterator[None]:
-    """What this thread reads for a search; SERVICE_UNAVAILABLE, `took_too_long`, after the seconds of the settings.
+    """Limit the statements of this thread for one search. Raises SERVICE_UNAVAILABLE, `took_too_long`, after the
+    configured seconds.
 
     field: where the request has the filter.
     """
@@ -36,7 +37,7 @@ def search(services: Services, where: DocumentFilter | None, *, field: str = "fi
 
 @asynccontextmanager
 async def listing(services: Services, where: DocumentFilter, *, facets: int) -> AsyncIterator[None]:
-    """What is read for a list of documents: in one transaction, and bounded, if it has a condition or facets."""
+    """Limit the statements of a document listing in one transaction, if it has a condition or facets."""
     if where.where is None and not facets:
         yield
         return

@@ -36,9 +36,9 @@ _PARTS = {"str": "characters", "array": "entries", "object": "keys"}
 
 
 def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[[bytes], T]:
-    """A strict decoder of JSON text. `at`: where the text itself stands, for the field named in an error.
+    """Return a strict decoder of JSON text. `at`: the path of the text itself, for the field named in an error.
 
-    A type that looks at more than its fields has `check_sent`, which is given the text.
+    A type that checks more than its fields has `check_sent`, which gets the text.
     """
     decoder = msgspec.json.Decoder(kind, strict=True)
     check_sent = getattr(kind, "check_sent", None)
@@ -93,35 +93,35 @@ def convert(members: Any, kind: type[T], invalid: ErrorCode, *, strict: bool = T
 def complaint(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = None) -> ServiceError:
     """The error for a decoder's message: where and what is wrong, never the submitted value. `kind`: what was decoded,
     for the values that are allowed."""
-    place = _PLACE.search(text)
-    path = ".".join(filter(None, (at, place.group(1) if place else "")))
-    what = text[: place.start()] if place else text
-    missing = _MISSING.match(what)
+    location = _PLACE.search(text)
+    path = ".".join(filter(None, (at, location.group(1) if location else "")))
+    problem = text[: location.start()] if location else text
+    missing = _MISSING.match(problem)
     if missing:
         path = ".".join(filter(None, (path, missing.group(1))))
-        said, reason = "is required", "missing"
-    elif _GOT.match(what):
-        wanted, got = _GOT.match(what).groups()  # type: ignore[union-attr]
-        said, reason = f"must be {_kind(wanted)}, not {_kind(got)}", "wrong_type"
-    elif what.startswith("Expected `"):
-        said, reason = _bound(what), "out_of_bounds"
-    elif what.startswith("Invalid RFC3339"):
-        said, reason = (
-            f"must be a {'moment' if 'datetime' in what else 'day'}, such as {_EXAMPLES['datetime' in what]}",
+        requirement, reason = "is required", "missing"
+    elif _GOT.match(problem):
+        expected, got = _GOT.match(problem).groups()  # type: ignore[union-attr]
+        requirement, reason = f"must be {_kind(expected)}, not {_kind(got)}", "wrong_type"
+    elif problem.startswith("Expected `"):
+        requirement, reason = _bound(problem), "out_of_bounds"
+    elif problem.startswith("Invalid RFC3339"):
+        requirement, reason = (
+            f"must be a {'moment' if 'datetime' in problem else 'day'}, such as {_EXAMPLES['datetime' in problem]}",
             "not_allowed",
         )
-    elif what.startswith("Invalid"):
-        found = sorted(map(str, _allowed(msgspec.inspect.type_info(kind), place.group(0) if place else "")))
-        said = (
-            f"must be {'one of ' if len(found) > 1 else ''}{', '.join(found)}"
-            if found
+    elif problem.startswith("Invalid"):
+        values = sorted(map(str, _allowed(msgspec.inspect.type_info(kind), location.group(0) if location else "")))
+        requirement = (
+            f"must be {'one of ' if len(values) > 1 else ''}{', '.join(values)}"
+            if values
             else "holds a value that is not one of those allowed"
         )
         reason = "not_allowed"
     else:
-        said, reason = "cannot be read: " + what.replace("`", "").lower(), "invalid"
+        requirement, reason = "cannot be read: " + problem.replace("`", "").lower(), "invalid"
     code = next((FIELD_CODES[part] for part in re.split(r"[.\[]", path) if part in FIELD_CODES), invalid)
-    return ServiceError(code, f"{path or 'The body'} {said}.", field=path or None, reason=reason)
+    return ServiceError(code, f"{path or 'The body'} {requirement}.", field=path or None, reason=reason)
 
 
 def _kind(names: str) -> str:
@@ -139,18 +139,18 @@ def _kind(names: str) -> str:
 
 
 def _bound(what: str) -> str:
-    """What a decoder says of a bound, in words."""
+    """Return a decoder's message about a bound as a requirement for people."""
     if pattern := _PATTERN.match(what):
         return _PATTERNS.get(pattern[1]) or f"must match {pattern[1]}"
-    found = _BOUND.match(what)
-    if found is None:
+    match = _BOUND.match(what)
+    if match is None:
         return "must be " + what.removeprefix("Expected ").replace("`", "")
-    number = found["number"].removesuffix(".0")
-    if not found["length"]:
-        return f"must be {_SIGNS[found['sign']]} {number}"
-    parts = _PARTS.get(found[1], "characters")
-    one = {"entries": "entry"}.get(parts, parts.removesuffix("s"))
-    return f"must have {_SIGNS[found['sign']]} {number} {one if number == '1' else parts}"
+    number = match["number"].removesuffix(".0")
+    if not match["length"]:
+        return f"must be {_SIGNS[match['sign']]} {number}"
+    parts = _PARTS.get(match[1], "characters")
+    singular = {"entries": "entry"}.get(parts, parts.removesuffix("s"))
+    return f"must have {_SIGNS[match['sign']]} {number} {singular if number == '1' else parts}"
 
 
 def _broken(body: bytes, error: Exception) -> str:
@@ -160,8 +160,8 @@ def _broken(body: bytes, error: Exception) -> str:
     at = _BYTE.search(str(error))
     if at is None:
         return "is not valid JSON"
-    what = "half a surrogate pair" if "surrogate" in str(error) else "look"
-    return f"is not valid JSON: {what} at byte {at[1]}"
+    cause = "half a surrogate pair" if "surrogate" in str(error) else "look"
+    return f"is not valid JSON: {cause} at byte {at[1]}"
 
 
 def _allowed(kind: msgspec.inspect.Type, place: str) -> Iterator[Any]:
@@ -169,21 +169,21 @@ def _allowed(kind: msgspec.inspect.Type, place: str) -> Iterator[Any]:
     kinds: list[Any] = [kind]
     for name in _STEP.findall(place):
         below: list[Any] = []
-        for one in _plain(kinds):
-            if name and hasattr(one, "fields"):
-                below += [field.type for field in one.fields if field.encode_name == name]
+        for inner in _plain(kinds):
+            if name and hasattr(inner, "fields"):
+                below += [field.type for field in inner.fields if field.encode_name == name]
             elif not name:
-                below += [getattr(one, "item_type", None) or getattr(one, "value_type", None)]
-        kinds = [one for one in below if one is not None]
-    for one in _plain(kinds):
-        if isinstance(one, msgspec.inspect.EnumType):
-            yield from (member.value for member in one.cls)
-        elif isinstance(one, msgspec.inspect.LiteralType):
-            yield from one.values
+                below += [getattr(inner, "item_type", None) or getattr(inner, "value_type", None)]
+        kinds = [inner for inner in below if inner is not None]
+    for inner in _plain(kinds):
+        if isinstance(inner, msgspec.inspect.EnumType):
+            yield from (member.value for member in inner.cls)
+        elif isinstance(inner, msgspec.inspect.LiteralType):
+            yield from inner.values
 
 
 def _plain(kinds: list[Any]) -> Iterator[Any]:
-    """Unions by their members, and what constraints are put around."""
+    """Yield the members of unions, and the types within constraints."""
     for kind in kinds:
         if isinstance(kind, msgspec.inspect.UnionType):
             yield from _plain(list(kind.types))
@@ -200,18 +200,18 @@ _LARGEST_EXACT = 2**53
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """What the decoder makes of `body`; whole numbers with a fraction of zero stand for integers where it wants them.
+    """Decode `body`. A whole number with a fraction of zero is accepted where an integer is required.
 
-    Only places that the decoder complains about are changed: what may be any number stays as it was sent.
+    Only values that the decoder refuses are changed: a value that may be any number stays as sent.
     """
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         complaint = error
     plain: Any = None
-    while (wanted := _INT_NOT_FLOAT.match(str(complaint))) is not None:
+    while (mismatch := _INT_NOT_FLOAT.match(str(complaint))) is not None:
         plain = msgspec.json.decode(body) if plain is None else plain
-        steps = [name or index for name, index in _PATH_STEP.findall(wanted["place"] or "")]
+        steps = [name or index for name, index in _PATH_STEP.findall(mismatch["place"] or "")]
         if not steps or not _make_whole(plain, steps):
             break
         try:
@@ -222,16 +222,16 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _make_whole(value: Any, steps: Sequence[str]) -> bool:
-    """Change whole floats at the place into integers, in all elements of an array alike; whether there was one."""
-    first, *rest = steps
+    """Change whole floats at the place into integers, in all elements of an array. Return True if there was one."""
+    first, *remaining = steps
     if isinstance(value, list):
         keys: Sequence[Any] = range(len(value))
     elif isinstance(value, dict):
         keys = list(value) if first == "..." else [first] if first in value else []
     else:
         return False
-    if rest:
-        changed = [_make_whole(value[key], rest) for key in keys]
+    if remaining:
+        changed = [_make_whole(value[key], remaining) for key in keys]
         return any(changed)
     whole = [
         key

@@ -83,8 +83,8 @@ class Rendered:
 
 
 def render(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
-    """The two tenant errors have the contract's own shape, all others the usual. Below the paths that other services'
-    clients ask, what these look for is added. has_key: whether a bearer key was sent at all."""
+    """Return the response of an error. The two tenant errors have a shape of their own. Below paths for clients of
+    other services, the fields that those clients read are added. has_key: whether a bearer key was sent."""
     answer: ErrorAnswer | TenantErrorAnswer
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
@@ -139,7 +139,8 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
 
 
 def unavailable(full: str | None = None, error: Exception | None = None) -> ServiceError:
-    """The database is away, only reads or was too slow, as `error` says, or a disk is full, as `full` says in words."""
+    """Return SERVICE_UNAVAILABLE: the database is away, read-only or too slow (by `error`), or a disk is full (`full`,
+    in words)."""
     if full:
         later = {"Retry-After": str(round(disk_full.AFTER))}
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, full, reason="disk_full", headers=later)
@@ -162,7 +163,7 @@ def raises(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
 
 
 def _allow(error: HTTPException) -> dict[str, str]:
-    """What the path does take, sorted; the router would name OPTIONS too, which no operation has."""
-    named = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
-    methods = sorted({method.strip() for method in named.split(",")} - {"", "OPTIONS"})
+    """Return the header Allow with the path's methods, sorted. OPTIONS, which the router adds, is left out."""
+    header = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
+    methods = sorted({method.strip() for method in header.split(",")} - {"", "OPTIONS"})
     return {"Allow": ", ".join(methods)} if methods else {}

@@ -1,4 +1,4 @@
-"""What all ingestion operations have in common."""
+"""Common parts of all ingestion operations."""
 
 from __future__ import annotations
 

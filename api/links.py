@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """The caller who is handed a link (`request_context.bearer`), and the user on whose behalf, with the user's groups.
+    """The caller who gets a link (`request_context.bearer`), and the user on whose behalf, with the user's groups.
 
     `key_id`: of the key with which the link ends; `ends`: Unix seconds after which it does not open, for a person.
     """
@@ -73,7 +73,7 @@ class Signer:
         return f"{self.base}{PREFIX}{document_id}/{kind}?{written_query}"
 
     def opens(self, document_id: str, kind: str, query: Mapping[str, str]) -> bool:
-        """Whether these are the parts of a link that was made here and has not expired."""
+        """Tell whether these are the parts of a link that this service signed and that has not expired."""
         expected = self._sign(document_id, kind, query)
         signature = query.get("signature", "").encode("utf-8", "replace")
         return hmac.compare_digest(expected.encode(), signature) and int(query["expires"]) > time.time()

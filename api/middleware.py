@@ -132,11 +132,11 @@ class RequestMiddleware:
             await _answer(wire.send, context, rendered(scope, refusal))
 
     def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
-        """The span of a request, where requests are traced; what comes of it knows where it came from."""
+        """Begin the span of a request, if requests are traced, and set the origin of the work that it causes."""
         span = None
         if self._tracer is not None and not _is_uncounted(scope["path"]):
-            sent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
-            span = tracing.begin_request(self._tracer, scope["method"], sent.decode("latin-1") or None)
+            traceparent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
+            span = tracing.begin_request(self._tracer, scope["method"], traceparent.decode("latin-1") or None)
         context.origin = Origin(context.request_id, None if span is None else tracing.traceparent(span))
         origin.come_of(context.origin)
         return span
@@ -181,17 +181,17 @@ class RequestMiddleware:
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:
-            context.rate, found = await self._authenticator.authenticate(credentials)
+            context.rate, caller = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
-            context.rate, found = unknown_rate(), understand(error)
-        if is_open and isinstance(found, ServiceError) and found.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
+            context.rate, caller = unknown_rate(), understand(error)
+        if is_open and isinstance(caller, ServiceError) and caller.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
             return None
-        if isinstance(found, ServiceError):
-            context.code = found.code
-            return found
-        context.caller = found
+        if isinstance(caller, ServiceError):
+            context.code = caller.code
+            return caller
+        context.caller = caller
         if context.origin is not None:
-            context.origin.organization = found.organization
+            context.origin.organization = caller.organization
         return None
 
 
@@ -237,29 +237,29 @@ class _Wire:
             extra = {"X-Request-Id": self._exchange.request_id}
             if self._exchange.rate is not None:
                 extra.update(self._exchange.rate.headers())
-            said = {name.lower() for name, _ in message["headers"]}
+            names = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [
                 *message["headers"],
                 *((name.lower().encode(), value.encode()) for name, value in extra.items()),
-                *((name, value) for name, value in ALWAYS if name not in said),
+                *((name, value) for name, value in ALWAYS if name not in names),
             ]
             if self._unread and message["status"] not in {200, 408}:
                 await self._drain()
         await self._send(message)
 
     async def _drain(self) -> None:
-        left = _DRAIN_BYTES
+        remaining = _DRAIN_BYTES
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
-                while self._unread and left > 0:
+                while self._unread and remaining > 0:
                     message = await self.receive()
-                    left -= len(message["body"]) if message["type"] == "http.request" else left
+                    remaining -= len(message["body"]) if message["type"] == "http.request" else remaining
         except TimeoutError:
             log.info("request.body_not_read")
 
 
 def _end(span: Span, scope: HTTPScope, context: RequestContext) -> None:
-    """By the route's pattern: a path may hold ids, a query anything."""
+    """End the span under the route's pattern, because a path may hold ids and a query anything."""
     route = cast("dict[str, str]", scope).get("path_template") or "unknown"
     organization = context.caller.organization if context.caller else ""
     tracing.close_request(span, scope["method"], route, context.status, context.request_id, organization)
@@ -276,8 +276,8 @@ def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | N
 
 def _sent_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The client's own id if it is a sane one."""
-    sent = next((value for name, value in headers if name == b"x-request-id"), b"")
-    return sent.decode() if _REQUEST_ID.fullmatch(sent) else None
+    header = next((value for name, value in headers if name == b"x-request-id"), b"")
+    return header.decode() if _REQUEST_ID.fullmatch(header) else None
 
 
 async def _answer(send: Send, context: RequestContext, rendered: Rendered) -> None:

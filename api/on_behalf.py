@@ -1,4 +1,4 @@
-"""The header X-On-Behalf-Of: for which user a request is made, and what a key or a person's role says of that."""
+"""The header X-On-Behalf-Of: the user that a request acts for, checked against the key or the person's role."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = HEADER.lower().encode()
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """The user for whom a request is made, None for the application itself, and the groups of the user's token."""
+    """The user that a request acts for, None for the application itself, and the groups from the user's token."""
 
     user: str | None
     groups: tuple[str, ...] = ()
@@ -24,21 +24,21 @@ class Acting:
 def principal_of(headers: list[tuple[bytes, bytes]], caller: Caller, invalid: ErrorCode) -> Acting:
     """Return the user to act for: the header's, else the key's principal, else the person whose role is `viewer`.
 
-    `invalid` for a header that names nobody; FORBIDDEN without one where the key needs it, for another user than the
-    one that the key acts as, and for a person who is not admin and names somebody else.
+    Raises `invalid` for a header without a valid name. Raises FORBIDDEN without the header where the key needs it, for
+    a user other than the key's principal, and for a person who is not admin and names another user.
     """
     person = None if caller.signed_in is None else caller.signed_in.person
-    own = () if person is None or caller.principal is None else person.groups
-    sent = [value for name, value in headers if name == _NAME]
-    if not sent:
+    groups = () if person is None or caller.principal is None else person.groups
+    values = [value for name, value in headers if name == _NAME]
+    if not values:
         if caller.principal is None and caller.principal_required:
             message = f"This API key answers on behalf of a user only: send {HEADER}."
             raise ServiceError(ErrorCode.FORBIDDEN, message, field=HEADER, reason="principal_required")
-        return Acting(caller.principal, own)
-    if len(sent) > 1:
+        return Acting(caller.principal, groups)
+    if len(values) > 1:
         raise ServiceError(invalid, f"{HEADER} is sent once.", field=HEADER, reason="sent_twice")
     try:
-        name = unquote_to_bytes(sent[0]).decode()
+        name = unquote_to_bytes(values[0]).decode()
     except UnicodeDecodeError as error:
         message = f"{HEADER} holds a user's name in UTF-8, percent-encoded or not."
         raise ServiceError(invalid, message, field=HEADER, reason="not_utf8") from error

@@ -137,7 +137,7 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something: some reads are POST for the sake of their body."""
+        """Tell whether the operation changes something. Some reads are POST because they have a body."""
         scope = self.permission.scope or ""
         return self.creates or (
             self.stores and self.method != "GET" and scope != "search" and not scope.endswith(":read")
@@ -145,7 +145,7 @@ class Operation:
 
     @property
     def structs(self) -> tuple[type[Any], ...]:
-        """What is described as a component: all that it takes and gives."""
+        """Structs that the OpenAPI document describes as components: all that the operation takes and returns."""
         return tuple(kind for kind in (self.answer, self.body, self.query, self.form) if kind is not None)
 
 
@@ -169,8 +169,8 @@ def documented_open(responses: Mapping[str, OpenAPIResponse], *parameters: Param
     class Documented(spec.Operation):
         def __post_init__(self) -> None:
             self.security = []
-            given = {parameter.name for parameter in parameters}
-            of_path = [parameter for parameter in _of_path(self.parameters) if parameter.name not in given]
+            names = {parameter.name for parameter in parameters}
+            of_path = [parameter for parameter in _of_path(self.parameters) if parameter.name not in names]
             self.parameters = [*of_path, *parameters] or None
             self.responses = dict(responses)
 
@@ -182,7 +182,7 @@ def text_parameter(name: str, description: str, *, required: bool = False) -> Pa
 
 
 def openapi_config(**options: Any) -> OpenAPIConfig:
-    """What Litestar needs for the description; `options`: how it is served."""
+    """Return Litestar's configuration of the OpenAPI document. `options`: how it is served."""
     scheme = spec.SecurityScheme(type="http", scheme="bearer", description=_SCHEME)
     return OpenAPIConfig(
         title="Retrieval Service",
@@ -224,17 +224,17 @@ def json_response(kind: type[Any]) -> OpenAPIResponse:
 def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
     """The errors with these codes, by status, with an example of each; `pages`: as HTML for browsers, too."""
     responses = {}
-    for status, listed in raises(*codes).items():
-        named = list(dict.fromkeys(listed))
+    for status, status_codes in raises(*codes).items():
+        distinct = list(dict.fromkeys(status_codes))
         shapes = [
             reference(TenantErrorAnswer if tenant else ErrorAnswer)
             for tenant in (False, True)
-            if any((code in TENANT_CODES) is tenant for code in named)
+            if any((code in TENANT_CODES) is tenant for code in distinct)
         ]
         schema = shapes[0] if len(shapes) == 1 else Schema(any_of=shapes)
-        examples = {str(code): spec.Example(value=_example(code, _PURPOSE[status])) for code in named}
+        examples = {str(code): spec.Example(value=_example(code, _PURPOSE[status])) for code in distinct}
         content = {"application/json": OpenAPIMediaType(schema=schema, examples=cast("Any", examples))}
-        answer = response(f"{_PURPOSE[status]}: {', '.join(named)}.", **(_RETRY if status in {429, 503} else {}))
+        answer = response(f"{_PURPOSE[status]}: {', '.join(distinct)}.", **(_RETRY if status in {429, 503} else {}))
         answer.content = content | ({"text/html": OpenAPIMediaType(schema=TEXT)} if pages else {})
         responses[str(status)] = answer
     return responses
@@ -249,10 +249,10 @@ _RETRY: dict[str, Any] = {"Retry-After": Reference("#/components/headers/Retry-A
 
 def _of_path(parameters: Iterable[Parameter | Reference] | None) -> list[Parameter]:
     """The parameters that Litestar found in the path, described, the outer ones first."""
-    found = {parameter.name: parameter for parameter in parameters or () if isinstance(parameter, Parameter)}
-    for name, parameter in found.items():
+    by_name = {parameter.name: parameter for parameter in parameters or () if isinstance(parameter, Parameter)}
+    for name, parameter in by_name.items():
         parameter.description = _PATH_PARAMETERS[name]
-    return [found[name] for name in _PATH_PARAMETERS if name in found]
+    return [by_name[name] for name in _PATH_PARAMETERS if name in by_name]
 
 
 def _parameters(about: Operation) -> list[Parameter]:

@@ -1,7 +1,7 @@
-"""One operation of the API: a thin handler with everything said about it in one place.
+"""One operation of the API: a thin handler, declared with its properties in one place.
 
-The order of checks is the contract's: key and rate (the middleware), tenant and scope (guards), body, and then
-the handler's look-ups.
+The order of checks is part of the API: key and rate (the middleware), tenant and scope (guards), body, and then the
+handler's look-ups.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Call(Generic[B, Q]):
     request: Request[Any, Any, Any]
     reach: Reach | None
     """What the key gets of the operation; None for an organization-wide key."""
-    asked: IdempotentRequest | None = None
+    idempotent: IdempotentRequest | None = None
     """What must be done once: set where an Idempotency-Key came with a JSON body."""
     content: bytes = b""
     """The JSON body as it was sent."""
@@ -73,7 +73,7 @@ class Call(Generic[B, Q]):
     """That the user's own token lists, beside those stored."""
 
     def scope(self, namespace_id: str) -> Scope:
-        """The scope in a namespace; one that the key is not bound to looks as if it never was."""
+        """Return the scope in a namespace. A namespace outside of the key's bounds looks as if it did not exist."""
         self.require_namespace(namespace_id)
         return Scope(self.caller.organization, namespace_id, self.tenant)
 
@@ -82,48 +82,51 @@ class Call(Generic[B, Q]):
             raise namespaces.not_found()
 
     async def viewer(self, scope: Scope) -> Viewer | None:
-        """Who looks at the documents of this scope; None for the application itself, which sees them all."""
+        """Return the viewer of this scope's documents, or None for the application itself, which sees them all."""
         if self.principal is None:
             return None
         return await viewers.viewer(self.services.db, scope, self.principal, self.groups)
 
-    def asked_with(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
-        """The same for a body that the handler has read itself, by all that it says."""
+    def identify(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
+        """Return the idempotent request for a body that the handler has read itself."""
         return idempotent_request(self.request.scope, self.caller, self.tenant, content, invalid, self.principal)
 
-    async def recall(self, asked: IdempotentRequest | None) -> bytes | None:
+    async def recall(self, idempotent: IdempotentRequest | None) -> bytes | None:
         """The answer given before under the same Idempotency-Key, if there is one."""
-        return None if asked is None else await idempotency.recall(self.services.db, self.services.ring, asked)
+        return (
+            None if idempotent is None else await idempotency.recall(self.services.db, self.services.ring, idempotent)
+        )
 
-    async def once(self, act: Callable[[], Awaitable[A]], asked: IdempotentRequest | None = None) -> A | bytes:
+    async def once(self, act: Callable[[], Awaitable[A]], idempotent: IdempotentRequest | None = None) -> A | bytes:
         """Do what creates something: once for each Idempotency-Key, straight away without one."""
-        once = partial(self._for_the_key, asked or self.asked, act)
+        once = partial(self._for_the_key, idempotent or self.idempotent, act)
         return await (self._within_quotas(once) if self.caller.counted else once())
 
-    async def _for_the_key(self, asked: IdempotentRequest | None, act: Callable[[], Awaitable[A]]) -> A | bytes:
-        if asked is None:
+    async def _for_the_key(self, idempotent: IdempotentRequest | None, act: Callable[[], Awaitable[A]]) -> A | bytes:
+        if idempotent is None:
             return await act()
 
         async def encoded() -> bytes:
             return msgspec.json.encode(await act())
 
-        return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
+        return await idempotency.once(self.services.db, self.services.ring, idempotent, encoded)
 
     async def _within_quotas(self, act: Callable[[], Awaitable[A | bytes]]) -> A | bytes:
-        """Do it, and undo it with QUOTA_EXCEEDED if it went beyond a quota; one of an organization at a time.
+        """Run the write, and undo it with QUOTA_EXCEEDED if it exceeds a quota. Writes of one organization run one at a
+        time.
 
-        Whoever waits for its turn holds no connection: an organization's own burst keeps nobody else's requests.
+        A waiting write holds no connection, so one organization's burst does not block the requests of others.
         """
         db, organization = self.services.db, self.caller.organization
         end = time.monotonic() + _TURN_SECONDS
         while True:
             async with db.async_together(), db.async_transaction() as connection:
                 if await sync_async.async_run(connection, quotas.turn(organization)):
-                    before = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                    usage_before = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
                     answer = await act()
-                    if quotas.limited(before):
-                        after = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
-                        quotas.check(before, after)
+                    if quotas.limited(usage_before):
+                        usage_after = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                        quotas.check(usage_before, usage_after)
                     return answer
             if time.monotonic() > end:
                 message = "Other writes of this organization, whose quotas are counted, take too long. Try again later."
@@ -131,18 +134,19 @@ class Call(Generic[B, Q]):
             await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - spreads requests, hides nothing
 
     async def place(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
-        """Where this listing goes on; the area's `INVALID_*` for a cursor that it has not given."""
+        """Return the position in the listing that a cursor stands for. Raises the area's `INVALID_*` for any other
+        text."""
         if cursor is None:
             return None
-        place = Cursors(await self.services.cursor_secret.read()).read(self._listing(namespace_id), cursor)
-        if place is None:
+        position = Cursors(await self.services.cursor_secret.read()).read(self._listing(namespace_id), cursor)
+        if position is None:
             about = cast("Operation", self.request.route_handler.opt["operation"])
             message = "The cursor has expired, or is not one that this listing gave; start again without it."
             raise ServiceError(about.invalid, message, field=field, reason="bad_cursor")
-        return place
+        return position
 
     async def cursor(self, place: str | None, namespace_id: str = "") -> str | None:
-        """What to answer for a client to go on from there; None at the end."""
+        """Return the cursor for the client to continue from; None at the end."""
         if place is None:
             return None
         return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), place)
@@ -156,7 +160,7 @@ class Call(Generic[B, Q]):
         return self.caller.organization, namespace_id, self.tenant, self.request.scope["path"], viewer
 
     async def make_tenant_known(self) -> None:
-        """What the first ingestion of a tenant does."""
+        """Create the tenant on its first ingestion, where tenants are open."""
         if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
             await tenants.make_known(self.services.db, self.caller.organization, self.tenant)
 
@@ -195,16 +199,16 @@ def operation(
                 path=_path(request),
                 request=request,
                 reach=context.reach,
-                asked=idempotent_request(request.scope, caller, tenant, content, about.invalid, context.principal)
+                idempotent=idempotent_request(request.scope, caller, tenant, content, about.invalid, context.principal)
                 if retried
                 else None,
                 principal=context.principal,
                 groups=context.groups,
             )
-            return answer(await call.recall(call.asked) or await handler(call), about.media_type)
+            return answer(await call.recall(call.idempotent) or await handler(call), about.media_type)
 
         summary, _, description = " ".join((handler.__doc__ or "").split()).partition(". ")
-        first, *rest = handler.__name__.split("_")
+        first, *words = handler.__name__.split("_")
         return route(
             path,
             http_method=[method],
@@ -213,7 +217,7 @@ def operation(
             guards=_GUARDS,
             operation_class=documented(about),
             name=handler.__name__,
-            operation_id=first + "".join(word.capitalize() for word in rest),
+            operation_id=first + "".join(word.capitalize() for word in words),
             tags=[tag],
             summary=summary.removesuffix("."),
             description=" ".join(filter(None, (description, *permission.in_words()))),
@@ -240,8 +244,8 @@ def answer(content: Answer | bytes, media_type: str = "application/json") -> Res
 
 async def _json(request: Request[Any, Any, Any], services: Services, about: Operation) -> bytes:
     settings = services.settings
-    sent = dict(request.scope["headers"])
-    if about.bare and not sent.keys() & _OF_A_BODY and sent.get(b"content-length", b"0") == b"0":
+    headers = dict(request.scope["headers"])
+    if about.bare and not headers.keys() & _OF_A_BODY and headers.get(b"content-length", b"0") == b"0":
         return b"{}"
     return await request_limits.read_json(
         request.receive,
@@ -312,21 +316,21 @@ _NAME = HEADER.lower().encode()
 def idempotent_request(
     scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode, principal: str | None
 ) -> IdempotentRequest | None:
-    """The request as it is remembered under its Idempotency-Key; None without the header.
+    """Return the request as stored under its Idempotency-Key, or None without the header.
 
     Two tenants, two API keys and two users never see each other's answers.
     """
-    sent = [value for name, value in scope["headers"] if name == _NAME]
-    if not sent:
+    keys = [value for name, value in scope["headers"] if name == _NAME]
+    if not keys:
         return None
-    if len(sent) > 1 or not _KEY.match(sent[0]):
+    if len(keys) > 1 or not _KEY.match(keys[0]):
         raise ServiceError(
             invalid,
             f"{HEADER} has 1 to 255 printable ASCII characters, and is sent once.",
             field=HEADER,
             reason="invalid_idempotency_key",
         )
-    what = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
-    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in what)).digest()
-    who = f"{caller.key_id}/{tenant}" if principal is None else f"{caller.key_id}/{tenant}/{principal}"
-    return IdempotentRequest(who, sent[0].decode("ascii"), digest)
+    parts = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+    owner = f"{caller.key_id}/{tenant}" if principal is None else f"{caller.key_id}/{tenant}/{principal}"
+    return IdempotentRequest(owner, keys[0].decode("ascii"), digest)

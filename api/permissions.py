@@ -15,7 +15,7 @@ from retrieval.sources import CONNECTORS, slug
 
 
 class Reach(StrEnum):
-    """What a bound key gets of an operation; the value is how the documentation says it."""
+    """Reach of a bound key in an operation; the value is the wording in the documentation."""
 
     WITHIN = "within its bounds"
     NAMES = "id and name"
@@ -38,9 +38,10 @@ class Permission:
     admins: bool = False
 
     def reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
-        """For a key with these bounds, the narrower where it has both; None for an organization-wide key."""
-        held = [self.namespace_bound] * namespace + [self.tenant_bound] * tenant
-        return max(held, key=list(Reach).index, default=None)
+        """Return the reach of a key with these bounds, the narrower one if it has both; None for an organization-wide
+        key."""
+        reaches = [self.namespace_bound] * namespace + [self.tenant_bound] * tenant
+        return max(reaches, key=list(Reach).index, default=None)
 
     def in_words(self) -> Iterator[str]:
         """Sentences for the description of the operation."""
@@ -48,7 +49,7 @@ class Permission:
             yield f"Needs the scope `{self.scope}`."
         bound = {"namespace": self.namespace_bound, "tenant": self.tenant_bound}
         for reach in dict.fromkeys(bound.values()):
-            keys = " or ".join(f"a {kind}" for kind, held in bound.items() if held is reach)
+            keys = " or ".join(f"a {kind}" for kind, kind_reach in bound.items() if kind_reach is reach)
             yield _WORDS[reach].format(keys=keys)
         if not self.on_behalf:
             yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
@@ -65,17 +66,17 @@ _WORDS: Mapping[Reach, str] = {
 
 
 def _unbound(scope: str) -> Permission:
-    """For organization-wide keys only."""
+    """Return the permission for organization-wide keys only."""
     return Permission(scope, Reach.NOTHING, Reach.NOTHING)
 
 
 def _not_of_a_tenant(scope: str) -> Permission:
-    """A namespace-bound key has those of its namespace, a tenant-bound one none."""
+    """Return the permission that lets a namespace-bound key reach its namespace, and refuses a tenant-bound key."""
     return Permission(scope, Reach.WITHIN, Reach.NOTHING)
 
 
 def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
-    """Answered on behalf of a user, too, of what that user may see."""
+    """Return the permission that also allows requests on behalf of a user, limited to what that user may see."""
     return Permission(scope, bound, bound, on_behalf=True)
 
 
@@ -164,6 +165,8 @@ def of(method: str, path: str) -> Permission:
 def default_scopes(*, namespace: bool, tenant: bool) -> list[str]:
     """The scopes of a key that names none: all that some operation gives a key with these bounds, but `admin`."""
     usable = {
-        said.scope for said in PERMISSIONS.values() if said.reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
+        permission.scope
+        for permission in PERMISSIONS.values()
+        if permission.reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
     }
     return [scope for scope in SCOPES if scope in usable and scope != "admin"]

@@ -51,27 +51,28 @@ _PREPARING = threading.Lock()
 async def _probe(
     services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]], *, is_own: bool
 ) -> None:
-    """A port is made first, which may import its vendor's SDK: that is our time, and no answer of the vendor's."""
+    """Run one check. Its port is made first, which may import the vendor's SDK: that time does not count against the
+    vendor."""
     loop = asyncio.get_running_loop()
-    asked = False
+    vendor_asked = False
     try:
         async with asyncio.timeout(SECONDS) as clock:
 
             def probe() -> None:
-                nonlocal asked
+                nonlocal vendor_asked
                 loop.call_soon_threadsafe(_give, clock, PREPARING_SECONDS)
                 with _PREPARING:
                     check = prepare()
-                asked = not is_own
+                vendor_asked = not is_own
                 loop.call_soon_threadsafe(_give, clock, SECONDS)
                 check()
 
             await services.probing.run(probe)
     except TimeoutError as error:
-        if not asked:
+        if not vendor_asked:
             raise _too_busy(area) from error
-        said = f"{area} could not be verified: no answer within {SECONDS:.0f} seconds. Correct it, or try again."
-        raise _refused(code, area, said, "timeout") from error
+        message = f"{area} could not be verified: no answer within {SECONDS:.0f} seconds. Correct it, or try again."
+        raise _refused(code, area, message, "timeout") from error
     except StepError as error:
         if is_own and isinstance(error, Retryable):
             raise _too_busy(area) from error
@@ -86,12 +87,12 @@ def _is_own(namespace: NamespaceConfig, area: str) -> bool:
 
 def _too_busy(area: str) -> ServiceError:
     log.warning("namespace.not_checked", field=area)
-    said = f"The service is too busy to verify {area} right now. Nothing is wrong with it: try again in a moment."
-    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, said, field=area, reason="check_postponed")
+    message = f"The service is too busy to verify {area} right now. Nothing is wrong with it: try again in a moment."
+    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=area, reason="check_postponed")
 
 
 def _give(clock: asyncio.Timeout, seconds: float) -> None:
-    """So many seconds from now on, unless nobody waits any more."""
+    """Set the timeout to so many seconds from now, unless nothing waits for it."""
     with contextlib.suppress(RuntimeError):
         clock.reschedule(asyncio.get_running_loop().time() + seconds)
 
@@ -103,10 +104,10 @@ def _refused(code: ErrorCode, field: str, message: str, reason: str) -> ServiceE
 
 def _field(area: str, error: StepError) -> str:
     """The path of what is at fault; a port names it within its config or in full."""
-    named = error.field if isinstance(error, Fatal) else None
-    if not named:
+    path = error.field if isinstance(error, Fatal) else None
+    if not path:
         return area
-    return named if named.split(".")[0] == area else f"{area}.{named}"
+    return path if path.split(".")[0] == area else f"{area}.{path}"
 
 
 def _probes(

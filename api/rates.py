@@ -72,9 +72,10 @@ async def count_more(db: Database, organization: str, more: int) -> tuple[int, i
 
 @dataclass(slots=True)
 class Lease:
-    """`places`: of `minute`, not yet taken, the next one last. `block`: how many to ask for next.
+    """Request numbers lent to this process. `places`: unused numbers of `minute`, the next one last. `block`: how many
+    to request next.
 
-    `asking`: that a block is under way, so that requests which come at the same time ask for one each.
+    `asking`: a block is being requested, so that concurrent requests get one number each.
     """
 
     minute: int = -1
@@ -86,7 +87,7 @@ class Lease:
 
 
 class RateLeases:
-    """What this process was lent, by organization."""
+    """Numbers lent to this process, by organization."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -114,7 +115,7 @@ class RateLeases:
         self._unwritable_until = time.monotonic() + UNWRITABLE_SECONDS
 
     def take(self, organization: str) -> tuple[int, int] | None:
-        """A minute and a place in it, if there is one at hand; whoever takes it uses it or puts it back."""
+        """Return a minute and a number in it, if one is at hand. The caller uses it or puts it back."""
         lease = self._leases.get(organization)
         if lease is None or not lease.places:
             return None
@@ -122,13 +123,13 @@ class RateLeases:
         return lease.minute, lease.places.pop()
 
     def put_back(self, organization: str, minute: int, place: int) -> None:
-        """It was not used."""
+        """Return an unused number."""
         lease = self._leases.get(organization)
         if lease is not None and lease.minute == minute:
             lease.places.append(place)
 
     def ask(self, organization: str | None) -> int:
-        """How many to ask for, more each time that a block did not last for a second; `asked` once that has ended."""
+        """Return how many numbers to request: more each time that a block did not last for a second."""
         lease = self._leases.get(organization) if organization else None
         if lease is None or lease.asking or lease.block == 1:
             return 1
@@ -136,7 +137,7 @@ class RateLeases:
         return lease.block
 
     def asked(self, organization: str | None, count: int) -> None:
-        """The question for so many has ended, whatever came of it."""
+        """Mark the request for a block as ended, whatever its outcome."""
         lease = self._leases.get(organization) if organization else None
         if lease is not None and count > 1:
             lease.asking = False
@@ -149,15 +150,15 @@ class RateLeases:
             lease = self._leases[organization] = Lease()
             self._forget_old()
         self._leases.move_to_end(organization)
-        now = time.monotonic()
+        timestamp = time.monotonic()
         if (lease.minute, lease.limit) != (minute, limit):
             lease.places.clear()
             lease.minute = minute
         lease.places[:0] = range(min(last, limit), first, -1)
-        was_quick = now - lease.used_at < IDLE_SECONDS
-        most = max(1, min(MOST, limit // 100, (limit - last) // 16))
-        lease.block = min(most, lease.block * 2 if was_quick else 1)
-        lease.limit, lease.used_at = limit, now
+        was_quick = timestamp - lease.used_at < IDLE_SECONDS
+        largest = max(1, min(MOST, limit // 100, (limit - last) // 16))
+        lease.block = min(largest, lease.block * 2 if was_quick else 1)
+        lease.limit, lease.used_at = limit, timestamp
         if lease.places and (self._returning is None or self._returning.done()):
             self._returning = asyncio.create_task(self._return_idle())
         return first
@@ -179,14 +180,14 @@ class RateLeases:
             await self._return(time.monotonic() - IDLE_SECONDS)
 
     async def _return(self, before: float) -> None:
-        """What was used last before that time. Ends where the database is away: each statement would wait as long."""
+        """Return numbers last used before that time. Stops if the database is away: each statement would wait long."""
         for organization, lease in list(self._leases.items()):
             if not lease.places or lease.used_at >= before:
                 continue
             unused, lease.places, lease.block = len(lease.places), [], 1
-            what = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
+            parameters = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
             try:
-                await self._db.async_rows(_RETURN, what, plan_once=True)
+                await self._db.async_rows(_RETURN, parameters, plan_once=True)
             except AWAY as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
                 return
@@ -216,22 +217,22 @@ def client_of(scope: HTTPScope, trusted: Networks) -> str:
     X-Forwarded-For counts only where a trusted proxy sends it, and only back to the first address that is no proxy.
     """
     client = scope.get("client")
-    found = _read(client[0]) if client else None
-    if found is None:
+    client_address = _read(client[0]) if client else None
+    if client_address is None:
         return client[0] if client else ""
-    if trusted and is_within(found, trusted):
-        for named in reversed(_forwarded(scope["headers"])):
-            address = _read(named)
+    if trusted and is_within(client_address, trusted):
+        for hop in reversed(_forwarded(scope["headers"])):
+            address = _read(hop)
             if address is None:
                 break
-            found = address
-            if not is_within(found, trusted):
+            client_address = address
+            if not is_within(client_address, trusted):
                 break
-    return grouped(found)
+    return grouped(client_address)
 
 
 def grouped(address: IPv4Address | IPv6Address) -> str:
-    """What counts as one client: an IPv4 address, or an IPv6 network of 64 bits, which one client usually has."""
+    """Return the key of one client: an IPv4 address, or an IPv6 network of 64 bits, which one client usually has."""
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address) >> 64 << 64, 64)))
     return str(address)
@@ -251,7 +252,7 @@ def parse(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _read(text: str) -> IPv4Address | IPv6Address | None:
-    """The same as proxies write it: `192.0.2.1`, `192.0.2.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000`."""
+    """Parse an address as proxies write it: `192.0.2.1`, `192.0.2.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000`."""
     text = text.strip()
     if text.startswith("["):
         return parse(text[1:].partition("]")[0])
@@ -259,13 +260,14 @@ def _read(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
-    sent = b",".join(value for name, value in headers if name == b"x-forwarded-for")
-    return sent.decode("latin-1").split(",") if sent else []
+    joined = b",".join(value for name, value in headers if name == b"x-forwarded-for")
+    return joined.decode("latin-1").split(",") if joined else []
 
 
 @dataclass(slots=True)
 class _Count:
-    """`shared`: what the database last said of all processes; `mine`: what it was not yet told."""
+    """Requests of one address. `shared`: of all processes, by the last answer of the database; `mine`: not yet added
+    there."""
 
     shared: int = 0
     mine: int = 0
@@ -297,10 +299,12 @@ class AddressCounts:
         return minute, total
 
     async def _share(self, address: str, minute: int, count: _Count) -> int:
-        told, count.mine = count.mine, 0
-        count.shared += told
+        pending, count.mine = count.mine, 0
+        count.shared += pending
         try:
-            row = await self._db.async_row(_COUNT, {"caller": f"address:{address}", "minute": minute, "requests": told})
+            row = await self._db.async_row(
+                _COUNT, {"caller": f"address:{address}", "minute": minute, "requests": pending}
+            )
         except AWAY:
             return count.shared + count.mine
         count.shared = max(count.shared, row["requests"] if row else 0)

@@ -1,4 +1,4 @@
-"""One request and its answer: what the middleware and the guards know about it and handlers may use."""
+"""Context of one request: values that the middleware and the guards determine and handlers use."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KEY = "retrieval.request_context"
 
 @dataclass(slots=True)
 class RequestContext:
-    """`caller` and `rate` are there once the request has been authenticated; `code` once an error was answered.
+    """State of one request. `caller` and `rate` are set once it is authenticated; `code` once an error was answered.
 
-    `tenant` and `reach` are set by the guards: for whom the operation acts ("" without a tenant), and what the key gets
-    of it (None for an organization-wide key). `namespace` is the one that the body names, once it is read;
-    `principal`, on whose behalf the request is made. `request_id` is the client's where it sent one, `own_id` is made
-    here; `details` are what the audit log tells of the write.
+    `tenant` and `reach` are set by the guards: the tenant to act for ("" without one), and the key's reach (None for an
+    organization-wide key). `namespace` is the one that the body names, once it is read; `principal`, the user on whose
+    behalf the request is made. `request_id` is the client's if it sent one, `own_id` is generated; `details` go into
+    the audit log's entry of a write.
     """
 
     request_id: str
@@ -82,20 +82,20 @@ def normalize(scope: HTTPScope) -> str:
     decoded, raw = normalize_path(scope["path"]), scope["raw_path"]
     if not decoded.startswith("/v1/") or (b"%" not in raw and b"//" not in raw):
         return decoded
-    sent = raw.decode("latin-1").strip("/")
-    version, _, rest = sent.partition("/")
-    area, _, names = rest.lstrip("/").partition("/")
-    place: tuple[str, ...] = (unquote(version), unquote(area))
-    if names and "/".join(place) == "/".join(decoded.split("/")[1:3]):
-        found = [unquote(one) for one in names.split("/")]
+    path = raw.decode("latin-1").strip("/")
+    version, _, tail = path.partition("/")
+    area, _, names = tail.lstrip("/").partition("/")
+    prefix: tuple[str, ...] = (unquote(version), unquote(area))
+    if names and "/".join(prefix) == "/".join(decoded.split("/")[1:3]):
+        segments = [unquote(segment) for segment in names.split("/")]
     else:
-        place, found = tuple(decoded.split("/")[1:3]), decoded.split("/")[3:]  # the slash before them came encoded
-    empty = _NOBODYS if place == _NAMED else ""
-    return normalize_path("/".join((*place, *(_spelled(one) or empty for one in found))))
+        prefix, segments = tuple(decoded.split("/")[1:3]), decoded.split("/")[3:]  # the slash before them came encoded
+    empty = _NOBODYS if prefix == _NAMED else ""
+    return normalize_path("/".join((*prefix, *(_spelled(segment) or empty for segment in segments))))
 
 
 def parameters(scope: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of the path that was matched, as they were meant."""
+    """Return the parameters of the matched path, decoded."""
     return {name: unquote(str(value)) for name, value in scope["path_params"].items()}
 
 

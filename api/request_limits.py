@@ -1,4 +1,4 @@
-"""How much a request may bring, how long it may take over it, and in which form: bodies are read only here."""
+"""Limits of request bodies in size, time and form. Bodies are read only here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
 
 class Disconnected(Exception):
-    """The client went away before its body was complete: nobody is left to answer."""
+    """The client disconnected before its body was complete. No response can be sent."""
 
 
 def media_type(headers: list[tuple[bytes, bytes]]) -> str:
@@ -46,7 +46,7 @@ def require_media_type(headers: list[tuple[bytes, bytes]], wanted: str) -> None:
 async def body_chunks(
     receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float, stall: float | None = None
 ) -> AsyncIterator[bytes]:
-    """The body as it comes in: 413 above `cap` bytes, 408 if it is not complete after `seconds` in all.
+    """Yield the body as it arrives. Raises 413 above `cap` bytes, 408 if it is not complete after `seconds` in all.
 
     `stall`: seconds without a single byte after which it is 408 as well.
     """
@@ -56,8 +56,8 @@ async def body_chunks(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     total = 0
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         message = await _receive(receive, min(deadline, loop.time() + (stall or seconds)))
         if message["type"] == "http.disconnect":
             raise Disconnected
@@ -66,7 +66,7 @@ async def body_chunks(
         if total > cap:
             raise _too_large(cap)
         yield chunk
-        more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
 
 
 async def read_json(
@@ -101,13 +101,13 @@ def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, who
 
 def _deeper_than(body: bytes, levels: int) -> bool:
     """Take away one level of brackets at a time, at the speed of `replace`. Unbalanced text is the decoder's matter."""
-    left = _STRINGS.sub(b"", body).translate(_SAME_BRACKETS, _NO_BRACKETS)
+    brackets = _STRINGS.sub(b"", body).translate(_SAME_BRACKETS, _NO_BRACKETS)
     for _ in range(levels):
-        shorter = left.replace(b"[]", b"")
-        if len(shorter) == len(left):
+        shorter = brackets.replace(b"[]", b"")
+        if len(shorter) == len(brackets):
             break
-        left = shorter
-    return b"[]" in left or b"[" * (levels + 1) in left
+        brackets = shorter
+    return b"[]" in brackets or b"[" * (levels + 1) in brackets
 
 
 async def _receive(receive: Receive, deadline: float) -> HTTPReceiveMessage:

@@ -66,14 +66,14 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A hit and where it lies."""
+    """A hit and its namespace."""
 
     hit: Hit
     namespace: str
 
 
 async def answer(call: Call[Any, Any], request: Request) -> SearchData:
-    """What is found. NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
+    """Run a search. Raises NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
     query, size = _widened(request, request.to_values())
     spaces = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=request.namespace_ids))
     return await _answer(call.services, spaces, request, query, size)
@@ -83,11 +83,11 @@ _MODEL_FIELDS = ("provider", "model", "queryPrefix", "passagePrefix")
 
 
 async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
-    """The namespaces that are searched; NAMESPACE_NOT_FOUND if one of them is missing."""
-    one, several = where["namespace_id"], where["namespace_ids"]
-    if (one is None) is (several is None):
+    """Return the namespaces that are searched. Raises NAMESPACE_NOT_FOUND if one of them is missing."""
+    namespace_id, namespace_ids = where["namespace_id"], where["namespace_ids"]
+    if (namespace_id is None) is (namespace_ids is None):
         raise ServiceError(INVALID, "Send either namespaceId or namespaceIds.", field="namespaceId", reason="missing")
-    scopes = [call.scope(name) for name in dict.fromkeys(several or [one or ""])]
+    scopes = [call.scope(name) for name in dict.fromkeys(namespace_ids or [namespace_id or ""])]
     services = call.services
     spaces = [
         Space(
@@ -108,9 +108,10 @@ async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
 
 
 async def in_time(services: Services, config: NamespaceConfig, clock: Clock, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for a part of a search; SERVICE_UNAVAILABLE, which names whoever does not answer, before its seconds are up.
+    """Wait for a part of a search. Raises SERVICE_UNAVAILABLE before its seconds are up, naming the vendor that does
+    not answer.
 
-    Statements end by limits of their own, whose error says what to ask less of.
+    Statements end by limits of their own, whose error advises on what to leave out.
     """
     seconds = ANSWERED * services.settings.search_seconds
     task, silent = asyncio.ensure_future(work), None
@@ -123,13 +124,13 @@ async def in_time(services: Services, config: NamespaceConfig, clock: Clock, wor
     finally:
         task.cancel()
     log.warning("search.given_up", step=clock.step, seconds=seconds)
-    who, field = silent
-    message = f"{who} did not answer within {seconds:g} s. Try again in a moment."
+    responsible, field = silent
+    message = f"{responsible} did not answer within {seconds:g} s. Try again in a moment."
     raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=field, reason="took_too_long")
 
 
 def _silent(config: NamespaceConfig, step: str) -> tuple[str, str | None] | None:
-    """Who keeps a search waiting in this step, and the config that names it; None for our own database."""
+    """Return the vendor that delays a search in this step, and its config; None for the service's own database."""
     provider = config.vector_storage["provider"]
     if step == TURN:
         vendor = _vendor(config)
@@ -142,7 +143,7 @@ def _silent(config: NamespaceConfig, step: str) -> tuple[str, str | None] | None
 
 
 def _vendor(config: NamespaceConfig) -> str | None:
-    """Who is asked outside of this service in searches of the namespace, if anybody is."""
+    """Return the provider outside of this service that searches of the namespace call, or None."""
     parts = (config.embedding_model["provider"], EMBEDDING_MODEL), (config.vector_storage["provider"], VECTOR_STORAGE)
     return next((provider for provider, part in parts if provider != EMBEDDED[part]["provider"]), None)
 
@@ -183,24 +184,24 @@ async def _find(
                 clock=clock,
             )
 
-    found = await _in_thread(services, space.config, run, space.config, values)
+    result = await _in_thread(services, space.config, run, space.config, values)
     if space.config.changing:  # another model may have taken over while this looked with the old one's numbers
         scope = space.scope
-        now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        if now.epoch != space.config.epoch:
-            found = await _in_thread(services, now, run, now, None)
-    return found
+        current = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        if current.epoch != space.config.epoch:
+            result = await _in_thread(services, current, run, current, None)
+    return result
 
 
 async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
-    """Why a document is shown, or is not. DOCUMENTS_NOT_FOUND, and whatever a search raises."""
+    """Explain why a document is shown, or is not. Raises DOCUMENTS_NOT_FOUND, and whatever a search raises."""
     query, parts, services = request.to_values(), request.parts(), call.services
     (space,) = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=None))
     by_meaning = query.semantic_weight > 0
 
     def explain() -> WhyData:
         with costs.search(services, query.where):
-            found = reasons.explain(
+            explanation = reasons.explain(
                 services.db,
                 space.scope,
                 query,
@@ -211,52 +212,52 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
                 vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,
             )
-        return WhyData.of(found)
+        return WhyData.of(explanation)
 
     return await _in_thread(services, space.config, explain)
 
 
 async def _answer(
-    services: Services, spaces: Sequence[Space], request: Request, asked: Query, size: int | None
+    services: Services, spaces: Sequence[Space], request: Request, requested: Query, size: int | None
 ) -> SearchData:
     began = time.monotonic()
     first = spaces[0]
-    same = all(one.config.reranker == first.config.reranker for one in spaces)
+    same = all(space.config.reranker == first.config.reranker for space in spaces)
     rerank = request.reranking(configured=same and first.config.reranker is not None)
     if rerank is not None and size is not None:
-        asked, size = _grouped(request, asked, min(size, reranking.MOST_CANDIDATES // (request.top_k or TOP)))
-    query = asked if rerank is None else rerank.widened(asked)
+        requested, size = _grouped(request, requested, min(size, reranking.MOST_CANDIDATES // (request.top_k or TOP)))
+    query = requested if rerank is None else rerank.widened(requested)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
         embedder = registry.embedder(first.config)
         embedding = _in_thread(services, first.config, search.embed, embedder, first.scope, query.text)
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
-    placed = [Placed(hit, one.config.id) for one, part in zip(spaces, parts, strict=True) for hit in part.hits]
+    placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:
-        placed.sort(key=lambda one: (-one.hit.score, one.hit.document_id, one.hit.index))
+        placed.sort(key=lambda entry: (-entry.hit.score, entry.hit.document_id, entry.hit.index))
         placed = placed[: query.top_k]
     reranked = None
     if rerank is not None:
         placed, reranked = await _reread(services, first.config, query, placed, rerank)
-        placed = [one for one in placed if one.hit.score >= asked.threshold]
+        placed = [entry for entry in placed if entry.hit.score >= requested.threshold]
     mode = "hybrid" if isinstance(request, HybridSearchRequest) else "semantic"
     for space in spaces:
         services.times.note(space.scope, time.monotonic() - began, mode)
-    data = SearchData(_results(request, placed[: asked.top_k], size))
+    data = SearchData(_results(request, placed[: requested.top_k], size))
     if reranked is not None:
         data.reranked = reranked
     if request.explain:
         data.timings = SearchTimings.of(_summed(parts))
-    if not data.results and await _says_little(services, spaces, asked):
+    if not data.results and await _says_little(services, spaces, requested):
         data.note = f"Nothing was found: {notes.STOP_WORDS_ALONE}"
     return data
 
 
 async def _says_little(services: Services, spaces: Sequence[Space], query: Query) -> bool:
-    """Whether nothing was found because the query has stop words alone, of which few are indexed.
+    """Tell whether nothing was found because the query consists of stop words, few of which are indexed.
 
-    By meaning everything is found that the filter leaves, unless it is below a threshold.
+    A search by meaning finds everything that the filter leaves, unless it is below a threshold.
     """
     if query.keyword_weight <= 0 or (query.semantic_weight > 0 and query.threshold <= 0):
         return False
@@ -273,14 +274,14 @@ async def _says_little(services: Services, spaces: Sequence[Space], query: Query
 async def _reread(
     services: Services, config: NamespaceConfig, query: Query, placed: Sequence[Placed], rerank: Rerank
 ) -> tuple[list[Placed], bool]:
-    hits = [one.hit for one in placed]
-    spaces = {(one.hit.document_id, one.hit.index): one.namespace for one in placed}
-    found, reranked = await reranking.read_again(
+    hits = [entry.hit for entry in placed]
+    spaces = {(entry.hit.document_id, entry.hit.index): entry.namespace for entry in placed}
+    rescored, reranked = await reranking.read_again(
         services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
     )
     if reranked and query.shape.recency is not None:
-        found = shaping.aged(found, query.shape.recency)
-    return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in found], reranked
+        rescored = shaping.aged(rescored, query.shape.recency)
+    return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked
 
 
 def _widened(request: Request, query: Query) -> tuple[Query, int | None]:
@@ -305,16 +306,16 @@ def _grouped(request: Request, query: Query, size: int) -> tuple[Query, int]:
 def _results(request: Request, placed: Sequence[Placed], size: int | None) -> list[SearchResult]:
     results: list[SearchResult] = []
     groups: defaultdict[str, list[SearchResult]] = defaultdict(list)
-    for one in placed:
-        result = SearchResult.of(one.hit, explain=bool(request.explain))
+    for entry in placed:
+        result = SearchResult.of(entry.hit, explain=bool(request.explain))
         if request.namespace_ids is not None:
-            result.namespace_id = one.namespace
+            result.namespace_id = entry.namespace
         results.append(result)
-        groups[one.hit.document_id].append(result)
+        groups[entry.hit.document_id].append(result)
     if size is None:
         return results
-    for best, *more in groups.values():
-        best.more = more
+    for best, *rest_of_group in groups.values():
+        best.more = rest_of_group
     return [group[0] for group in groups.values()][: request.top_k or TOP]
 
 

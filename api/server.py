@@ -32,7 +32,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Connection(Protocol):
-    """What is bounded: `owner` is who it counts for, None if for nobody; `drop` ends it at once."""
+    """A bounded connection. `owner` is the address that it counts for, None if for none; `drop` ends it at once."""
 
     owner: str | None
 
@@ -60,9 +60,9 @@ class Connections:
 
     @classmethod
     def of(cls, settings: Settings) -> Connections:
-        """As the settings say, but never more than the process may have files open."""
-        most = min(settings.api_connections, _may_open(settings.api_connections + _OTHER_FILES) - _OTHER_FILES)
-        return cls(max(16, most), settings.api_address_connections, settings.trusted_proxies)
+        """Return the connections that the settings allow, but never more than the process may have files open."""
+        limit = min(settings.api_connections, _may_open(settings.api_connections + _OTHER_FILES) - _OTHER_FILES)
+        return cls(max(16, limit), settings.api_address_connections, settings.trusted_proxies)
 
     def admit(self, connection: Connection, host: str) -> bool:
         """Add a connection if there is room for it, made if need be by one that waits for a request."""
@@ -100,12 +100,12 @@ class Connections:
         self.waits(connection, seconds)
 
     def waits(self, connection: Connection, seconds: float) -> None:
-        """From now on the server waits for the client, so long at most."""
+        """Set the deadline by which the client must send or read."""
         self._waiting.pop(connection, None)
         self._waiting[connection] = time.monotonic() + seconds
 
     def works(self, connection: Connection) -> None:
-        """The client waits for the server."""
+        """Clear the deadline: the client waits for the server."""
         self._waiting.pop(connection, None)
 
     def watch(self, loop: AbstractEventLoop) -> None:
@@ -115,8 +115,8 @@ class Connections:
             loop.call_later(_LOOK_SECONDS, self._look, loop)
 
     def _look(self, loop: AbstractEventLoop) -> None:
-        now = time.monotonic()
-        for connection in [connection for connection, deadline in self._waiting.items() if deadline < now]:
+        timestamp = time.monotonic()
+        for connection in [connection for connection, deadline in self._waiting.items() if deadline < timestamp]:
             self._drop(connection)
         self._watched = False
         if self._open:
@@ -157,7 +157,7 @@ def _subtract(counter: Counter[str], owner: str | None) -> None:
 
 
 def _may_open(wanted: int) -> int:
-    """How many files this process may have open, once it has asked for as many as it wants."""
+    """Return the limit of open files of this process, raised as far as wanted and allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         soft = min(wanted, hard)
@@ -267,9 +267,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     async def _over_limit(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application for requests beyond those that are served at once for one address."""
-        most = self._settings.api_address_connections
+        limit = self._settings.api_address_connections
         message = (
-            f"{most} requests from this address are being answered, and no more are at once. Try again in a moment."
+            f"{limit} requests from this address are being answered, and no more are at once. Try again in a moment."
         )
         error = ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="too_many_connections")
         await refuse(scope, receive, send, error)
@@ -302,9 +302,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def announce_on_sigterm(ending: threading.Event, seconds: float) -> None:
-    """From now on SIGTERM sets `ending`, and reaches the server after `seconds`; a second SIGTERM reaches it at once.
+    """Make SIGTERM set `ending` and reach the server after `seconds`. A second SIGTERM reaches it at once.
 
-    To be called on the event loop once the server has installed its own handler. Nothing in a thread, which gets no
+    Call it on the event loop once the server has installed its own handler. Does nothing in a thread, which gets no
     signals.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -92,15 +92,15 @@ class Services:
         return await asyncio.get_running_loop().run_in_executor(self.counting, self.figures.read, organization)
 
     async def at_vendor(self, namespace: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call something that asks a vendor of the namespace. The place is given back once the call has really ended,
-        not when nobody waits for it any more."""
+        """Call something that uses a vendor of the namespace. The slot is released when the call has really ended, not
+        when its caller stops waiting."""
         loop, context = asyncio.get_running_loop(), copy_context()
-        place = self._places.setdefault(namespace, asyncio.Semaphore(OF_NAMESPACE))
-        await place.acquire()
+        slot = self._places.setdefault(namespace, asyncio.Semaphore(OF_NAMESPACE))
+        await slot.acquire()
 
         def give_back(_: Future[T]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(place.release)
+                loop.call_soon_threadsafe(slot.release)
 
         call = self.asking.submit(lambda: context.run(function, *args, **kwargs))
         call.add_done_callback(give_back)
@@ -139,13 +139,13 @@ class StorageProbe:
 
 
 class ProbeThreads:
-    """At most `limit` calls at once; who comes later waits for one to end. Used from one event loop."""
+    """At most `limit` concurrent calls in threads; further calls wait. Used from one event loop."""
 
     def __init__(self, limit: int) -> None:
         self._free = asyncio.Semaphore(limit)
 
     async def run(self, call: Callable[[], None]) -> None:
-        """What `call` raises is raised here. Cancelled, it leaves the call to itself, still counted until it ends."""
+        """Run `call` and raise its errors. When cancelled, the call continues and is counted until it ends."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
@@ -182,7 +182,8 @@ _ORDER = (*RunStatus, _GONE)
 
 
 class RunWaits:
-    """One per event loop. Whoever waits holds no connection, and those that wait for one run are one entry."""
+    """Waiting requests for job runs, one object per event loop. A waiting request holds no connection; requests for one
+    run share an entry."""
 
     def __init__(self, db: Database, ending: threading.Event) -> None:
         self._db = db
@@ -193,7 +194,7 @@ class RunWaits:
         self._task: asyncio.Task[None] | None = None
 
     async def past(self, job_run_id: str, status: RunStatus, *, seconds: float) -> None:
-        """Until the run's status is another, the run is gone, the time is up or the process is about to end."""
+        """Wait until the run's status is another, the run is deleted, the time is up or the process is about to end."""
         if seconds <= 0:
             return
         self._wanted[job_run_id] += 1
@@ -211,24 +212,25 @@ class RunWaits:
                 del self._wanted[job_run_id], self._seen[job_run_id]
 
     def _is_past(self, job_run_id: str, status: RunStatus) -> bool:
-        """What was seen last may be older than what the waiting request knows: a status never goes backwards."""
-        seen = self._seen.get(job_run_id)
-        return seen is None or _ORDER.index(seen) > _ORDER.index(status)
+        """Tell whether the run is past this status. The latest read may be older than the request's: a status never
+        goes backwards."""
+        latest = self._seen.get(job_run_id)
+        return latest is None or _ORDER.index(latest) > _ORDER.index(status)
 
     async def _look(self) -> None:
         while self._wanted:
             await asyncio.sleep(LOOK_SECONDS)
-            asked = sorted(self._wanted)
+            ids = sorted(self._wanted)
             try:
                 rows = await self._db.async_rows(
-                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": asked}, plan_once=True
+                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": ids}, plan_once=True
                 )
             except AWAY as error:
                 log.warning("run_waits.waiting", reason=type(error).__name__)
             else:
-                found = {row["id"]: row["status"] for row in rows}
-                for job_run_id in self._seen.keys() & asked:  # others have come since, and are looked for next time
-                    self._seen[job_run_id] = found.get(job_run_id, _GONE)
+                statuses = {row["id"]: row["status"] for row in rows}
+                for job_run_id in self._seen.keys() & ids:  # others have come since, and are looked for next time
+                    self._seen[job_run_id] = statuses.get(job_run_id, _GONE)
             async with self._looked:
                 self._looked.notify_all()
 
@@ -242,9 +244,9 @@ OF_ONE = 4
 
 
 class RenderingLimit:
-    """Threads of their own, for a drawing reads a whole file and waits for a child. Used from one event loop.
+    """Threads for calls that read a whole file and wait for a child process. Used from one event loop.
 
-    what: what is done here, for the refusal and the threads.
+    what: the work, for the refusal and the threads' names.
     """
 
     def __init__(self, what: str = "pages are being drawn") -> None:
@@ -254,7 +256,8 @@ class RenderingLimit:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, organization: str, draw: Callable[[], T]) -> T:
-        """What `draw` answers or raises. SERVICE_UNAVAILABLE with Retry-After where too many are waiting."""
+        """Return the result of `draw` or raise its error. Raises SERVICE_UNAVAILABLE with Retry-After if too many are
+        waiting."""
         if self._held.total() >= WAITING or self._held[organization] >= OF_ONE:
             raise ServiceError(
                 ErrorCode.SERVICE_UNAVAILABLE,

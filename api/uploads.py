@@ -38,7 +38,7 @@ _TIMES_LONGER = 10
 
 @dataclass(slots=True)
 class Form:
-    """A form whose file, if one was sent, lies in `spool`, read from its start."""
+    """A multipart form. Its file, if one was sent, is in `spool`, read from its start."""
 
     spool: IO[bytes]
     fields: dict[str, bytes] = field(default_factory=dict)
@@ -50,20 +50,20 @@ class Form:
     sha256: bytes = b""
 
     def require_file(self) -> None:
-        """INVALID_INGEST_CONFIG without a file, or with an empty one."""
+        """Raise INVALID_INGEST_CONFIG without a file, or with an empty one."""
         if not self.has_file:
             raise _invalid("The form has no part named file.", "missing", FILE)
         if self.size == 0:
             raise _invalid("The file is empty.", "empty", FILE)
 
     def identity(self) -> str:
-        """The name, or else the SHA-256 of the content, so that two unnamed files never replace each other."""
+        """Return the name, or else the SHA-256 of the content, so that two unnamed files never replace each other."""
         return self.name or self.sha256.hex()
 
     def content(self) -> bytes:
-        """What the form says, whatever its boundary and the order of its fields: equal for equal requests."""
-        said = sorted((name, value.hex()) for name, value in self.fields.items())
-        return json.dumps([said, self.name, self.media_type, self.size, self.sha256.hex()]).encode()
+        """Return the form's content, independent of its boundary and field order: equal for equal requests."""
+        pairs = sorted((name, value.hex()) for name, value in self.fields.items())
+        return json.dumps([pairs, self.name, self.media_type, self.size, self.sha256.hex()]).encode()
 
     def pieces(self) -> Iterator[bytes]:
         """The file's bytes, a piece at a time, from its start."""
@@ -73,7 +73,7 @@ class Form:
 
 @asynccontextmanager
 async def read_form(request: Request[Any, Any, Any], services: Services) -> AsyncIterator[Form]:
-    """The whole form, in any order of fields; the file is gone from disk when the block ends."""
+    """Read the whole form, in any order of fields. The file is deleted from disk when the block ends."""
     headers = list(request.scope["headers"])
     request_limits.require_media_type(headers, "multipart/form-data")
     folder = services.settings.home / "uploads"
@@ -215,8 +215,8 @@ def _media_type(sent: bytes) -> str:
 
 
 def _boundary(headers: list[tuple[bytes, bytes]]) -> bytes:
-    sent = next((value for name, value in headers if name == b"content-type"), b"")
-    boundary = parse_options_header(sent)[1].get(b"boundary", b"")
+    content_type = next((value for name, value in headers if name == b"content-type"), b"")
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
         raise _invalid("The Content-Type of the form names no boundary.", "invalid_form")
     return boundary
@@ -249,10 +249,10 @@ def field_name(header: bytes) -> str:
 
 
 def file_name(header: bytes, charset: str = "") -> str:
-    """The file's own name, "" if there is none or only a placeholder.
+    """Return the file's own name, "" if there is none or only a placeholder.
 
-    `filename*` goes before its continuations and these before `filename`, as RFC 6266 says. `charset`: the form's
-    `_charset_` for raw bytes, which are UTF-8 otherwise, or Western European where they are not.
+    The order is `filename*`, its continuations, `filename`, as in RFC 6266. `charset`: the form's `_charset_` for raw
+    bytes, which are UTF-8 otherwise, or Western European if they are not.
     """
     values = parameters(header)
     candidates = (
@@ -266,8 +266,8 @@ def file_name(header: bytes, charset: str = "") -> str:
 def clean(name: str) -> str:
     """A name without folders, control and direction marks, at most 255 characters; "" for a placeholder."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    kept = "".join(character for character in last if character.isprintable()).strip(". ")
-    return "" if kept in _PLACEHOLDERS else kept[-_LONGEST:]
+    printable = "".join(character for character in last if character.isprintable()).strip(". ")
+    return "" if printable in _PLACEHOLDERS else printable[-_LONGEST:]
 
 
 def _unquoted(value: bytes) -> bytes:

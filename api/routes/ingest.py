@@ -104,7 +104,7 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
             modified=("modifiedAt", fields.modified_at),
             access=("access", fields.access),
         )
-        once = call.asked_with(form.content(), INVALID)
+        once = call.identify(form.content(), INVALID)
         if (given := await call.recall(once)) is not None:
             return given
         upload = await _store(services, scope, form)
