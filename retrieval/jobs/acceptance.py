@@ -1,6 +1,6 @@
-"""The statements that record an ingestion request, one each: durable, whole, before the answer.
+"""Statements that record an ingestion request: each is one durable, atomic write before the response.
 
-A list of readers that comes with a document that exists goes with its new version (`access.lists`).
+An access list sent with an existing document is applied with its new version (`access.lists`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Of one scope. Searches are those of the last 24 hours, their times in milliseconds, None without any."""
+    """Activity of one scope. Searches are those of the last 24 hours, their times in milliseconds, None without any."""
 
     runs: dict[str, int]
     oldest_waiting: datetime | None
@@ -93,7 +93,7 @@ def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
 
 
 def middle(number: int) -> float:
-    """The milliseconds that a bucket stands for."""
+    """Return the milliseconds that a bucket represents."""
     return round(2 ** (number / STEPS), 1)
 
 

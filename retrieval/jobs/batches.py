@@ -4,7 +4,7 @@
                                   ▲                                        │ released, or lost
                                   └──────── losses.again (a new attempt) ◀─┘
 
-Only the holder of the newest fence may write: a worker that was wrongly taken for dead can write nothing any more.
+Only the holder of the newest fence may write: a worker that was wrongly assumed dead can no longer write.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
 
 
 def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Say of a batch that was closed from outside that its worker may still write to stores for so long.
+    """Extend the lease of a batch that was closed from outside: its worker may still write to stores for these seconds.
 
-    False if it was not closed, but lost to another worker. With 0 seconds: the worker has let go of it.
+    Returns False if another worker has claimed the batch. 0 seconds: the worker has stopped.
     """
     row = db.row(
         """
@@ -188,7 +188,7 @@ def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
 
 
 def guard(connection: Connection[Row], lease: Lease) -> None:
-    """Hold the fence until the end of the caller's transaction; Superseded if it is not ours any more."""
+    """Hold the fence until the end of the caller's transaction; Superseded if another worker has claimed the batch."""
     lock_row = connection.execute(
         "select 1 from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
         {"batch": lease.batch_id, "fence": lease.fence},
@@ -198,13 +198,13 @@ def guard(connection: Connection[Row], lease: Lease) -> None:
 
 
 def is_cancelled(db: Database, job_run_id: str) -> bool:
-    """Whether cancellation of the job run was requested."""
+    """Tell if cancellation of the job run was requested."""
     rows = db.rows("select 1 from job_runs where id = %(run)s and cancel_requested", {"run": job_run_id})
     return bool(rows)
 
 
 def is_wanted(db: Database, lease: Lease) -> bool:
-    """Whether any job run of the batch still has to be completed."""
+    """Tell if any job run of the batch still has to be completed."""
     row = db.row(
         "select 1 from job_runs where batch_id = %(batch)s and finished_at is null and not cancel_requested limit 1",
         {"batch": lease.batch_id},
@@ -273,9 +273,9 @@ _FREE: LiteralString = """
 
 
 def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
-    """Close a batch from outside: what is not done becomes `status` (FAILED or CANCELLED), its job runs COMPLETED.
+    """Close a batch from outside: unfinished documents become `status` (FAILED or CANCELLED), its job runs COMPLETED.
 
-    False, and nothing is done, while somebody writes under its fence, or if it is not that attempt any more.
+    Returns False, and changes nothing, while a worker writes under the fence, or if a newer attempt exists.
     """
     values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
     with db.transaction() as connection:
@@ -321,7 +321,7 @@ def leave_stores(connection: Connection[Row], job_runs: Sequence[str]) -> None:
 
 
 def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
-    """Let one failed entry say why a run could not find out what to ingest. No document stands behind it."""
+    """Record a failed listing of a job run as an entry without a document."""
     connection.execute(
         """
         insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)

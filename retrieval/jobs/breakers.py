@@ -1,11 +1,11 @@
-"""Circuit breakers: whom nobody asks for a while, because requests hung or failed one after the other.
+"""Circuit breakers per vendor and credential: after repeated failures, requests are refused until a probe succeeds.
 
-    closed ──failures in a row──▶ open ──its time is over──▶ one batch probes ──succeeds──▶ closed, what waited goes on
+    closed ──failures in a row──▶ open ──its time is over──▶ one batch probes ──succeeds──▶ closed, waiting runs go
                                    ▲                             └── fails: open for twice as long ──┐
                                    └──────────────────────────────────────────────────────────────────┘
 
-Of one vendor or site, as one organization asks it with one credential, over all processes. Job runs that need it wait
-outside of the workers (`outbox.MAY_LEAVE`), and fail with the reason when their patience is at its end.
+A breaker covers one vendor or site, organization and credential, in all processes. Job runs that need it wait outside
+of the workers (`outbox.MAY_LEAVE`), and fail with its reason when their time limit is reached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ PROBES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A vendor or site as somebody asks it. `name`: for people. `identity`: what tells it and the credential apart.
+    """A vendor or site that one organization requests. `name`: for display. `identity`: distinguishes it and the
+    credential.
 
     `patience`: seconds that job runs wait for it.
     """
@@ -62,7 +63,7 @@ class State:
 
 
 def state(db: Database, key: str, batch_id: str) -> State:
-    """As it is now. Of one whose time is over this batch becomes the probe, if no other has."""
+    """Return the current state. When the open time is over, this batch becomes the probe if no other is."""
     row = db.row(_ENTER, {"key": key, "batch": batch_id, "seconds": PROBE_SECONDS})
     row = row or db.row(
         "select failures, probe, extract(epoch from open_until - now())::float8 as left from breakers"
@@ -127,9 +128,8 @@ def probed(db: Database, batch_id: str, partition: int) -> None:
 
 
 def let_go(connection: Connection[Row], batch_id: str, partition: int | None = None) -> None:
-    """The same within the transaction that ends a batch, or in which its attempt is lost: whoever was to probe and is
-    gone keeps nobody waiting. Without `partition` it goes on waiting for what was not probed.
-    """
+    """Release the probe in the transaction that ends a batch or loses its attempt, so that another batch may probe.
+    Without `partition`, the partition still waits for breakers that were not probed."""
     connection.execute(_LET_GO, {"batch": batch_id, "partition": partition})
 
 
@@ -155,7 +155,7 @@ An organization probes one thing at a time, and so do PROBES organizations (`%(p
 
 
 def probing(connection: Connection[Row], batch_id: str, partition: int) -> bool | None:
-    """Whether the batch of this partition becomes a probe; None if it may not leave now."""
+    """Tell if the batch of this partition becomes a probe; None if it may not be dispatched now."""
     values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS, "probes": PROBES}
     resting = connection.execute("select 1 where %(partition)s = any(" + RESTING + ")", values).fetchone()
     if resting:
@@ -169,7 +169,7 @@ def probing(connection: Connection[Row], batch_id: str, partition: int) -> bool 
 
 
 def wait(connection: Connection[Row], partition: int, keys: Sequence[str]) -> None:
-    """All that the partition ingests needs these, until they answer."""
+    """Let all ingestion of the partition wait until these breakers close."""
     connection.execute(
         "update breakers set partitions = partitions || %(partition)s::bigint"
         " where key = any(%(keys)s) and %(partition)s <> all(partitions)",

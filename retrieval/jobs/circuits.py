@@ -1,6 +1,6 @@
-"""What a batch may ask, and what becomes of job runs that would: the worker's side of `breakers`.
+"""Circuits of a batch: the worker's side of `breakers`.
 
-with circuits.of(asked).watching(): …      # each try within says how it went (`current`)
+with circuits.of(asked).watching(): …      # each try within reports its result (`current`)
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Circuit:
         return self._asked.key
 
     def require(self) -> None:
-        """Unavailable while nobody asks it, but for the batch that probes."""
+        """Raise Unavailable while the breaker is open, except for the batch that probes."""
         with self._lock:
             if self._is_open() and time.monotonic() >= self._look_at:
                 self._look()
@@ -69,7 +69,7 @@ class Circuit:
                 log.warning("breaker.open", batch_id=self._batch, name=self._asked.name, reason=reason)
 
     def succeeded(self) -> None:
-        """It answered, whatever it said."""
+        """Record a response, of any status."""
         if not self._state.failures:
             return
         with self._lock:
@@ -82,7 +82,7 @@ class Circuit:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While something is asked through it on this thread."""
+        """Send the requests of this thread within the block through the circuit."""
         self.require()
         token = _current.set(self)
         try:
@@ -102,7 +102,7 @@ class Circuit:
 
 
 class Circuits:
-    """All that a batch asks. `waiting`: by job run, whom it waits for; `held`: whom all of its scope's waits for."""
+    """Circuits of a batch. `waiting`: the key of an open breaker by job run; `held`: keys that the scope waits for."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self.lease = db, lease
@@ -119,10 +119,10 @@ class Circuits:
 
     @contextmanager
     def through(self, asked: Asked, *, job_run: str | None = None, each: bool, least: float = 0) -> Iterator[None]:
-        """While something is asked. `job_run`: which needs it, None where all of the scope do.
+        """Send requests through a circuit. `job_run`: the one that needs it, None where the whole scope does.
 
-        `each`: whether a failure that comes out of it counts, because its tries do not report themselves; those that
-        took less than `least` seconds count for nothing.
+        `each`: count failures of the block, because its tries do not report themselves; those that took less than
+        `least` seconds do not count.
         """
         circuit, began = self.of(asked), time.monotonic()
         try:
@@ -153,7 +153,7 @@ class Circuits:
 
     @property
     def left_out(self) -> bool:
-        """Whether something of the batch waits."""
+        """Tell if a job run of the batch, or its scope, waits for a breaker."""
         return bool(self.waiting or self.held)
 
     def end(self) -> None:

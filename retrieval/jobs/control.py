@@ -143,7 +143,8 @@ async def list_page(
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
-    """End a job run: at once if nobody works on it, else between two steps of its flow. A finished one stays as it is.
+    """Cancel a job run: at once if no worker has it, else between two steps of its flow. A finished one does not
+    change.
 
     Blocks: for a thread.
     """
@@ -186,12 +187,12 @@ _HOLD_IDLE: LiteralString = (
 
 
 async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[str, Any] | None = None) -> str:
-    """Queue the run's failed documents again as a new run of the same job; its id. Content comes from what was kept.
+    """Queue the failed documents of a run again as a new run of the same job; return its id.
 
-    A document that was sent or retried again meanwhile is left alone. A run that could not find out what to ingest
-    tries that again. `changes`: of the job's configuration, by the keys of `job_config`; then the new run has a job of
-    its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: its next
-    listing would read them as before.
+    Content comes from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
+    lists again. `changes`: to the configuration of the job, by the keys of `job_config`; the new run then has a job of
+    its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: the next listing
+    would use the old configuration.
     """
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
@@ -215,7 +216,7 @@ CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
 
 
 def changed_job(changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What RETRY is to know of a job of its own; None: the same job again."""
+    """Return the parameters of RETRY for a job with changes; None: for the same job."""
     return {"job": made_ids.job_id() if changes else None, "changes": json.dumps(dict(changes)) if changes else None}
 
 

@@ -11,10 +11,10 @@ from retrieval.jobs.batches import Lease, Superseded
 
 
 def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[Row]:
-    """Let those that wait travel with this batch until it holds `size`: their `id`, `request_id`, `traceparent` and
+    """Add waiting job runs to this batch until it holds `size`; return their `id`, `request_id`, `traceparent` and
     `created_at`, oldest first.
 
-    None join where somebody is asked for all of the scope who did not answer. Superseded if the batch is another's.
+    Adds none while a breaker that the whole scope needs exists. Superseded if another worker has the batch.
     """
     with db.transaction() as connection:
         batch = connection.execute(_LOOK, {"batch": lease.batch_id, "fence": lease.fence}).fetchone()
@@ -34,7 +34,7 @@ def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[Row]:
 
 
 def name(db: Database, lease: Lease) -> str:
-    """What the batch is about by now, for people."""
+    """Return the display name of the batch with its current size."""
     row = db.row(
         "select b.size, n.name from batches b join partitions p on p.id = b.partition_id"
         " join namespaces n on n.id = p.namespace_id where b.id = %(batch)s",

@@ -36,11 +36,11 @@ class Lever:
 
     @property
     def holds_all(self) -> bool:
-        """Whether nothing new is ingested because of it."""
+        """Tell if it stops all new ingestion."""
         return self.source is None and self.queue is None and self.batch is None
 
     def holds(self, *, source: str, queue: str | None, batch: str | None) -> bool:
-        """Whether a job run that waits is held back: by its source, and its queue and batch as far as it has them."""
+        """Tell if it blocks a waiting job run: by its source, and its queue and batch as far as it has them."""
         if self.batch is not None:
             return self.batch == batch
         if self.queue is not None:

@@ -51,7 +51,7 @@ def of(row: Mapping[str, Any]) -> str:
 
 
 def titled(row: Mapping[str, Any]) -> str:
-    """The same with the kind of source where the name does not tell it: "website docs.example.org"."""
+    """Return the name of the run with its kind of source, unless the name shows it: "website docs.example.org"."""
     kind = _KINDS.get(row["source"], row["source"].lower().replace("_", " "))
     return of(row) if row["source"] in sources.STORED else f"{kind} {of(row)}"
 
@@ -61,13 +61,13 @@ def counted(number: int, word: str) -> str:
 
 
 def several(source: str, number: int, namespace: str) -> str:
-    """Of so many job runs of one source in a namespace: "27 texts in manuals"."""
+    """Return the name of a number of job runs of one source in a namespace: "27 texts in manuals"."""
     word = _WORDS[source] if source in sources.STORED else _KINDS.get(source, source.lower().replace("_", " ") + " run")
     return f"{counted(number, word)} in {plain(namespace)}"
 
 
 def plain(name: str) -> str:
-    """A name that somebody gave, on one line and bounded, without what follows the path of an address."""
+    """Return a user-given name on one line and truncated, without what follows the path of an address."""
     bare = _QUERY.sub("", without_query(name))
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
     return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
@@ -78,7 +78,7 @@ def _several(row: Mapping[str, Any]) -> str:
 
 
 def host(url: object) -> str:
-    """Of an address, without port, person and password; empty of anything else."""
+    """Return the host name of an address; empty for anything else."""
     try:
         return plain(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
     except ValueError:

@@ -1,7 +1,7 @@
-"""Tells dispatchers that job runs wait, and workers that flow runs do.
+"""Notifies dispatchers of waiting job runs, and workers of flow runs.
 
-A transaction that notifies holds a lock of the whole server while it is flushed to the disk, so the notice goes out in
-one of its own, and one for all that were accepted within a few milliseconds. A lost notice costs some seconds.
+A transaction that notifies holds a lock of the whole server during its flush to disk, so notices have a transaction of
+their own, one for all requests accepted within a few milliseconds. A lost notice costs some seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAUSE = 0.01
 
 
 def tell(db: Database, channel: LiteralString = CHANNEL) -> None:
-    """Wake whoever listens. Blocks; a notice that cannot be sent is lost."""
+    """Wake all listeners. Blocks; a notice that cannot be sent is lost."""
     try:
         db.rows("notify " + channel)
     except AWAY as error:

@@ -44,11 +44,12 @@ UNDISPATCHED: LiteralString = (
 
 
 def gather(connection: Connection[Row], batch_id: str, partition: int, source: str, queue: str, *, size: int) -> int:
-    """Make a batch of at most `size` that still wait and that nobody holds, oldest first; 0 if there is none, else 1.
+    """Make a batch of at most `size` waiting job runs that nothing blocks, oldest first; return the number of batches,
+    0 or 1.
 
-    Of one alone, if it is to find out whether somebody answers again.
+    A batch that probes a breaker has one job run.
 
-    A transaction for each batch: while one scope's rows are waited for, none of another's are held.
+    Each batch has its own transaction: waiting for locks of one scope does not delay another.
     """
     values = {"id": batch_id, "partition": partition, "source": source, "queue": queue}
     queued = waiting(connection, partition, source, size=size)
@@ -66,7 +67,8 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
 
 
 def waiting(connection: Connection[Row], partition: int, source: str, *, size: int) -> list[Row]:
-    """At most `size` that wait and nobody holds, oldest first, held until the end of the caller's transaction."""
+    """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
+    transaction."""
     values = {"partition": partition, "source": source, "size": size, "connected": list(APPS)}
     return connection.execute(_HOLD, values).fetchall()
 

@@ -29,7 +29,7 @@ would have; `to_discover` stays where a listing was cut short, or a namespace wa
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a person is to know of a run beside its documents. `count`: of how many things it is true."""
+    """Message about a run besides its documents. `count`: number of its subjects."""
 
     reason: str
     count: int
@@ -54,9 +54,8 @@ def notices(
     breaker: Mapping[str, Any] | None = None,
     levers: Sequence[Lever] = (),
 ) -> list[Notice]:
-    """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`), or
-    which `levers` of Prefect hold it back; removals that await confirmation; why it found nothing, by what it left
-    out."""
+    """Return the notices of a run: result of the quality gate, the open `breaker` or the `levers` of Prefect that block
+    it, removals that await confirmation, and, if the run ingested nothing, the reasons for skipped documents."""
     messages = []
     if verdict := progress.get("verdict"):
         messages.append(Notice(verdict["told"], verdict["questions"]))
@@ -87,7 +86,7 @@ def _unanswered(breaker: Mapping[str, Any]) -> str:
 
 
 def of_batch(db: Database, batch_id: str) -> list[str]:
-    """How each job run of the batch ended; those that have not are left out."""
+    """Return the outcomes of the completed job runs of the batch."""
     statement: LiteralString = (
         "select outcome from (select "
         + OUTCOME

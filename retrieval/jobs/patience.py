@@ -1,4 +1,4 @@
-"""Job runs that have waited too long for somebody who does not answer end with the reason."""
+"""Expiry of job runs that waited too long for an open breaker: they fail with the breaker's reason."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _give_up(connection: Connection[Row], row: Row) -> None:
     documents = connection.execute(
         "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')", row
     ).fetchall()
-    ends = [(row["id"], one["document_id"], error) for one in documents]
+    ends = [(row["id"], document["document_id"], error) for document in documents]
     batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
     if row["to_discover"]:
         batches.refuse(connection, row["id"], error)

@@ -1,4 +1,4 @@
-"""Where a job run waits: its place in the queue of its scope and source, and when it is likely to begin.
+"""Queue position of a job run in its scope and source, and its estimated start.
 
 Bounded reads: places are counted up to MOST, throughput comes from the newest SAMPLED batches of the service.
 """
@@ -37,8 +37,8 @@ async def place(db: Database, job_run_id: str) -> Waiting | None:
 
 
 def _start(row: Row | Mapping[str, Any]) -> datetime | None:
-    """After the usual wait for a worker, and what is ahead at the pace of this queue; never in the past, nor before
-    whom it needs is asked again."""
+    """Estimate the start from the average wait for a worker and the pace of the queue; at least now and the next probe
+    of an open breaker. None without data."""
     started_at: datetime = row["now"]
     ahead, wait = int(row["ahead"]), row["wait"]
     if wait is None or (not row["pace"] and ahead >= TOGETHER):

@@ -26,7 +26,7 @@ _AT_REST = frozenset({DocumentStatus.BACKLOG, DocumentStatus.SUCCESS, DocumentSt
 
 @dataclass(frozen=True, slots=True)
 class ResyncResult:
-    """What became of a document that matched: `error` says why it is not eligible."""
+    """Result for a matching document: `error` is the reason why it is not eligible."""
 
     id: str
     status: str
@@ -99,7 +99,7 @@ _KEPT = (
 
 
 async def _unconnected(connection: AsyncConnection[Row], rows: Sequence[Row]) -> dict[str, str]:
-    """Documents of content services that cannot be asked now, and why."""
+    """Return documents of content services without an ACTIVE connection, with the reason."""
     cursor = await connection.execute(
         "select d.id, c.status is not null as is_connected from documents d left join connections c"
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
@@ -121,7 +121,7 @@ _OPEN_AGAIN: LiteralString = """
 
 
 async def _carried(connection: AsyncConnection[Row], kept: Mapping[str, Row]) -> set[str]:
-    """What is packed into one of these, at any depth: it is ingested again with its archive."""
+    """Return the ids of archive members, at any depth, which are ingested again with their archive."""
     names = [name for name, row in kept.items() if not _only_with_archive(row)]
     cursor = await connection.execute(archive_members.MEMBERS_OF_ANY, {"ids": names})
     return {row["id"] for row in await cursor.fetchall()}

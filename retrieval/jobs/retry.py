@@ -43,7 +43,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
 
 
 def newest(db: Database, batch_id: str, flow_run_id: str) -> str:
-    """The batch that the flow run worked on last: another than its parameter says once it was retried."""
+    """Return the batch that the flow run executed last, which differs from its parameter after a retry."""
     row = db.row(
         "select id from batches where flow_run_id = %(run)s or id = %(id)s order by created_at desc limit 1",
         {"run": flow_run_id, "id": batch_id},

@@ -1,8 +1,8 @@
-"""Whose turn it is: which waiting job runs become the next batches, and by which work queue they leave.
+"""Fair queue: chooses which waiting job runs become the next batches, and their work queue.
 
-Organizations that have work waiting share the workers by their plan's weight, then each one's scopes share its part.
-Every organization may always have one batch on its way, however many others have. What is short and needs nobody
-outside, such as a text for the local model, leaves by a queue of its own, for which each worker keeps a place.
+Organizations with waiting work share the workers by the weight of their plan, and their scopes share that part. Every
+organization may have at least one dispatched batch. Short work without external requests, such as a text for the local
+model, has a queue of its own, for which each worker reserves a slot.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ def choose(groups: Iterable[Group], taken: Taken, *, room: int, places: int | No
 
 
 def waiting(db: Database) -> list[Group]:
-    """All groups that have a job run which may leave."""
+    """Return all groups with a job run that may be dispatched."""
     return [Group.of(row) for row in db.rows(_WAITING, _VALUES)]
 
 
 def taken(db: Database, *, size: int) -> Taken:
-    """What is open now. `size`: job runs that a batch holds at most."""
+    """Return the open batches. `size`: limit of job runs in a batch."""
     chosen = Taken()
     for row in db.rows(_TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
         chosen.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
@@ -145,16 +145,16 @@ def taken(db: Database, *, size: int) -> Taken:
 
 
 def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
-    """Whether a batch that was dispatched and not taken up for `seconds` deserves the place of this one.
+    """Tell if a batch that was dispatched at least `seconds` ago and not claimed should replace this one.
 
-    That of another organization does, of another scope too if this one is not its organization's only one at work,
-    and what was sent here before what is still to be fetched elsewhere.
+    True for a batch of another organization; for one of another scope if this organization has several at work; and for
+    stored content while this batch fetches from elsewhere.
     """
     return db.row(_OTHERS_WAIT, {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}) is not None
 
 
 def close(db: Database, closed: Collection[str]) -> None:
-    """Nobody makes way for batches of these work queues, until they are not among them any more."""
+    """Mark batches of these work queues as closed, so that no batch yields to them; reopen those of all others."""
     db.rows(
         "update batches set closed = queue = any(%(queues)s) where finished_at is null and lease_until is null"
         " and closed <> (queue = any(%(queues)s))",
@@ -163,7 +163,7 @@ def close(db: Database, closed: Collection[str]) -> None:
 
 
 def is_any_unclaimed(db: Database) -> bool:
-    """Whether a batch was dispatched that no worker has."""
+    """Tell if a dispatched batch has no worker."""
     return bool(
         db.rows(
             "select 1 from batches"
@@ -173,7 +173,7 @@ def is_any_unclaimed(db: Database) -> bool:
 
 
 def is_any_unfinished(db: Database) -> bool:
-    """Whether a job run waits for a batch, or a batch is not finished."""
+    """Tell if a job run waits for a batch, or a batch is not finished."""
     return bool(
         db.rows(
             "select 1 where exists (select from batches where finished_at is null)"
@@ -183,7 +183,7 @@ def is_any_unfinished(db: Database) -> bool:
 
 
 def is_any_open(db: Database) -> bool:
-    """Whether a batch was made that is not finished."""
+    """Tell if any batch is not finished."""
     return bool(db.rows("select 1 from batches where finished_at is null limit 1"))
 
 

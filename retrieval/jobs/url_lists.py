@@ -24,7 +24,7 @@ async def accept(
     config: Mapping[str, Any],
     ingestion: Ingestion,
 ) -> Receipt:
-    """Record one document a URL; the URL is its identity, so one that stands twice is one document."""
+    """Record one document per URL; the URL is its identity, so a repeated one gives one document."""
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
     values: dict[str, Any] = {
