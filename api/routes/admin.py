@@ -42,10 +42,10 @@ async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
 
 @_operation("GET", "/v1/keys/current")
 async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
-    """The key that asks.
+    """Get the key of this request.
 
-    What the key of this very request may do, and what it is bound to. Any valid key may ask. A person with a
-    token of the identity provider gets the same of themselves, with `role` and `expiresAt`.
+    The scopes of the key and its namespace, tenant and user, if it is bound. Any valid key may call this. A person with
+    a token of the identity provider gets their own scopes, with `role` and `expiresAt`.
     """
     if call.caller.signed_in is not None:
         person = wire.KeyData(_of_person(call.caller, call.caller.signed_in))
@@ -79,7 +79,7 @@ async def create_key(call: Call[wire.CreateKey, None]) -> wire.KeyMadeAnswer | b
     pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
 
     async def create() -> wire.KeyMadeAnswer:
-        made, key = await api_keys.add(
+        created, key = await api_keys.add(
             services.db,
             pepper,
             organization,
@@ -91,7 +91,7 @@ async def create_key(call: Call[wire.CreateKey, None]) -> wire.KeyMadeAnswer | b
             principal_required=bool(body.principal_required),
         )
         return wire.KeyMadeAnswer(
-            message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), made.api_key)
+            message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), created.api_key)
         )
 
     return await call.once(create)
@@ -124,8 +124,8 @@ async def create_tenant(call: Call[wire.CreateTenant, None]) -> wire.TenantAnswe
     _require_name(name, "id")
 
     async def create() -> wire.TenantAnswer:
-        made = await tenants.add(db, organization, name)
-        return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(made)))
+        tenant = await tenants.add(db, organization, name)
+        return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(tenant)))
 
     return await call.once(create)
 
@@ -147,39 +147,41 @@ async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
     `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
     """
     services = call.services
-    found = await usage.read(services.db, call.caller.organization)
+    totals = await usage.read(services.db, call.caller.organization)
     rate = request_context.of(call.request.scope).rate
-    limit, left = (rate.limit, rate.remaining) if rate else (0, 0)
-    allowed = services.settings.namespace_limit if found.namespace_limit is None else found.namespace_limit
+    limit, remaining = (rate.limit, rate.remaining) if rate else (0, 0)
+    allowed = services.settings.namespace_limit if totals.namespace_limit is None else totals.namespace_limit
     data = wire.UsageData(
-        documents=found.documents,
-        chunks=found.chunks,
-        storage_bytes=found.storage_bytes,
-        requests=wire.Allowance(limit - left, limit),
-        namespaces=wire.Allowance(found.namespaces, allowed),
+        documents=totals.documents,
+        chunks=totals.chunks,
+        storage_bytes=totals.storage_bytes,
+        requests=wire.Allowance(limit - remaining, limit),
+        namespaces=wire.Allowance(totals.namespaces, allowed),
     )
     await _report(call, data)
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
 async def _report(call: Call[None, UsageQuery], data: wire.UsageData) -> None:
-    """Add what was asked for by day, namespace or tenant."""
-    asked, services, organization = call.query, call.services, call.caller.organization
-    if asked.start is None and asked.end is None and asked.by is None:
+    """Add the usage by day, namespace or tenant, if the query requests it."""
+    query, services, organization = call.query, call.services, call.caller.organization
+    if query.start is None and query.end is None and query.by is None:
         return
     today = datetime.now(UTC).date()
-    end = asked.end or max(today, asked.start or today)
-    start = asked.start or end.replace(day=1)
+    end = query.end or max(today, query.start or today)
+    start = query.start or end.replace(day=1)
     if not timedelta(0) <= end - start <= LONGEST:
         message = f"from must not be after to, nor more than {LONGEST.days} days before it."
         raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
-    by = usage.By(asked.by or "day")
+    by = usage.By(query.by or "day")
     groups = await usage.report(services.db, organization, by, start, end)
-    uses = await quotas.uses(services.db, organization, [one.key for one in groups] if by is usage.By.TENANT else [])
+    uses = await quotas.uses(
+        services.db, organization, [entry.key for entry in groups] if by is usage.By.TENANT else []
+    )
     data.start, data.end, data.by, data.currency = str(start), str(end), str(by), services.settings.price_currency
     data.used, data.limit = Quotas.of(uses[None].used), Quotas.of(uses[None].limits)
-    shown = [group(one, by, services.settings.prices, uses.get(one.key)) for one in groups]
-    data.usage = shown
+    usage_groups = [group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
+    data.usage = usage_groups
 
 
 def _require_name(tenant: str | None, field: str) -> None:
@@ -189,7 +191,7 @@ def _require_name(tenant: str | None, field: str) -> None:
 
 
 def _of_person(caller: Caller, who: SignedIn) -> wire.Key:
-    """What a person may do, in the form of a key."""
+    """Return a person's scopes and bounds in the form of a key."""
     issued, expires = (datetime.fromtimestamp(at, UTC) for at in (who.person.issued, who.person.expires))
     return wire.Key(
         id=caller.key_id,
@@ -221,10 +223,10 @@ async def update_organization(call: Call[admin.UpdateOrganization, None]) -> Org
 
     What is absent stays, null removes a limit. What is there already stays, however low the limit.
     """
-    given = call.body.quotas
-    if given is not UNSET:
+    changes = call.body.quotas
+    if changes is not UNSET:
         await call.services.in_thread(
-            limits.set_organization, call.services.db, call.caller.organization, given.values()
+            limits.set_organization, call.services.db, call.caller.organization, changes.values()
         )
     return await _organization(call, "Organization updated successfully")
 
@@ -235,34 +237,33 @@ async def update_organization(call: Call[admin.UpdateOrganization, None]) -> Org
 async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAnswer:
     """Set a tenant's quotas. They hold beside the organization's. What is absent stays, null removes a limit."""
     db, organization, tenant = call.services.db, call.caller.organization, call.path["tenant_id"]
-    given = call.body.quotas
-    if given is not UNSET:
-        await call.services.in_thread(limits.set_tenant, db, organization, tenant, given.values())
-    found = await tenants.one(db, organization, tenant)
-    if found is None:
+    changes = call.body.quotas
+    if changes is not UNSET:
+        await call.services.in_thread(limits.set_tenant, db, organization, tenant, changes.values())
+    updated = await tenants.one(db, organization, tenant)
+    if updated is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
-    return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(found)))
+    return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(updated)))
 
 
 async def _organization(call: Call[admin.UpdateOrganization, None] | Call[None, None], said: str) -> OrganizationAnswer:
-    found = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
-    if found is None:
+    organization = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
+    if organization is None:
         raise RuntimeError("the organization of a key is gone")
-    return OrganizationAnswer(message=said, data=OrganizationData(OrganizationDetails.of(found)))
+    return OrganizationAnswer(message=said, data=OrganizationData(OrganizationDetails.of(organization)))
 
 
 @operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
     """Read the audit log.
 
-    One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. What
-    is named besides narrows it: all of it must hold.
+    One entry for every write, refused ones too, newest first, 50 a page by default. Entries must match all filters.
     """
-    place = await call.place(call.query.cursor)
-    part = Part(call.query.page_size or PAGE, place)
+    cursor = await call.place(call.query.cursor)
+    part = Part(call.query.page_size or PAGE, cursor)
     page = await audit.list_part(call.services.db, call.caller.organization, part, call.query.wanted())
-    shown = [AuditEntry.of(entry) for entry in page.items]
-    data = AuditData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor))
+    entries = [AuditEntry.of(entry) for entry in page.items]
+    data = AuditData(entries, len(entries), page.cursor is not None, await call.cursor(page.cursor))
     return AuditAnswer(message="Audit entries fetched successfully", data=data)
 
 

@@ -118,7 +118,7 @@ async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAns
     await namespaces.require(services.db, scope.organization, scope.namespace)
     part = await call.part(call.query.part(), scope.namespace)
     page = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
-    data = ConnectionsData(connections=[Connection.of(one) for one in page.items]).lead_on(
+    data = ConnectionsData(connections=[Connection.of(connection) for connection in page.items]).lead_on(
         part, await call.cursor(page.cursor, scope.namespace)
     )
     return ConnectionsAnswer(message="Connections fetched successfully", data=data)
@@ -127,21 +127,21 @@ async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAns
 @_operation("GET", _ONE, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,))
 async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
     """Get a connection. Tokens are masked; `credentials` is null before the authorization and after the revocation."""
-    services, bound, named = call.services, call.caller.namespace, call.query.namespace_id
-    if bound is not None and named not in {None, bound}:
+    services, bound, namespace_id = call.services, call.caller.namespace, call.query.namespace_id
+    if bound is not None and namespace_id not in {None, bound}:
         raise connections.connection_not_found()
-    found = await connections.get(
+    connection = await connections.get(
         services.db,
         services.ring,
         call.caller.organization,
         call.tenant,
         call.path["connection_id"],
-        namespace=named or bound,
+        namespace=namespace_id or bound,
     )
-    held = await connection_documents.count(services.db, found.id)
-    asked = await browsing.newest(services.db, found)
-    chosen = Chosen.of(asked, named="documents:read" in call.caller.scopes)
-    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared), chosen)
+    count = await connection_documents.count(services.db, connection.id)
+    newest = await browsing.newest(services.db, connection)
+    chosen = Chosen.of(newest, named="documents:read" in call.caller.scopes)
+    data = ConnectionData(Connection.of(connection), ConnectionDocuments(count.own, count.shared), chosen)
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
@@ -179,11 +179,13 @@ async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRev
     if revoked.documents.own or revoked.documents.shared:
         release = partial(connection_documents.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
         await services.in_thread(release)
-    own = revoked.documents.own
-    told = RevokedDocuments(kept=own if keep else 0, deleted=0 if keep else own, shared=revoked.documents.shared)
+    own_count = revoked.documents.own
+    counts = RevokedDocuments(
+        kept=own_count if keep else 0, deleted=0 if keep else own_count, shared=revoked.documents.shared
+    )
     return ConnectionRevokedAnswer(
         message="Connection revoked successfully",
-        data=RevokedConnectionData(Connection.of(revoked.connection), told),
+        data=RevokedConnectionData(Connection.of(revoked.connection), counts),
     )
 
 
@@ -197,17 +199,17 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
     scope, connection_id = await _place(call)
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     browsing.require_active(stored)
-    place = await call.place(call.body.cursor, scope.namespace)
+    position = await call.place(call.body.cursor, scope.namespace)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.usable_app(config, stored.connector, services.settings)
-    asked = await browsing.newest(services.db, stored)
-    chosen = None if asked is None else asked.choice
-    found: list[tuple[list[Shown], str | None]] = []
+    newest = await browsing.newest(services.db, stored)
+    chosen = None if newest is None else newest.choice
+    pages: list[tuple[list[Shown], str | None]] = []
 
     def ask() -> None:
         connector = registry.connector(stored.connector, app, services.settings)
         tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
-        found.append(browsing.level(tokens, connector, parent, place, chosen))
+        pages.append(browsing.level(tokens, connector, parent, position, chosen))
 
     try:
         async with asyncio.timeout(BROWSE_SECONDS):
@@ -216,8 +218,8 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
         message = f"{registry.infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
-    shown, following = found[0]
-    entries = [BrowsedEntry.of(one) for one in shown]
+    entries_shown, following = pages[0]
+    entries = [BrowsedEntry.of(entry) for entry in entries_shown]
     cursor = await call.cursor(following, scope.namespace)
     return BrowsedAnswer(message="Folder listed successfully", data=BrowsedData(entries, cursor is not None, cursor))
 
@@ -233,7 +235,7 @@ HANDLERS = (
 
 
 async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:
-    """End the authorization at the vendor too. What is in the way is logged and holds nobody up."""
+    """Revoke the authorization at the vendor too. Errors are logged and do not stop the revocation."""
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.authorizer(
@@ -246,7 +248,8 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
 
 
 def redirect_uri(services: Services, connector: str) -> str:
-    """Where the vendor sends the browser back to; apps are registered with it. Microsoft takes no 127.0.0.1."""
+    """Return the URL that the vendor redirects the browser to; apps are registered with it. Microsoft refuses
+    127.0.0.1."""
     base = services.settings.base_url
     if registry.infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
@@ -261,7 +264,7 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
 
 
 async def _place(call: Call[Any, None]) -> tuple[Scope, str]:
-    """The scope that the body names, whose namespace is there, and the id of the path."""
+    """Return the scope that the body names, once its namespace exists, and the id of the path."""
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(call.services.db, scope.organization, scope.namespace)
     return scope, call.path["connection_id"]

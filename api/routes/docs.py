@@ -1,4 +1,4 @@
-"""The OpenAPI description, and Swagger UI with it; nothing comes from a foreign host."""
+"""The OpenAPI document and Swagger UI, served without any foreign host."""
 
 from __future__ import annotations
 

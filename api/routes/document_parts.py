@@ -52,7 +52,7 @@ from retrieval.ports import PageMark
 async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     """List the chunks of a document.
 
-    In their order, 50 a page unless `pageSize` says otherwise. Those that search shows.
+    The searchable chunks in their order, 50 a page by default.
     """
     query, scope = call.query, call.scope(call.query.namespace_id)
     page = await chunks.list_page(
@@ -64,8 +64,8 @@ async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
         size=query.page_size or chunks.PAGE,
         viewer=await call.viewer(scope),
     )
-    shown = [Chunk.of(row) for row in page.items]
-    data = ChunksData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    items = [Chunk.of(row) for row in page.items]
+    data = ChunksData(items, len(items), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
     return ChunksAnswer(message="Chunks fetched successfully", data=data)
 
 
@@ -79,7 +79,7 @@ async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     """List the job runs that held a document.
 
-    Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows.
+    Newest first, 20 a page by default. One is active: its version is searchable.
     """
     query, scope = call.query, call.scope(call.query.namespace_id)
     page = await receipts.list_history(
@@ -89,8 +89,10 @@ async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
         cursor=await call.place(query.cursor, query.namespace_id),
         size=query.page_size or receipts.PAGE,
     )
-    shown = [HistoryEntry.of(entry) for entry in page.items]
-    data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    entries = [HistoryEntry.of(entry) for entry in page.items]
+    data = HistoryData(
+        entries, len(entries), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id)
+    )
     return HistoryAnswer(message="History fetched successfully", data=data)
 
 
@@ -111,37 +113,36 @@ _PDF = "application/pdf"
 async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
     """Draw a page of a document.
 
-    The page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded where it
-    stands. 404 for what has no such page or cannot be drawn, as `reason` says; 503 with Retry-After while too
-    many are drawn. A document that was ingested before pages were placed exactly is drawn without the shade;
-    resync it.
+    Returns a page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded. 404 if there
+    is no such page or it cannot be drawn, with the `reason`; 503 with Retry-After while too many are drawn. A document
+    that was ingested before exact positions were stored is drawn without the shade; resync it.
     """
     scope = call.scope(call.query.namespace_id)
     services = call.services
     viewer = await call.viewer(scope)
-    found = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk, viewer)
+    document = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk, viewer)
     page = int(call.path["page"]) if _NUMBER.fullmatch(call.path["page"]) else 0
     if page < 1:
         raise _refused("The pages of a document count from 1.", "no_such_page")
-    if found.media_type != _PDF or found.raw_key is None:
+    if document.media_type != _PDF or document.raw_key is None:
         raise _refused("Only pages of PDFs can be drawn.", "not_drawable")
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return await services.drawings.run(scope.organization, lambda: _drawn(config, found, page))
+    return await services.drawings.run(scope.organization, lambda: _drawn(config, document, page))
 
 
 def _drawn(config: NamespaceConfig, found: PagedDocument, page: int) -> bytes:
-    """NOT_FOUND for what cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
+    """Draw the page. Raises NOT_FOUND if it cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
     files = registry.file_store(config)
     try:
         with tempfile.TemporaryDirectory(prefix="page-") as folder:
-            place = Path(folder) / "raw"
-            with files.open(found.raw_key or "") as stream, place.open("wb") as file:
+            path = Path(folder) / "raw"
+            with files.open(found.raw_key or "") as stream, path.open("wb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
             mark = PageMark()
             if found.start is not None and found.parsed_key is not None and 1 <= page <= len(found.pages):
                 with files.open(found.parsed_key) as stream:
                     mark = _mark(stream.read().decode(), found, page)
-            return registry.page_drawer().draw(place, page, mark)
+            return registry.page_drawer().draw(path, page, mark)
     except Skippable as error:
         raise _refused(str(error), "not_drawable") from error
     except (Retryable, Fatal, OSError) as error:
@@ -150,7 +151,7 @@ def _drawn(config: NamespaceConfig, found: PagedDocument, page: int) -> bytes:
 
 
 def _mark(text: str, found: PagedDocument, page: int) -> PageMark:
-    """The text of the page, and what of it is the chunk's."""
+    """Return the text of the page, and the chunk's part of it."""
     first, last = [*found.pages, len(text)][page - 1 : page + 1]
     start, end = max(first, found.start or 0), min(last, found.end or 0)
     return PageMark(text[first:last], start - first, end - first) if last - first <= _MOST_TEXT else PageMark()
@@ -199,28 +200,28 @@ HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png",
     summary="Read a file by its signed link",
 )
 async def read_file(request: Request[Any, Any, Any]) -> Stream:
-    """The link stands on a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
+    """Read a file by the link of a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
 
-    It expires, and ends when its key is revoked.
+    The link expires, and ends when its key is revoked.
     """
     services = cast("Services", request.app.state.services)
     document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
     signer = await services.links.signer()
-    asked = request.query_params
-    if not signer.opens(document_id, kind, asked):
+    parameters = request.query_params
+    if not signer.opens(document_id, kind, parameters):
         raise _not_found()
-    principal, groups = asked.get("principal"), asked.get("groups")
+    principal, groups = parameters.get("principal"), parameters.get("groups")
     viewer = (
         None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
     )
-    found = await stored_files.find(services.db, document_id, viewer, key=asked.get("key"))
-    if found is None:
+    files = await stored_files.find(services.db, document_id, viewer, key=parameters.get("key"))
+    if files is None:
         raise _not_found()
-    key = found.raw_key if kind == Kind.RAW else found.parsed_key
+    key = files.raw_key if kind == Kind.RAW else files.parsed_key
     if key is None:
         raise _not_found()
-    opened, file = await _open(services, found, key)
-    media_type, name = _presented(found, Kind(kind))
+    opened, file = await _open(services, files, key)
+    media_type, name = _presented(files, Kind(kind))
     headers = {
         "Content-Disposition": _disposition(name, inline=kind == Kind.PARSED),
         "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -252,7 +253,7 @@ async def _pieces(services: Services, opened: AbstractContextManager[BinaryIO], 
 
 
 def _presented(found: StoredFiles, kind: Kind) -> tuple[str, str]:
-    """The media type to serve, and the name to save it under."""
+    """Return the media type to serve, and the name to save it under."""
     if kind is Kind.PARSED:
         return TEXT, found.name + ".md"
     bare = found.media_type.partition(";")[0].strip().lower()
@@ -262,7 +263,7 @@ def _presented(found: StoredFiles, kind: Kind) -> tuple[str, str]:
 
 
 def _disposition(name: str, *, inline: bool) -> str:
-    """Safe whatever the name holds: an ASCII fallback without quotes, and the name itself percent-encoded."""
+    """Return a Content-Disposition that is safe for any name: an ASCII fallback, and the name percent-encoded."""
     base = name.replace("\\", "/").rpartition("/")[2] or "file"
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._- ") else "_" for c in base)[:150]
     whole = quote(base[:150], safe="", errors="replace")

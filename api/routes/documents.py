@@ -56,37 +56,38 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     """List documents. Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
-    where, viewer = call.body.filter_config.to_values(), await call.viewer(scope)
+    condition, viewer = call.body.filter_config.to_values(), await call.viewer(scope)
     counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
-    place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
-    async with costs.listing(call.services, where, facets=len(counted)):
+    cursor = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
+    async with costs.listing(call.services, condition, facets=len(counted)):
         size = page.page_size or documents.MOST
-        found = await documents.list_page(call.services.db, scope, where, size, place, viewer=viewer)
+        listing = await documents.list_page(call.services.db, scope, condition, size, cursor, viewer=viewer)
         data = DocumentsData(
-            items_returned=len(found.items),
-            has_next_page=found.cursor is not None,
-            next_cursor=await call.cursor(found.cursor, scope.namespace),
+            items_returned=len(listing.items),
+            has_next_page=listing.cursor is not None,
+            next_cursor=await call.cursor(listing.cursor, scope.namespace),
         )
         if include.documents is not False:
-            data.documents = [around.show(row) for row in found.items]
+            data.documents = [around.show(row) for row in listing.items]
             if include.raw_file_url or include.parsed_text_file_url:
                 signer = await call.services.links.signer()
                 bearer = request_context.bearer(call.caller, call.principal, call.groups)
-                for document, row in zip(data.documents, found.items, strict=True):
+                for document, row in zip(data.documents, listing.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
-            stats = await documents.stats(call.services.db, scope, where, viewer=viewer)
+            stats = await documents.stats(call.services.db, scope, condition, viewer=viewer)
             synced = await documents.sync_times(call.services.db, scope) if include.stats_by_source else {}
             data.count(stats, include, synced)
         if include.stats_by_site:
-            counts = await documents.sites(call.services.db, scope, where, viewer=viewer)
+            counts = await documents.sites(call.services.db, scope, condition, viewer=viewer)
             data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
         if call.body.facets is not None:
-            found_counts = await facets.count(call.services.db, scope, where, counted, viewer=viewer)
+            found_counts = await facets.count(call.services.db, scope, condition, counted, viewer=viewer)
             data.facets = {
-                name: [FacetCount(one.value, one.documents) for one in counts] for name, counts in found_counts.items()
+                name: [FacetCount(facet.value, facet.documents) for facet in counts]
+                for name, counts in found_counts.items()
             }
     return DocumentsAnswer(message="Documents fetched successfully", data=data)
 
@@ -100,13 +101,13 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
     """Change metadata or access of documents. All that match are changed, or none. Nothing is embedded again."""
     scope = call.scope(call.body.namespace_id)
-    where, change = call.body.filter_config.to_values(), call.body.data
+    condition, change = call.body.filter_config.to_values(), call.body.data
     around = await _surroundings(call, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
     appends, removes = (operators and operators.append) or {}, (operators and operators.remove) or {}
     access = _access(change)
-    rows = await documents.patch_metadata(call.services.db, scope, where, sets, appends, removes, access=access)
+    rows = await documents.patch_metadata(call.services.db, scope, condition, sets, appends, removes, access=access)
     changed = len(rows) if sets or appends or removes or access is not None else 0
     data = UpdatedDocumentsData([around.show(row) for row in rows], changed)
     message = "Documents updated successfully" if changed else "There was nothing to change"
@@ -120,14 +121,14 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
 )
 async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
-    """Delete documents. Gone from documents and search at once; files and vectors are removed in the background."""
+    """Delete documents. They leave lists and search at once; files and vectors are removed in the background."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.to_values()
+    condition = call.body.filter_config.to_values()
     await _surroundings(call, scope)
-    gone = await documents.delete(call.services.db, scope, where)
+    deletion = await documents.delete(call.services.db, scope, condition)
     call.services.notices.send()
-    counted = f"{gone.documents} {'document' if gone.documents == 1 else 'documents'}"
-    return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=gone.deletion_id)
+    counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
+    return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
 
 
 @operation(
@@ -147,14 +148,16 @@ async def resync_documents(call: Call[ResyncDocuments, None]) -> ResyncAnswer | 
     embedded again.
     """
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.to_values()
+    condition = call.body.filter_config.to_values()
     await _surroundings(call, scope)
 
     async def act() -> ResyncAnswer:
-        made = await resync.start(call.services.db, scope, where, confirm_deletions=bool(call.body.confirm_deletions))
-        number = made.queued
+        started = await resync.start(
+            call.services.db, scope, condition, confirm_deletions=bool(call.body.confirm_deletions)
+        )
+        number = started.queued
         message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
-        return ResyncAnswer(message=message, data=ResyncData.of(made))
+        return ResyncAnswer(message=message, data=ResyncData.of(started))
 
     answer = await call.once(act)
     call.services.notices.send()
@@ -174,12 +177,12 @@ async def _surroundings(
 
 
 def _access(change: DocumentChange) -> NewAccess | None:
-    sent = change.access
-    if sent is UNSET:
+    access = change.access
+    if access is UNSET:
         return None
-    if sent == "inherit":
+    if access == "inherit":
         return NewAccess(None, inherited=True)
-    return NewAccess(None if sent is None else sent.to_values(ErrorCode.INVALID_FILTER_CONFIG, "data.access"))
+    return NewAccess(None if access is None else access.to_values(ErrorCode.INVALID_FILTER_CONFIG, "data.access"))
 
 
 _EXAMPLE = {
@@ -208,10 +211,11 @@ _EXAMPLE = {
 async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
     """Get the receipt of a deletion.
 
-    What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were.
+    The number of removed entries in each store, and when it was verified to hold none of them. CONFIRMED once all are
+    verified.
     """
     caller = call.caller
-    found = await receipts.find(
+    receipt = await receipts.find(
         call.services.db,
         call.path["deletion_id"],
         organization=caller.organization,
@@ -219,8 +223,8 @@ async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
         tenant=call.tenant,
         all_tenants=caller.bound_tenant is None,
     )
-    shown = Deletion.of(found, await call.services.receipt_secret.read(), caller.organization)
-    return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(shown))
+    deletion = Deletion.of(receipt, await call.services.receipt_secret.read(), caller.organization)
+    return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(deletion))
 
 
 @operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_EXAMPLE)
@@ -229,13 +233,13 @@ async def verify_deletion(call: Call[VerifyDeletion, None]) -> DeletionVerifiedA
 
     Whether this service signed the receipt for your organization and nothing in it was changed.
     """
-    said = call.body.deletion
-    if said is UNSET:
-        said = msgspec.json.decode(call.content, type=dict)
-    if "signature" not in said:
+    receipt = call.body.deletion
+    if receipt is UNSET:
+        receipt = msgspec.json.decode(call.content, type=dict)
+    if "signature" not in receipt:
         message = "Send the receipt as GET /v1/deletions/{deletion_id} answered it, with its signature."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="deletion.signature", reason="missing_field")
-    valid = receipts.is_valid(await call.services.receipt_secret.read(), call.caller.organization, said)
+    valid = receipts.is_valid(await call.services.receipt_secret.read(), call.caller.organization, receipt)
     message = "The receipt is genuine" if valid else "The receipt was not signed here, or it was changed"
     return DeletionVerifiedAnswer(message=message, data=VerifiedDeletion(valid))
 

@@ -53,11 +53,11 @@ _QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "m
 async def create_evaluation(call: Call[CreateEvaluation, None]) -> EvaluationAnswer | bytes:
     """Create an evaluation. Questions with the documents, or the spans in them, that answer."""
     body, scope = call.body, call.scope(call.body.namespace_id)
-    questions = [one.to_values(f"questions[{number}]") for number, one in enumerate(body.questions)]
+    questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(body.questions)]
 
     async def create() -> EvaluationAnswer:
-        made = await evaluations.create(call.services.db, scope, body.name, questions)
-        return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(made)))
+        created = await evaluations.create(call.services.db, scope, body.name, questions)
+        return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(created)))
 
     return await call.once(create)
 
@@ -69,7 +69,7 @@ async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAns
     await namespaces.require(db, scope.organization, scope.namespace)
     part = await call.part(call.query.part(), scope.namespace)
     page = await evaluations.list_part(db, scope, part)
-    data = EvaluationsData(evaluations=[Evaluation.of(one) for one in page.items]).lead_on(
+    data = EvaluationsData(evaluations=[Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
         part, await call.cursor(page.cursor, scope.namespace)
     )
     return EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
@@ -79,8 +79,8 @@ async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAns
 async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
     """Get an evaluation. How many questions it has, and which judged external ids the namespace does not have."""
     scope = call.scope(call.query.namespace_id)
-    found = await evaluations.get(call.services.db, scope, call.path["evaluation_id"])
-    return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(found)))
+    evaluation = await evaluations.get(call.services.db, scope, call.path["evaluation_id"])
+    return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(evaluation)))
 
 
 @_operation(
@@ -89,7 +89,7 @@ async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
 async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAnswer:
     """Change an evaluation.
 
-    Questions are removed by their query, then added; `judge` comes last. Runs that have ended stay as they are.
+    Questions are removed by their query, then added; `judge` is applied last. Runs that have ended stay as they are.
     """
     body, scope = call.body, call.scope(call.body.namespace_id)
     changed = await evaluations.change(
@@ -97,9 +97,9 @@ async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAns
         scope,
         call.path["evaluation_id"],
         name=body.name or None,
-        add=[one.to_values(f"add[{number}]") for number, one in enumerate(body.add)],
+        add=[entry.to_values(f"add[{number}]") for number, entry in enumerate(body.add)],
         remove=body.remove,
-        verdicts=[one.to_values(f"judge[{number}]") for number, one in enumerate(body.judge)],
+        verdicts=[entry.to_values(f"judge[{number}]") for number, entry in enumerate(body.judge)],
     )
     return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
 
@@ -108,7 +108,7 @@ async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAns
 async def list_questions(call: Call[None, QuestionsQuery]) -> QuestionsAnswer:
     """List the questions of an evaluation.
 
-    In their order, 50 a page unless `pageSize` says otherwise; with `query` those that ask just that.
+    In their order, 50 a page by default; with `query` only those with exactly this query.
     """
     scope = call.scope(call.query.namespace_id)
     part = await call.part(call.query.part() or Part(), scope.namespace) or Part()
@@ -141,7 +141,7 @@ async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDele
     },
 )
 async def start_run(call: Call[StartRun, None]) -> RunAnswer | bytes:
-    """Compare settings. Starts a flow that asks every question under every setting."""
+    """Compare settings. Starts a flow that runs every question under every setting."""
     scope, settings = call.scope(call.body.namespace_id), call.body.to_values()
 
     async def start() -> RunAnswer:
@@ -158,7 +158,7 @@ async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
     scope = call.scope(call.query.namespace_id)
     part = await call.part(call.query.part(), scope.namespace)
     page = await runs.list_part(call.services.db, scope, call.path["evaluation_id"], part)
-    data = RunsData(runs=[EvaluationRun.of(one, whole=False) for one in page.items]).lead_on(
+    data = RunsData(runs=[EvaluationRun.of(run, whole=False) for run in page.items]).lead_on(
         part, await call.cursor(page.cursor, scope.namespace)
     )
     return RunsAnswer(message="Runs fetched successfully", data=data)

@@ -1,4 +1,4 @@
-"""Groups: whom documents may name beside users."""
+"""Groups of users, which access lists of documents may name."""
 
 from __future__ import annotations
 
@@ -39,13 +39,15 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 )
 async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
     """Make a group, or replace what it holds. Counts for the next request. No document is touched."""
-    sent = call.body.members
-    users = _names(sent.users, "members.users", principals.user_name)
-    held = _names(sent.groups, "members.groups", principals.group_name)
-    if len(users) + len(held) > MEMBERS:
+    members = call.body.members
+    users = _names(members.users, "members.users", principals.user_name)
+    group_members = _names(members.groups, "members.groups", principals.group_name)
+    if len(users) + len(group_members) > MEMBERS:
         message = f"A group may have at most {MEMBERS:,} members."
         raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
-    group = await groups.put(call.services.db, call.scope(call.body.namespace_id), _group_id(call), users, held)
+    group = await groups.put(
+        call.services.db, call.scope(call.body.namespace_id), _group_id(call), users, group_members
+    )
     return GroupAnswer(message="Group saved successfully", data=GroupData(Group.of(group)))
 
 
@@ -53,21 +55,21 @@ async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
 async def get_group(call: Call[None, GroupQuery]) -> GroupAnswer:
     """Get a group. Its direct members."""
     scope = call.scope(call.query.namespace_id)
-    found = await groups.get(call.services.db, scope, _group_id(call))
-    if found is None:
+    group = await groups.get(call.services.db, scope, _group_id(call))
+    if group is None:
         raise await _not_found(call, scope)
-    return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(found)))
+    return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(group)))
 
 
 @_operation(method="DELETE", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
 async def delete_group(call: Call[None, DeletedGroupQuery]) -> GroupDeletedAnswer:
     """Delete a group.
 
-    Documents and groups that name it go on naming it; it holds nobody until it is made again. `namespaceId`
-    stands in the query, or in a JSON body.
+    Documents and groups that name it keep the name; it has no members until it is created again. Send `namespaceId` in
+    the query, or in a JSON body.
     """
-    named = call.query.namespace_id
-    scope, name = call.scope(await _in_the_body(call) if named is None else named), _group_id(call)
+    namespace_id = call.query.namespace_id
+    scope, name = call.scope(await _in_the_body(call) if namespace_id is None else namespace_id), _group_id(call)
     if not await groups.delete(call.services.db, scope, name):
         raise await _not_found(call, scope)
     return GroupDeletedAnswer(message="Group deleted successfully", data=DeletedGroup(name))

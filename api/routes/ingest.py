@@ -60,10 +60,10 @@ JSON_FIELDS = {
 async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer | bytes:
     """Ingest a text. Searchable within about a second. The same identity again replaces the document."""
     scope = call.scope(call.body.namespace_id)
-    asked = call.body.ingest_config
-    config = asked.config
-    _check_text(asked, call.services)
-    chunks = asked.chunk_config or config.chunk_config
+    config_sent = call.body.ingest_config
+    config = config_sent.config
+    _check_text(config_sent, call.services)
+    chunks = config_sent.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
@@ -96,7 +96,7 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
         scope = call.scope(fields.namespace_id)
         if fields.metadata is not None:
             metadata.check(fields.metadata, services.settings, INVALID, "metadata")
-        asked = ingestion(
+        options = ingestion(
             fields.metadata,
             fields.chunk_config,
             chunks_at="chunkConfig",
@@ -105,17 +105,17 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
             access=("access", fields.access),
         )
         once = call.identify(form.content(), INVALID)
-        if (given := await call.recall(once)) is not None:
-            return given
+        if (previous := await call.recall(once)) is not None:
+            return previous
         upload = await _store(services, scope, form)
 
     async def accept() -> IngestAnswer:
         external_id = fields.external_id or form.identity()
         name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:
-            sent = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
-            request = {"externalId": external_id, "name": name, **sent}
-            return await dry_run(call, scope, "file", source="LOCAL_FILE", how=asked, request=request)
+            upload_fields = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
+            request = {"externalId": external_id, "name": name, **upload_fields}
+            return await dry_run(call, scope, "file", source="LOCAL_FILE", how=options, request=request)
         accepted = await runs.accept_file(
             services.db,
             scope,
@@ -124,7 +124,7 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
             media_type=form.media_type,
             size=form.size,
             sha256=form.sha256,
-            ingestion=asked,
+            ingestion=options,
             external_id=external_id,
         )
         await call.make_tenant_known()
@@ -152,7 +152,7 @@ def _check_text(asked: TextIngestion, services: Services) -> None:
 
 
 def _fields(form: Form) -> FileForm:
-    """The form's fields as if they had come as one JSON object; an empty optional one means absent."""
+    """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
     members: dict[str, Any] = {}
     for name, value in form.fields.items():
         if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
@@ -174,14 +174,14 @@ def _flag(value: bytes) -> bool:
 
 
 def _text(config: TextConfig) -> dict[str, str]:
-    """The identity of a text, as its ingestion has it."""
+    """Return the identity of a text, as its ingestion stores it."""
     digest = hashlib.sha256(config.text.encode()).hexdigest()
     external = config.external_id or config.name or digest
     return {"externalId": external, "name": config.name or config.external_id or f"text {digest[:12]}"}
 
 
 async def _store(services: Services, scope: Scope, form: Form) -> Upload:
-    """Into the namespace's file store, before anything is recorded: an accepted file is a stored one."""
+    """Store the file in the namespace's file store before anything is recorded: an accepted file is a stored one."""
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     upload = await runs.begin_upload(services.db, scope)
     await services.in_thread(lambda: registry.file_store(config).put(upload.key, form.pieces()))
@@ -210,27 +210,30 @@ async def convert_file(call: Call[None, None]) -> ConvertAnswer:
     services = call.services
     async with uploads.read_form(call.request, services) as form:
         form.require_file()
-        sent = form.fields.get("ocrConfig", b"").strip()
+        ocr_config = form.fields.get("ocrConfig", b"").strip()
         strategy = OcrConfig().strategy
-        if sent not in ABSENT:
-            request_limits.check_json(sent, _INVALID, "ocrConfig")
-            strategy = _ocr(sent).strategy
-        found = await services.conversions.run(call.caller.organization, lambda: _converted(services, form, strategy))
-    documents = [ConvertedDocument.of(one) for one in found]
+        if ocr_config not in ABSENT:
+            request_limits.check_json(ocr_config, _INVALID, "ocrConfig")
+            strategy = _ocr(ocr_config).strategy
+        converted = await services.conversions.run(
+            call.caller.organization, lambda: _converted(services, form, strategy)
+        )
+    documents = [ConvertedDocument.of(document) for document in converted]
     return ConvertAnswer(message="File converted successfully", data=ConvertData(documents))
 
 
 def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Converted]:
-    """In a thread. INVALID_INGEST_CONFIG for what cannot be read, SERVICE_UNAVAILABLE for what cannot be read now."""
+    """Convert the file; runs in a thread. Raises INVALID_INGEST_CONFIG if it cannot be read, SERVICE_UNAVAILABLE if not
+    now."""
     settings, name = services.settings, form.name or uploads.FILE
     try:
         with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-            place = Path(folder) / "raw"
-            with place.open("wb") as file:
+            path = Path(folder) / "raw"
+            with path.open("wb") as file:
                 file.writelines(form.pieces())
-            raw = RawContent(place, name, form.media_type, form.size)
-            most, members = settings.max_file_bytes, settings.archive_members
-            return convert.run(registry.parser(), raw, strategy, most=most, members=members)
+            raw = RawContent(path, name, form.media_type, form.size)
+            size_limit, members = settings.max_file_bytes, settings.archive_members
+            return convert.run(registry.parser(), raw, strategy, most=size_limit, members=members)
     except Skippable as error:
         raise ServiceError(_INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
     except (Retryable, OSError) as error:

@@ -61,15 +61,15 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
     """Ingest a list of URLs. One document a URL, known at once; the same URL again replaces its document."""
     config = call.body.ingest_config.config
     _limit(len(config.urls), call.services.settings.max_urls, f"{AT}.urls", "URLs")
-    urls = [_address(url, f"{AT}.urls[{place}]") for place, url in enumerate(config.urls)]
+    urls = [_address(url, f"{AT}.urls[{index}]") for index, url in enumerate(config.urls)]
 
     async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
-        asked = config.request()
-        asked.pop("urls")
+        options = config.request()
+        options.pop("urls")
         if call.body.dry_run:
-            request = {**asked, "urls": list(dict.fromkeys(urls))}
+            request = {**options, "urls": list(dict.fromkeys(urls))}
             return await dry_run(call, scope, "URLs", source="URLS_LIST", how=how, request=request)
-        receipt = await url_lists.accept(call.services.db, scope, urls=urls, config=asked, ingestion=how)
+        receipt = await url_lists.accept(call.services.db, scope, urls=urls, config=options, ingestion=how)
         return IngestAnswer.of_several(receipt, "URLs")
 
     return await _ingest(call, accept)
@@ -87,7 +87,7 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
     },
 )
 async def ingest_sitemap(call: Call[IngestSitemap, None]) -> IngestAnswer | bytes:
-    """Ingest the pages of a sitemap. What there is to ingest is found out by the job run."""
+    """Ingest the pages of a sitemap. The job run lists the pages to ingest."""
     return await _ingest(call, _discovery(call, "SITEMAP", "sitemap"))
 
 
@@ -105,7 +105,7 @@ async def ingest_sitemap(call: Call[IngestSitemap, None]) -> IngestAnswer | byte
 async def ingest_website(call: Call[IngestWebsite, None]) -> IngestAnswer | bytes:
     """Ingest the pages of a website.
 
-    What there is to ingest is found out by the job run, which follows the site's links.
+    The job run finds the pages by following the site's links.
     """
     return await _ingest(call, _discovery(call, "WEBSITE", "website"))
 
@@ -127,10 +127,10 @@ def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], sour
         _limit(len(paths or ()), settings.max_paths, f"{AT}.{name}", "paths")
 
     async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
-        asked = {**defaults, **config.request(url=url)}
+        options = {**defaults, **config.request(url=url)}
         if call.body.dry_run:
-            return await dry_run(call, scope, what, source=source, how=how, request=asked)
-        receipt = await runs.accept_discovery(call.services.db, scope, source=source, config=asked, ingestion=how)
+            return await dry_run(call, scope, what, source=source, how=how, request=options)
+        receipt = await runs.accept_discovery(call.services.db, scope, source=source, config=options, ingestion=how)
         return IngestAnswer.of_several(receipt, what)
 
     return accept
@@ -187,19 +187,19 @@ def _check_selectors(config: PageConfig, services: Services) -> None:
     ):
         field = f"{AT}.scrapeOptions.{name}"
         _limit(len(selectors), settings.max_selectors, field, "selectors", ErrorCode.INVALID_SCRAPE_OPTIONS)
-        for place, selector in enumerate(selectors):
+        for index, selector in enumerate(selectors):
             if not selector.strip() or len(selector) > longest:
                 raise ServiceError(
                     ErrorCode.INVALID_SCRAPE_OPTIONS,
-                    f"{field}[{place}] must be a CSS selector of at most {longest} characters.",
-                    field=f"{field}[{place}]",
+                    f"{field}[{index}] must be a CSS selector of at most {longest} characters.",
+                    field=f"{field}[{index}]",
                     reason="out_of_bounds",
                 )
             if not registry.is_selector(selector):
                 raise ServiceError(
                     ErrorCode.INVALID_SCRAPE_OPTIONS,
-                    f"{field}[{place}] is not a CSS selector that can be read.",
-                    field=f"{field}[{place}]",
+                    f"{field}[{index}] is not a CSS selector that can be read.",
+                    field=f"{field}[{index}]",
                     reason="invalid_selector",
                 )
 
@@ -217,31 +217,36 @@ def _address(url: str, field: str) -> str:
 
 
 async def _ingest_from_connector(call: Call[IngestFromConnector, None], name: str) -> IngestAnswer | bytes:
-    """What there is to ingest is found out by the job run. The connection must be ACTIVE."""
-    services, asked = call.services, call.body.ingest_config
-    config = asked.config
+    """The job run lists the content to ingest. The connection must be ACTIVE."""
+    services, ingest_config = call.services, call.body.ingest_config
+    config = ingest_config.config
     if config.metadata is not None:
         metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
-    inner = asked.chunk_config is None and config.chunk_config is not None
+    inner = ingest_config.chunk_config is None and config.chunk_config is not None
     how = ingestion(
         config.metadata,
-        asked.chunk_config or config.chunk_config,
+        ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
         access=(f"{AT}.access", config.access),
     )
-    request = _request(config, asked.source)
+    request = _request(config, ingest_config.source)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
-    await connections.require_active(services.db, scope, config.connection_id, asked.source)
+    await connections.require_active(services.db, scope, config.connection_id, ingest_config.source)
 
     async def act() -> IngestAnswer:
         if call.body.dry_run:
             connection = config.connection_id
             return await dry_run(
-                call, scope, name, source=asked.source, how=how, request=request, connection_id=connection
+                call, scope, name, source=ingest_config.source, how=how, request=request, connection_id=connection
             )
         receipt = await runs.accept_discovery(
-            services.db, scope, source=asked.source, config=request, ingestion=how, connection_id=config.connection_id
+            services.db,
+            scope,
+            source=ingest_config.source,
+            config=request,
+            ingestion=how,
+            connection_id=config.connection_id,
         )
         await call.make_tenant_known()
         return IngestAnswer.of_several(receipt, name)
@@ -252,21 +257,22 @@ async def _ingest_from_connector(call: Call[IngestFromConnector, None], name: st
 
 
 def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
-    """What the source is told. ServiceError for an entry that names two things or none, or makes no sense."""
-    said: dict[str, Any] = {}
+    """Return the source's part of the job configuration. Raises ServiceError for an invalid entry of include or
+    exclude."""
+    fields: dict[str, Any] = {}
     for name in ("include", "exclude"):
-        entries = [msgspec.to_builtins(one) for one in getattr(config, name) or ()]
+        entries = [msgspec.to_builtins(item) for item in getattr(config, name) or ()]
         for number, entry in enumerate(entries):
             if wrong := sync_filter.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
                 at = f"{AT}.{name}[{number}]"
                 reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
                 raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)
-        said |= {name: entries} if entries else {}
-    return said | ({"pick": True} if config.pick else {})
+        fields |= {name: entries} if entries else {}
+    return fields | ({"pick": True} if config.pick else {})
 
 
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
-    """The operation of one content service; `name` is how people call it."""
+    """Return the operation of one content service; `name` is its display name."""
 
     async def ingest(call: Call[Any, None]) -> IngestAnswer | bytes:
         return await _ingest_from_connector(call, name)

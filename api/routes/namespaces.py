@@ -67,27 +67,27 @@ _PROBE_CODES = (
 async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer | bytes:
     """Create a namespace. Storage, index and model are tried out first, each within 5 seconds."""
     services = call.services
-    name, sent = _parts(call.body)
-    configs = {key: validation.unmask(value, {}, key) for key, value in sent.items() if value is not None}
+    name, configs_sent = _parts(call.body)
+    configs = {key: validation.unmask(value, {}, key) for key, value in configs_sent.items() if value is not None}
     validation.check_allowed(services.settings, configs)
-    now = datetime.now(UTC)
+    timestamp = datetime.now(UTC)
     draft = NamespaceConfig(
         id=ids.namespace_id(),
         organization_id=call.caller.organization,
         name=name,
         dimensions=None,
         keyword_language=_keyword_language(call.body.keyword_language),
-        created_at=now,
-        updated_at=now,
+        created_at=timestamp,
+        updated_at=timestamp,
         sent_to=destinations.of(services.settings, configs),
         **namespaces.split(configs),
     )
     await probes.check(services, draft, configs)
 
     async def create() -> NamespaceAnswer:
-        made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+        created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
         message = "Namespace created successfully" + _left_out(call)
-        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(made)))
+        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(created)))
 
     return await call.once(create)
 
@@ -106,8 +106,8 @@ async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
 @_operation("GET", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
     """Get a namespace. Secrets are absent or masked."""
-    found = await _find(call)
-    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(call, found)))
+    namespace = await _find(call)
+    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(call, namespace)))
 
 
 @_operation(
@@ -120,31 +120,31 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     """Change a namespace. Each config that is sent replaces the stored one; what is not sent stays."""
     services = call.services
     stored = await _find(call)
-    name, sent = _parts(call.body)
-    before = stored.configs()
-    changes = {key: value and _unmasked(services, stored, key, value) for key, value in sent.items()}
+    name, configs_sent = _parts(call.body)
+    stored_configs = stored.configs()
+    changes = {key: value and _unmasked(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_allowed(services.settings, changes)
     changed = replace(
         stored,
         name=name or stored.name,
         keyword_language=_keyword_language(call.body.keyword_language, stored.keyword_language),
         sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
-        **namespaces.split({**before, **changes}),
+        **namespaces.split({**stored_configs, **changes}),
     )
     gate = await _gate(call, stored)
     moved = await _moved(call, stored, changed)
-    await probes.check(services, changed, [key for key in changes if changes[key] != before.get(key)])
+    await probes.check(services, changed, [key for key in changes if changes[key] != stored_configs.get(key)])
     if moved:
-        now = replace(
+        serving = replace(
             changed,
             embedding_model=stored.embedding_model,
             vector_storage=stored.vector_storage,
             sent_to=destinations.kept(EMBEDDING_MODEL, stored.sent_to, changed.sent_to),
         )
-        kept, job_run = await reembedding.begin(services.db, services.ring, now, changed, gate)
+        searched, job_run = await reembedding.begin(services.db, services.ring, serving, changed, gate)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
-        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(kept), job_run))
+        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(searched), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
     message = "Namespace updated successfully" + _left_out(call)
     return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(saved)))
@@ -152,7 +152,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
 
 @_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
-    """Delete a namespace. Gone from every answer at once; its files and vectors are removed in the background."""
+    """Delete a namespace. It leaves all responses at once; its files and vectors are removed in the background."""
     namespace_id = call.path["namespace_id"]
     call.require_namespace(namespace_id)
     deletion = await namespaces.delete(call.services.db, call.caller.organization, namespace_id)
@@ -167,9 +167,9 @@ HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, 
 
 
 def _shown(call: Call[Any, Any], namespace: NamespaceConfig) -> Namespace:
-    """Show what this key, or the user on whose behalf it asks, may see of it."""
-    named = call.reach is Reach.NAMES or call.principal is not None
-    return Namespace.name_of(namespace) if named else Namespace.of(namespace)
+    """Return the namespace as this key, or the user that it acts for, may see it."""
+    name_only = call.reach is Reach.NAMES or call.principal is not None
+    return Namespace.name_of(namespace) if name_only else Namespace.of(namespace)
 
 
 async def _find(call: Call[Any, None]) -> NamespaceConfig:
@@ -179,23 +179,23 @@ async def _find(call: Call[Any, None]) -> NamespaceConfig:
 
 
 def _left_out(call: Call[Any, None]) -> str:
-    """Names the configs that this version does not know: they are ignored, and not without a word."""
-    sent = msgspec.json.decode(call.content, type=dict[str, msgspec.Raw])
-    unknown = [key for key in sent if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
+    """Return a note that names the unknown configs of the request, which are ignored."""
+    members = msgspec.json.decode(call.content, type=dict[str, msgspec.Raw])
+    unknown = [key for key in members if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
     return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
 
 def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
-    """A config as it is meant, its masked secrets with what is stored."""
-    before = stored.configs().get(area) or {}
-    moved = bool(before) and destinations.moved(services.settings, area, before, stored.sent_to)
-    return validation.unmask(config, before, area, moved=moved)
+    """Return a config with the stored secrets in place of masked ones."""
+    stored_config = stored.configs().get(area) or {}
+    moved = bool(stored_config) and destinations.moved(services.settings, area, stored_config, stored.sent_to)
+    return validation.unmask(config, stored_config, area, moved=moved)
 
 
 def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]]:
-    """The name, "" if it was not sent, and the configs that were sent; None stands for an explicit null."""
-    sent = msgspec.to_builtins(body)
-    return sent.get("name", ""), {key: sent[key] for key in CONFIGS if key in sent}
+    """Return the name, "" if it was not sent, and the configs that were sent; None is an explicit null."""
+    members = msgspec.to_builtins(body)
+    return members.get("name", ""), {key: members[key] for key in CONFIGS if key in members}
 
 
 def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -> str | None:
@@ -211,26 +211,26 @@ def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -
 
 
 async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> dict[str, Any] | None:
-    """What a new generation must pass, as it is stored."""
+    """Return the conditions for a new generation, as stored."""
     if call.body.gate is UNSET:
         return None
-    asked = call.body.gate.asked()
+    conditions = call.body.gate.asked()
     if not call.body.reembed:
         raise validation.invalid("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
-    await gates.require(call.services.db, stored.organization_id, stored.id, asked)
-    return gates.dump(asked)
+    await gates.require(call.services.db, stored.organization_id, stored.id, conditions)
+    return gates.dump(conditions)
 
 
 async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
-    """Whether stored vectors must be made again for another model or store, which the client must ask for."""
+    """Tell whether vectors must be computed again for another model or store. The client must request that."""
     moved = [
         name
-        for name, was, becomes in (
+        for name, old, new in (
             (FILE_STORAGE, _files(stored.file_storage), _files(changed.file_storage)),
             (EMBEDDING_MODEL, _identity(stored.embedding_model), _identity(changed.embedding_model)),
             (VECTOR_STORAGE, _identity(stored.vector_storage), _identity(changed.vector_storage)),
         )
-        if was != becomes
+        if old != new
     ]
     if not moved or not await namespaces.has_documents(call.services.db, stored.id):
         return False
@@ -252,10 +252,10 @@ async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, cha
 
 
 def _files(config: Any) -> dict[str, Any]:
-    """What makes a file storage another one: neither its keys nor its region."""
+    """Return the members that identify a file storage: all but its keys and region."""
     return {key: value for key, value in config.items() if key not in {"credentials", "region"}}
 
 
 def _identity(config: Any) -> dict[str, Any]:
-    """What makes a model or an index another one: everything but its key."""
+    """Return the members that identify a model or an index: all but its key."""
     return {key: value for key, value in config.items() if key != "apiKey"}

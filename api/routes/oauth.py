@@ -62,18 +62,20 @@ _RESPONSES = {
     summary="Finish an authorization",
 )
 async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Vendors send the browser here; it goes on to clientRedirectUrl with connectionId and status, or sees a page."""
+    """Handle the vendor's redirect. Redirects to clientRedirectUrl with connectionId and status, or shows a page."""
     services = cast("Services", request.app.state.services)
     connector = str(request.path_params["connector"]).upper().replace("-", "_")
-    sent = _query(request.scope["query_string"])
-    taken = await _take(services, sent.get("state", ""), connector)
-    outcome = await _settle(services, taken, connector, sent)
+    parameters = _query(request.scope["query_string"])
+    authorization = await _take(services, parameters.get("state", ""), connector)
+    outcome = await _settle(services, authorization, connector, parameters)
     services.notices.send()
-    await services.audit.write(_entry(request, taken))
-    log.info("connection.callback", connection_id=taken.connection_id, connector=connector, status=outcome.status)
-    if taken.client_redirect_url is None:
+    await services.audit.write(_entry(request, authorization))
+    log.info(
+        "connection.callback", connection_id=authorization.connection_id, connector=connector, status=outcome.status
+    )
+    if authorization.client_redirect_url is None:
         return result_page(outcome.status, done=outcome.done)
-    return redirect(redirects.target(taken.client_redirect_url, taken.connection_id, outcome.status))
+    return redirect(redirects.target(authorization.client_redirect_url, authorization.connection_id, outcome.status))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,9 @@ class Outcome:
 
 
 async def _take(services: Services, state: str, connector: str) -> Taken:
-    known = bool(state) and connector in sources.APPS
-    taken = await oauth_states.take(services.db, services.ring, state, connector) if known else None
-    if taken is None:
+    is_valid = bool(state) and connector in sources.APPS
+    authorization = await oauth_states.take(services.db, services.ring, state, connector) if is_valid else None
+    if authorization is None:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             "This authorization link is not valid: it was used already, is older than ten minutes, or never was."
@@ -95,11 +97,11 @@ async def _take(services: Services, state: str, connector: str) -> Taken:
             field="state",
             reason="invalid_state",
         )
-    return taken
+    return authorization
 
 
 async def _settle(services: Services, taken: Taken, connector: str, sent: dict[str, str]) -> Outcome:
-    """Exchange the code and store what it gives, or say why not."""
+    """Exchange the code and store the tokens, or record the reason of the failure."""
     code, scope = sent.get("code", ""), taken.scope
     if "error" in sent or not code:
         reason = DECLINED if sent.get("error") == "access_denied" else REFUSED
@@ -124,7 +126,8 @@ async def _settle(services: Services, taken: Taken, connector: str, sent: dict[s
 
 
 def _entry(request: Request[Any, Any, Any], taken: Taken) -> Entry:
-    """The authorization in the audit log. No key: whoever holds the state may finish what a key began."""
+    """Return the authorization's entry in the audit log. It has no key, because the state alone authorizes the
+    callback."""
     return Entry(
         organization_id=taken.scope.organization,
         method="GET",
@@ -138,7 +141,7 @@ def _entry(request: Request[Any, Any, Any], taken: Taken) -> Entry:
 
 
 def _query(query: bytes) -> dict[str, str]:
-    """What the vendor sent; nothing if it is not a query string. The first of a repeated name counts."""
+    """Return the vendor's parameters; none if it is not a query string. The first of a repeated name counts."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
@@ -169,12 +172,12 @@ h1 {{ font-size: 1.5rem }}
 
 
 def accepts_html(request: Request[Any, Any, Any]) -> bool:
-    """Whether a browser asks: programs do not name HTML, and get JSON."""
+    """Tell whether a browser sent the request: programs do not accept HTML, and get JSON."""
     return "text/html" in request.headers.get("accept", "").lower()
 
 
 def result_page(status: str, *, done: bool) -> Response[bytes]:
-    """What became of an authorization, by the status of its connection; a connection may outlive a failed new one."""
+    """Return the page for the result of an authorization. A connection may outlive a failed new authorization."""
     return _page(*(_RESULTS[status] if done or status != "ACTIVE" else _KEPT))
 
 
@@ -183,7 +186,7 @@ def error_page(about: ServiceError) -> Response[bytes]:
 
 
 def redirect(url: str) -> Response[bytes]:
-    """Once: a cached answer would send the browser there without asking."""
+    """Return a redirect that is not cached, since a cached one would skip this service."""
     headers = {"Location": url, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
     return Response(b"", status_code=302, headers=headers, media_type="text/plain")
 

@@ -32,15 +32,14 @@ from retrieval.readiness import roles, work
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
 async def read_activity(call: Call[None, ActivityQuery]) -> ActivityAnswer:
-    """What goes on in a namespace.
+    """Read the activity of a namespace.
 
-    Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at
-    most.
+    Job runs under way, failures of the last day, tokens, and search times; counts may be seconds old.
     """
-    found = await activity.read(call.services.db, call.scope(call.query.namespace_id))
-    if found is None:
+    figures = await activity.read(call.services.db, call.scope(call.query.namespace_id))
+    if figures is None:
         raise namespaces.not_found()
-    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(found))
+    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures))
 
 
 @operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
@@ -49,8 +48,8 @@ async def read_queue(call: Call[None, None]) -> QueueAnswer:
 
     What of the organization waits, what it waits for, and what workers have in hand; all tenants together.
     """
-    found = await work.read(call.services.db, call.caller.organization)
-    data = QueueData.of(found, registry.parser_warnings(), await call.services.storage.reasons())
+    queue = await work.read(call.services.db, call.caller.organization)
+    data = QueueData.of(queue, registry.parser_warnings(), await call.services.storage.reasons())
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
 
@@ -115,12 +114,12 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
     if services.ending.is_set():
         return _unavailable(("This process is about to end: send requests to another one.",))
     requests_only = request.query_params.get("for") == "requests"
-    kept = services.ready_at
+    ready_times = services.ready_at
     reasons: tuple[str, ...] = ()
-    if time.monotonic() - kept.get(requests_only, float("-inf")) > _KEPT_SECONDS:
+    if time.monotonic() - ready_times.get(requests_only, float("-inf")) > _KEPT_SECONDS:
         reasons = await _look(services, requests_only=requests_only)
         if not reasons:
-            kept[requests_only] = time.monotonic()
+            ready_times[requests_only] = time.monotonic()
     if reasons:
         return _unavailable(reasons)
     return _json(200, Readiness("ready", warnings=registry.parser_warnings() or UNSET))

@@ -1,4 +1,4 @@
-"""Ingestion job runs: how far they have come, listed, cancelled, their failed documents run again."""
+"""Ingestion job runs: read, list, cancel, and retry their failed documents."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
-    """List ingestion job runs. Newest first, 50 a page unless `pageSize` says otherwise."""
+    """List ingestion job runs. Newest first, 50 a page by default."""
     services, query = call.services, call.query
     scope = call.scope(query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
-    place = await call.place(query.cursor, query.namespace_id)
+    cursor = await call.place(query.cursor, query.namespace_id)
     page = await control.list_page(
         services.db,
         scope,
@@ -49,40 +49,41 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
         source=query.source,
         about=query.q,
         ids=_named(query.ids),
-        cursor=place,
+        cursor=cursor,
         size=query.page_size or control.PAGE,
     )
-    shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
-    data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    summaries = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
+    data = JobRunsData(
+        summaries, len(summaries), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id)
+    )
     return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 
 def _named(sent: str | None) -> list[str] | None:
-    """The job runs that are asked for by their ids; None for all of them. INVALID_REQUEST for too many."""
+    """Return the job run ids of the query, None without any. Raises INVALID_REQUEST for too many."""
     if not sent:
         return None
-    named = [one for one in sent.split(",") if one]
-    if len(named) > control.NAMED:
-        message = f"ids names {len(named)} job runs, and may name {control.NAMED} at most: ask for the others apart."
+    ids = [part for part in sent.split(",") if part]
+    if len(ids) > control.NAMED:
+        message = f"ids names {len(ids)} job runs, and may name {control.NAMED} at most: ask for the others apart."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ids", reason="out_of_bounds")
-    return named
+    return ids
 
 
 @_operation("GET", _RUN, raises=_NOT_FOUND)
 async def get_job_run(call: Call[None, RunQuery]) -> JobRunAnswer:
     """Get an ingestion job run.
 
-    QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards. With `waitSeconds` the answer comes
-    when the status is another than now, or than `since`, or at the end of that time; of a COMPLETED run at
-    once.
+    QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards. With `waitSeconds` the response is sent when
+    the status differs from the current one, or from `since`, or when that time is up; for a COMPLETED run at once.
     """
-    query, said = call.query, "Ingestion job run fetched successfully"
+    query, message = call.query, "Ingestion job run fetched successfully"
     scope = call.scope(query.namespace_id)
     if query.wait_seconds:
-        now = await _found(call, scope, call.path["ingest_job_run_id"], most=0)
-        if now.status != RunStatus.COMPLETED and query.since in {None, now.status}:
-            await call.services.waits.past(now.id, RunStatus(now.status), seconds=query.wait_seconds)
-    return await _read(call, scope, said, most=query.document_limit)
+        run = await _found(call, scope, call.path["ingest_job_run_id"], most=0)
+        if run.status != RunStatus.COMPLETED and query.since in {None, run.status}:
+            await call.services.waits.past(run.id, RunStatus(run.status), seconds=query.wait_seconds)
+    return await _read(call, scope, message, most=query.document_limit)
 
 
 @_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)
@@ -116,8 +117,8 @@ async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
 async def retry_job_run(call: Call[RetryRequest, None]) -> JobRunAnswer | bytes:
     """Run the failed documents of a job run again.
 
-    Answers a new run of the same job. Content comes from what was kept, or from its source. With `ocrConfig` or
-    `chunkConfig` what failed is read or cut in another way, for texts, files and URL lists.
+    Returns a new run of the same job. Content is read from the stored file, or from its source. With `ocrConfig` or
+    `chunkConfig` the failed documents are read or chunked with these, for texts, files and URL lists.
     """
     db, scope = call.services.db, call.scope(call.body.namespace_id)
     changes = call.body.changes()

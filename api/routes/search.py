@@ -81,23 +81,23 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
     Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
     fails them all, one that a query names besides that query. Each counts as a request of the key's rate.
     """
-    if more := len(call.body.queries) - 1:
+    if further := len(call.body.queries) - 1:
         context = request_context.of(call.request.scope)
-        context.rate = await count_more(call.services.db, call.caller, more)
-    where = Where(namespace_id=call.body.namespace_id, namespace_ids=call.body.namespace_ids)
-    await searches.opened(call, where)
+        context.rate = await count_more(call.services.db, call.caller, further)
+    space = Where(namespace_id=call.body.namespace_id, namespace_ids=call.body.namespace_ids)
+    await searches.opened(call, space)
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def one(content: bytes) -> SearchBatchResult:
+    async def answer_query(content: bytes) -> SearchBatchResult:
         async with turns:
             try:
-                found = await searches.answer(call, _read(content, where))
+                answer = await searches.answer(call, _read(content, space))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.info(errors.understand(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
-            return SearchBatchResult(found.results, found.timings, found.reranked, found.note)
+            return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note)
 
-    results = await asyncio.gather(*(one(bytes(query)) for query in call.body.queries))
+    results = await asyncio.gather(*(answer_query(bytes(query)) for query in call.body.queries))
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
 
 
@@ -111,22 +111,22 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
     },
 )
 async def why_search(call: Call[WhyRequest, None]) -> WhyAnswer:
-    """Ask why a document is found, or is not.
+    """Explain why a document is found, or is not.
 
-    What hides the document, and where its best chunk stands in each list, before any reranking.
+    Returns the reasons that hide the document, and the rank of its best chunk in each list, before any reranking.
     """
     return WhyAnswer(message="The search was explained", data=await searches.why(call, call.body))
 
 
 def _read(content: bytes, where: Where) -> searches.Request:
-    """One query of a batch, in the batch's namespaces: it may name them as well, and no others."""
+    """Decode one query of a batch. It may name the batch's namespaces as well, and no others."""
     request_limits.check_json(content, _INVALID)
     request: searches.Request = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
-    for name, field, given in (
+    for name, field, expected in (
         ("namespaceId", request.namespace_id, where["namespace_id"]),
         ("namespaceIds", request.namespace_ids, where["namespace_ids"]),
     ):
-        if field is not None and field != given:
+        if field is not None and field != expected:
             message = f"{name}: the queries of a batch are asked where the batch says. Leave it out here."
             raise ServiceError(_INVALID, message, field=name, reason="not_allowed")
     request.namespace_id, request.namespace_ids = where["namespace_id"], where["namespace_ids"]
@@ -156,8 +156,8 @@ async def dify_retrieval(call: Call[DifyRetrieval, None]) -> DifyAnswer:
 
     A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`.
     """
-    found = await searches.answer(call, call.body.to_search())
-    return DifyAnswer(message=_DONE, records=[DifyRecord.of(one) for one in found.results])
+    data = await searches.answer(call, call.body.to_search())
+    return DifyAnswer(message=_DONE, records=[DifyRecord.of(result) for result in data.results])
 
 
 @_compat_operation(
@@ -169,26 +169,31 @@ async def vector_store_search(call: Call[VectorStoreSearch, None]) -> VectorStor
     A hybrid search with equal weights unless `ranking_options` has others; a document each, with its best
     chunks. Several queries count as so many requests. Errors add `type` and `param`, as OpenAI's have them.
     """
-    asked = call.body.to_searches(call.path["namespace_id"])
-    if len(asked) > 1:
+    requests = call.body.to_searches(call.path["namespace_id"])
+    if len(requests) > 1:
         context = request_context.of(call.request.scope)
-        context.rate = await count_more(call.services.db, call.caller, len(asked) - 1)
-    found = await asyncio.gather(*(searches.answer(call, one) for one in asked))
-    results = _merged([group for one in found for group in one.results])[: call.body.max_num_results or 10]
+        context.rate = await count_more(call.services.db, call.caller, len(requests) - 1)
+    answers = await asyncio.gather(*(searches.answer(call, request) for request in requests))
+    results = _merged([group for answer in answers for group in answer.results])[: call.body.max_num_results or 10]
     return VectorStoreSearchAnswer(message=_DONE, search_query=call.body.queries, data=results)
 
 
 def _merged(groups: list[SearchResult]) -> list[VectorStoreResult]:
-    """By document, each chunk once with its best score, best first."""
+    """Group by document: each chunk once with its best score, best first."""
     chunks: dict[str, dict[int, SearchResult]] = {}
     for group in groups:
         of_document = chunks.setdefault(group.document.id, {})
-        for one in (group, *(group.more or ())):
-            known = of_document.get(one.chunk.index)
-            if known is None or one.score > known.score:
-                of_document[one.chunk.index] = one
-    ordered = [sorted(one.values(), key=lambda chunk: (-chunk.score, chunk.chunk.index)) for one in chunks.values()]
-    return [VectorStoreResult.of(one) for one in sorted(ordered, key=lambda one: (-one[0].score, one[0].document.id))]
+        for result in (group, *(group.more or ())):
+            best = of_document.get(result.chunk.index)
+            if best is None or result.score > best.score:
+                of_document[result.chunk.index] = result
+    ordered = [
+        sorted(by_index.values(), key=lambda chunk: (-chunk.score, chunk.chunk.index)) for by_index in chunks.values()
+    ]
+    return [
+        VectorStoreResult.of(group)
+        for group in sorted(ordered, key=lambda group: (-group[0].score, group[0].document.id))
+    ]
 
 
 HANDLERS = (

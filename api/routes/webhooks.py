@@ -1,4 +1,4 @@
-"""Webhooks: endpoints that are told of changes."""
+"""Webhooks: endpoints that receive events."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ async def create_webhook(call: Call[wire.CreateWebhook, None]) -> wire.SecretAns
 
     async def create() -> wire.SecretAnswer:
         reach = Reach(call.caller.organization, namespace, call.tenant or None)
-        made, secret = await endpoints.create(
+        endpoint, secret = await endpoints.create(
             services.db, services.ring, reach, url=body.url, events=body.events, description=body.description
         )
         services.notices.send()
         return wire.SecretAnswer(
-            message="Webhook created successfully", data=wire.SecretData(wire.Webhook.of(made), secret)
+            message="Webhook created successfully", data=wire.SecretData(wire.Webhook.of(endpoint), secret)
         )
 
     return await call.once(create)
@@ -63,7 +63,7 @@ async def list_webhooks(call: Call[None, PartQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With an X-Tenant-ID those of the tenant, else all."""
     part = await call.part(call.query.part())
     page = await endpoints.list_part(call.services.db, _reach(call), part)
-    data = wire.WebhooksData(webhooks=[wire.Webhook.of(one) for one in page.items]).lead_on(
+    data = wire.WebhooksData(webhooks=[wire.Webhook.of(endpoint) for endpoint in page.items]).lead_on(
         part, await call.cursor(page.cursor)
     )
     return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
@@ -72,8 +72,8 @@ async def list_webhooks(call: Call[None, PartQuery]) -> wire.WebhooksAnswer:
 @_operation("GET", _ONE, raises=_MISSING)
 async def get_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
     """Get a webhook. Without its secret."""
-    found = await endpoints.get(call.services.db, _reach(call), call.path["webhook_id"])
-    return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(found)))
+    endpoint = await endpoints.get(call.services.db, _reach(call), call.path["webhook_id"])
+    return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(endpoint)))
 
 
 @_operation("PATCH", _ONE, raises=_MISSING, example={"status": "ACTIVE"})
@@ -100,9 +100,9 @@ async def update_webhook(call: Call[wire.UpdateWebhook, None]) -> wire.WebhookAn
 
 @_operation("DELETE", _ONE, raises=_MISSING)
 async def delete_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
-    """Delete a webhook. With all that waits for it: nothing is sent any more."""
-    gone = await endpoints.delete(call.services.db, _reach(call), call.path["webhook_id"])
-    return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(gone)))
+    """Delete a webhook. Its waiting deliveries are deleted too, and nothing more is sent."""
+    deleted = await endpoints.delete(call.services.db, _reach(call), call.path["webhook_id"])
+    return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(deleted)))
 
 
 @_operation("POST", f"{_ONE}/rotate", raises=_MISSING, example={"overlapHours": 24}, bare=True, creates=True)
@@ -111,11 +111,11 @@ async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> wire.SecretAns
     services = call.services
 
     async def rotate() -> wire.SecretAnswer:
-        made, secret = await endpoints.rotate(
+        endpoint, secret = await endpoints.rotate(
             services.db, services.ring, _reach(call), call.path["webhook_id"], call.body.overlap_hours
         )
         return wire.SecretAnswer(
-            message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.of(made), secret)
+            message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.of(endpoint), secret)
         )
 
     return await call.once(rotate)
@@ -124,20 +124,20 @@ async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> wire.SecretAns
 @_operation("POST", f"{_ONE}/test", raises=_MISSING)
 async def test_webhook(call: Call[None, None]) -> wire.DeliveryAnswer:
     """Send a test. Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too."""
-    made = await deliveries.test(call.services.db, _reach(call), call.path["webhook_id"])
+    delivery = await deliveries.test(call.services.db, _reach(call), call.path["webhook_id"])
     call.services.notices.send()
-    return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(made)))
+    return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(delivery)))
 
 
 @_operation("GET", f"{_ONE}/deliveries", raises=_MISSING)
 async def list_deliveries(call: Call[None, wire.DeliveriesQuery]) -> wire.DeliveriesAnswer:
     """List deliveries. Newest first, 50 at a time."""
     part = call.query.bounded()
-    asked = await call.part(part) or part
+    requested = await call.part(part) or part
     page = await deliveries.list_part(
-        call.services.db, _reach(call), call.path["webhook_id"], asked, status=call.query.status
+        call.services.db, _reach(call), call.path["webhook_id"], requested, status=call.query.status
     )
-    data = wire.DeliveriesData(deliveries=[wire.Delivery.of(one) for one in page.items]).lead_on(
+    data = wire.DeliveriesData(deliveries=[wire.Delivery.of(delivery) for delivery in page.items]).lead_on(
         part, await call.cursor(page.cursor)
     )
     return wire.DeliveriesAnswer(message="Deliveries fetched successfully", data=data)
@@ -146,11 +146,11 @@ async def list_deliveries(call: Call[None, wire.DeliveriesQuery]) -> wire.Delive
 @_operation("POST", f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver", raises=(*_MISSING, ErrorCode.NOT_FOUND))
 async def redeliver(call: Call[None, None]) -> wire.DeliveryAnswer:
     """Deliver again. The same event, with the same `webhook-id` and a new signature."""
-    found = await deliveries.redeliver(
+    delivery = await deliveries.redeliver(
         call.services.db, _reach(call), call.path["webhook_id"], call.path["delivery_id"]
     )
     call.services.notices.send()
-    return wire.DeliveryAnswer(message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.of(found)))
+    return wire.DeliveryAnswer(message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.of(delivery)))
 
 
 HANDLERS = (
@@ -167,7 +167,7 @@ HANDLERS = (
 
 
 def _reach(call: Call[Any, Any]) -> Reach:
-    """Those of a bound key's namespace and of the tenant that is named; all of the organization without either."""
+    """Return the reach of the key: its namespace and the named tenant, or all of the organization without either."""
     return Reach(call.caller.organization, call.caller.namespace, call.tenant or None)
 
 

@@ -258,7 +258,7 @@ class AsyncOperations:
         return models.SearchBatchData(answer["data"])
 
     async def why_search(self, body: bodies.WhyRequest) -> models.WhyData:
-        """Ask why a document is found, or is not: `POST /v1/search/why`."""
+        """Explain why a document is found, or is not: `POST /v1/search/why`."""
         answer = await self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
@@ -638,7 +638,7 @@ class AsyncOperations:
         return models.MadeKeyData(answer["data"])
 
     async def current_key(self) -> models.KeyData:
-        """The key that asks: `GET /v1/keys/current`."""
+        """Get the key of this request: `GET /v1/keys/current`."""
         answer = await self._transport.json("GET", "/v1/keys/current", repeatable=True)
         return models.KeyData(answer["data"])
 
@@ -727,7 +727,7 @@ class AsyncOperations:
         return models.AuditData(answer["data"])
 
     async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """What goes on in a namespace: `GET /v1/activity`."""
+        """Read the activity of a namespace: `GET /v1/activity`."""
         answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
         return models.ActivityData(answer["data"])
 

@@ -242,7 +242,7 @@ class Operations:
         return models.SearchBatchData(answer["data"])
 
     def why_search(self, body: bodies.WhyRequest) -> models.WhyData:
-        """Ask why a document is found, or is not: `POST /v1/search/why`."""
+        """Explain why a document is found, or is not: `POST /v1/search/why`."""
         answer = self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
@@ -608,7 +608,7 @@ class Operations:
         return models.MadeKeyData(answer["data"])
 
     def current_key(self) -> models.KeyData:
-        """The key that asks: `GET /v1/keys/current`."""
+        """Get the key of this request: `GET /v1/keys/current`."""
         answer = self._transport.json("GET", "/v1/keys/current", repeatable=True)
         return models.KeyData(answer["data"])
 
@@ -693,7 +693,7 @@ class Operations:
         return models.AuditData(answer["data"])
 
     def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """What goes on in a namespace: `GET /v1/activity`."""
+        """Read the activity of a namespace: `GET /v1/activity`."""
         answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
         return models.ActivityData(answer["data"])
 
