@@ -3,13 +3,13 @@
     score(query, chunk) = sum over the terms of  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf says how often one stands in the query, and is PART for
-one that is a part of a word there, as `ab` is of `ab1234`; N, df and average count the partition's visible chunks that
+Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf is the count of a term in the query, or PART for a part
+of a word there, as `ab` is of `ab1234`; N, df and average count the partition's visible chunks that
 have a term at all, lengths but for stop words; of a longer query the 64 rarest terms count.
 Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
 
-How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
-each other; now and then a writer adds them up.
+Term counts are stored beside the postings as parts, one per transaction, so that writers do not wait for each other;
+occasionally a writer adds them up.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def index(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[in
     chunks = terms = 0
     for page in documents_languages.pages(connection, partition_id, chunk_ids, language):
         params = {"partition": partition_id, **_columns(page)}
-        more = _sizes(connection.execute(_INDEX, params).fetchone())
-        chunks, terms = chunks + more[0], terms + more[1]
+        sizes = _sizes(connection.execute(_INDEX, params).fetchone())
+        chunks, terms = chunks + sizes[0], terms + sizes[1]
     if random.random() < _COMPACT:  # noqa: S311 - spreads work, guards nothing
         compact(connection, partition_id, chunk_ids)
     return chunks, terms
@@ -228,10 +228,10 @@ def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: 
 
     Works in short transactions, each for a bounded number of terms.
     """
-    found: set[str] = set()
+    terms: set[str] = set()
     for page in documents_languages.in_all(db, partition_id, chunk_ids, language):
-        found.update(row["term"] for row in db.rows(_WORDS_IN, _columns(page)))
-    for values in _pages(partition_id, sorted(found)):
+        terms.update(row["term"] for row in db.rows(_WORDS_IN, _columns(page)))
+    for values in _pages(partition_id, sorted(terms)):
         with db.transaction() as connection:
             _forget(connection, values)
 
@@ -242,7 +242,7 @@ def words_of(connection: Connection[Row], chunk_ids: Sequence[int]) -> list[str]
 
 
 def forget_unused(connection: Connection[Row], partition_id: int, words: Sequence[str]) -> None:
-    """Delete those of the terms that occur in no chunk any more, in the caller's transaction."""
+    """Delete those of the terms that occur in no chunk, in the caller's transaction."""
     for values in _pages(partition_id, words):
         _forget(connection, values)
 
@@ -276,10 +276,10 @@ def terms(
     part: Sequence[int] | None = None,
     least: int = 1,
 ) -> Terms:
-    """The terms of a query that occur in the partition; none if nothing can be found by them.
+    """Return the terms of a query that occur in the partition; none if no chunk can match.
 
-    It is read in every language of the partition, `used` where they are known, and in `language`. part: chunks that
-    alone count. least: how many chunks a term has at least, as far as its weight tells.
+    The query is analyzed in every language of the partition, `used` if given, and in `language`. part: chunks that
+    alone count. least: lower limit of the number of chunks of a term in its weight.
     """
     read = documents_languages.query(connection, partition_id, query, language, used)
     params = {"partition": partition_id, "limit": TERMS, "part": PART, **_columns(read)}
@@ -330,7 +330,7 @@ def best(
     values = {**params, **query.params(), "partition": query.partition, "n": n}
     scoped = reading.visible(statement, values, viewer)
     rows = connection.execute(scoped.text, scoped.params).fetchall()
-    return [Scored(row["chunk_id"], row["score"], place) for place, row in enumerate(rows, 1)]
+    return [Scored(row["chunk_id"], row["score"], rank) for rank, row in enumerate(rows, 1)]
 
 
 def _condition(where: DocumentFilter | None, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
@@ -345,13 +345,13 @@ def _idf(total: int, count: int) -> float:
 
 
 def _columns(page: Sequence[Reading]) -> dict[str, Any]:
-    """What statements take of texts: those for configurations, and the terms that need none."""
-    ready = [(one.chunk_id, term, times) for one in page for term, times in one.prepared.terms.items()]
+    """Return the statement parameters of texts: those for text search configurations, and the terms that need none."""
+    ready = [(reading.chunk_id, term, times) for reading in page for term, times in reading.prepared.terms.items()]
     return {
-        "chunks": [one.chunk_id for one in page],
-        "languages": [one.configuration for one in page],
-        "texts": [one.prepared.text for one in page],
-        "parts": [one.prepared.parts for one in page],
+        "chunks": [reading.chunk_id for reading in page],
+        "languages": [reading.configuration for reading in page],
+        "texts": [reading.prepared.text for reading in page],
+        "parts": [reading.prepared.parts for reading in page],
         "term_chunks": [chunk for chunk, _, _ in ready],
         "terms": [term for _, term, _ in ready],
         "times": [times for _, _, times in ready],

@@ -32,7 +32,7 @@ _WORD: Final = 64
 
 
 class Unit(StrEnum):
-    """What surrounds a hit."""
+    """Extent of a hit's context."""
 
     CHUNK = "CHUNK"
     SECTION = "SECTION"
@@ -55,7 +55,7 @@ class ParsedText:
         return self._cut(self.trimmed(min(start, hit[0]), max(end, hit[1])), self.trimmed(*hit), most)
 
     def fits(self, part: Range, most: int) -> bool:
-        """Whether a part has at most so many tokens."""
+        """Tell if a part has at most `most` tokens."""
         return part[1] - part[0] <= most * _LONGEST_TOKEN and len(self._tokens(*part)) <= most
 
     def _unit(self, hit: Range, unit: Unit) -> Range:
@@ -67,23 +67,23 @@ class ParsedText:
 
     def _page(self, hit: Range) -> Range:
         first = max(bisect_right(self.pages, hit[0]) - 1, 0)
-        after = bisect_right(self.pages, max(hit[0], hit[1] - 1))
+        last = bisect_right(self.pages, max(hit[0], hit[1] - 1))
         start = self.pages[first] if self.pages[first] <= hit[0] else 0
-        return start, self.pages[after] if after < len(self.pages) else len(self.text)
+        return start, self.pages[last] if last < len(self.pages) else len(self.text)
 
     def _section(self, hit: Range) -> Range:
         """From the heading above the hit to the next one that is no part of the section in which the hit ends."""
-        places = [place for place, _ in self._headings]
+        places = [offset for offset, _ in self._headings]
         first = bisect_right(places, hit[0]) - 1
         last = bisect_right(places, max(hit[0], hit[1] - 1)) - 1
         level = self._headings[last][1] if last >= 0 else 6
-        ends = (place for place, other in self._headings[last + 1 :] if other <= level)
+        ends = (offset for offset, depth in self._headings[last + 1 :] if depth <= level)
         return places[first] if first >= 0 else 0, next(ends, len(self.text))
 
     @cached_property
     def _headings(self) -> list[tuple[int, int]]:
         """Place and level of each, in order; lines within fenced code are none."""
-        found: list[tuple[int, int]] = []
+        headings: list[tuple[int, int]] = []
         fence = ""
         for match in _HEADING.finditer(self.text):
             if match[2]:
@@ -92,11 +92,11 @@ class ParsedText:
                 elif match[2].startswith(fence):
                     fence = ""
             elif not fence:
-                found.append((match.start(), len(match[1])))
-        return found
+                headings.append((match.start(), len(match[1])))
+        return headings
 
     def _cut(self, unit: Range, hit: Range, most: int) -> Range:
-        """Of the unit what has room around the hit."""
+        """Return the part of the unit around the hit that fits into `most` tokens."""
         reach = most * _CHARACTERS_PER_TOKEN
         if hit[0] == hit[1]:
             return hit
@@ -105,10 +105,10 @@ class ParsedText:
         if (low, high) == unit and len(tokens) <= most:
             return unit
         first = next((n for n, (_, end) in enumerate(tokens) if end > hit[0]), 0)
-        after = next((n for n, (start, _) in enumerate(tokens) if start >= hit[1]), len(tokens))
+        last = next((n for n, (start, _) in enumerate(tokens) if start >= hit[1]), len(tokens))
         allowed = most
         while allowed > 0:
-            part = self._window(tokens, first, after, allowed, hit)
+            part = self._window(tokens, first, last, allowed, hit)
             excess = len(self._tokens(*part)) - most
             if excess <= 0:
                 return part
@@ -141,17 +141,18 @@ class ParsedText:
         return place
 
     def _tokens(self, start: int, end: int) -> list[Range]:
-        """Of a part, as offsets in the whole; one that is too long to be one counts as several. Counted once."""
-        if (known := self._counted.get((start, end))) is not None:
-            return known
-        found = self._counted[start, end] = []
+        """Return the tokens of a part, as offsets in the whole text; an overlong one counts as several. Results are
+        cached."""
+        if (counted := self._counted.get((start, end))) is not None:
+            return counted
+        tokens = self._counted[start, end] = []
         for low, high in self._tokenizer.spans([self.text[start:end]])[0]:
             if high - low <= _LONGEST_TOKEN:
-                found.append((start + low, start + high))
+                tokens.append((start + low, start + high))
             else:
                 edges = [*range(start + low, start + high, _SHORT_TOKEN), start + high]
-                found.extend(pairwise(edges))
-        return found
+                tokens.extend(pairwise(edges))
+        return tokens
 
     def trimmed(self, start: int, end: int) -> Range:
         """Without the blanks at its ends."""

@@ -86,10 +86,10 @@ def pages(
 def in_all(db: Database, partition_id: int, chunk_ids: Sequence[int], otherwise: str) -> Iterator[list[Reading]]:
     """The chunks as every language of the partition reads them."""
     with db.transaction() as connection:
-        every = sorted({otherwise, *_present(connection, partition_id)})
+        languages_read = sorted({otherwise, *_present(connection, partition_id)})
     for start in range(0, len(chunk_ids), _PAGE):
         rows = db.rows(_CONTENTS, {"chunks": list(chunk_ids[start : start + _PAGE]), "partition": partition_id})
-        yield [_reading(row, language) for row in rows for language in every]
+        yield [_reading(row, language) for row in rows for language in languages_read]
 
 
 def query(
@@ -98,17 +98,19 @@ def query(
     """The query as every language of the partition reads it, without what are stop words in its own. `used`: those
     languages, where they are known."""
     present = _present(connection, partition_id) if used is None else used
-    every = sorted({otherwise, *present})
-    own = languages.detect(text)
-    configuration = languages.configuration(own, "")
+    languages_read = sorted({otherwise, *present})
+    detected = languages.detect(text)
+    configuration = languages.configuration(detected, "")
     stops: list[str] = []
-    if len(every) > 1 and configuration in every and configuration != languages.SIMPLE:
-        said = words.words(text)
-        stops = [row["w"] for row in connection.execute(_STOPS, {"words": said, "language": configuration}).fetchall()]
-        stops = [] if len(stops) == len(said) else stops
+    if len(languages_read) > 1 and configuration in languages_read and configuration != languages.SIMPLE:
+        query_words = words.words(text)
+        stops = [
+            row["w"] for row in connection.execute(_STOPS, {"words": query_words, "language": configuration}).fetchall()
+        ]
+        stops = [] if len(stops) == len(query_words) else stops
     return [
         Reading(0, language, words.of_query(text, language, stops if language != configuration else ()))
-        for language in every
+        for language in languages_read
     ]
 
 

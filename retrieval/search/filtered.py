@@ -79,24 +79,24 @@ def best(
     if among is not None and among.chunks is not None:
         return ranking.among(among.chunks).best(n)
     documents = among.documents if among is not None else None
-    found: list[Scored] = []
-    seen, size = 0, _first(n, among, hint)
-    while len(found) < n:
-        if seen + size > max(LOOK, 4 * n) and seen + size < len(ranking.ids):
+    matches: list[Scored] = []
+    looked_at, size = 0, _first(n, among, hint)
+    while len(matches) < n:
+        if looked_at + size > max(LOOK, 4 * n) and looked_at + size < len(ranking.ids):
             if among is None or documents is None or among.about > LISTED:
                 with db.transaction() as connection:
                     return bm25.best(connection, terms, n, where, viewer=viewer)
             return ranking.among(_chunks(db, documents)).best(n)
-        part = ranking.best(seen + size)[seen:]
+        part = ranking.best(looked_at + size)[looked_at:]
         matching = _matching(db, terms.partition, part, where, documents, viewer)
-        found += [one for one in part if one.chunk_id in matching]
-        seen += len(part)
+        matches += [scored for scored in part if scored.chunk_id in matching]
+        looked_at += len(part)
         if hint is not None and part:
-            hint.note_share(len(found) / seen)
+            hint.note_share(len(matches) / looked_at)
         if len(part) < size:
             break
-        size = seen * n // len(found) if found else LOOK
-    return [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)]
+        size = looked_at * n // len(matches) if matches else LOOK
+    return [Scored(scored.chunk_id, scored.score, rank) for rank, scored in enumerate(matches[:n], 1)]
 
 
 def _chunks(db: Database, documents: Sequence[str]) -> Numbers:
@@ -115,24 +115,25 @@ def _matching(
     documents: Sequence[str] | None,
     viewer: Viewer | None,
 ) -> set[int]:
-    """Which of them match. documents: those that do, if they are known."""
-    chunks = literal(one.chunk_id for one in part)
+    """Return the ids of those that match. documents: the matching documents, if they are listed."""
+    chunks = literal(scored.chunk_id for scored in part)
     if documents is None and (where is None or not where.narrows()):
         with reading.reading(db, viewer).tuned(BY_INDEX) as connection:
-            found = connection.execute(_SEEN, {"chunks": chunks}, prepare=True).fetchall()
+            rows = connection.execute(_SEEN, {"chunks": chunks}, prepare=True).fetchall()
     elif documents is not None:
-        named = {"documents": list(documents), "chunks": chunks}
+        document_params = {"documents": list(documents), "chunks": chunks}
         with db.transaction() as connection:
-            found = connection.execute(_OF_DOCUMENTS, named, prepare=True).fetchall()
+            rows = connection.execute(_OF_DOCUMENTS, document_params, prepare=True).fetchall()
     else:
         condition, params = (where or DocumentFilter()).sql("d")
         statement = _select_matching(condition)
         values = {**params, "partition": partition, "chunks": chunks}
-        found = reading.rows(db, reading.visible(statement, values, viewer))
-    return {row["id"] for row in found}
+        rows = reading.rows(db, reading.visible(statement, values, viewer))
+    return {row["id"] for row in rows}
 
 
 def _first(n: int, among: Matching | None, hint: Hint | None) -> int:
-    """How many are looked at first: what gives n by the share that matches, or matched before, and a quarter more."""
-    shares = [known.share for known in (among, hint) if known is not None and known.share]
+    """Return the number of chunks to check first: enough for n by the share that matches or matched before, plus a
+    quarter."""
+    shares = [source.share for source in (among, hint) if source is not None and source.share]
     return round(1.25 * n / shares[0]) if shares else 2 * n

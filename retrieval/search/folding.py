@@ -67,7 +67,7 @@ def _accents() -> tuple[re.Pattern[str], Mapping[str, str]]:
 
 @lru_cache(maxsize=1)
 def _all() -> tuple[re.Pattern[str], Mapping[str, str]]:
-    digits = {chr(first + more): str(more) for first in _ZEROS for more in range(10)}
+    digits = {chr(first + digit): str(digit) for first in _ZEROS for digit in range(10)}
     hidden = {chr(number): "" for first, last in _LEFT_OUT for number in range(first, last + 1)}
     return _table(digits | hidden | _ONE)
 

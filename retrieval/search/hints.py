@@ -1,7 +1,7 @@
-"""What earlier searches with a filter, or of a user, met: how much of what is proposed may be shown.
+"""Remembered selectivity of filters and viewers: the share of candidates that a search may return.
 
-Hints say how to look, how many candidates at once and whether listing what matches is worth a try; never what matches
-or who sees it, which each search asks of the database. A wrong one costs time, until it is forgotten.
+Hints choose the method, such as the number of candidates per round and listing the matches first; never what matches or
+who may see it, which each search reads from the database. A wrong hint affects speed only, until it expires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT = 10_000
 
 
 class Hint:
-    """Of one filter or user in one partition.
+    """Selectivity of one filter or viewer in one partition.
 
     `share`: how much of the chunks matched, from 0 to 1; 0 if that is not known.
     """
@@ -38,19 +38,19 @@ class Hint:
 
     @property
     def many(self) -> bool:
-        """Whether too much matched, a short time ago, for it to be listed."""
+        """Tell if too many chunks matched recently to list them."""
         return time.monotonic() < self._until
 
     def forget(self) -> None:
-        """As of a filter or user that was not searched by for long."""
+        """Reset to the state before any search."""
         self.share = self._until = 0.0
 
     def note_many(self) -> None:
-        """What matched was not listed, for it was too much."""
+        """Record that too many chunks matched to list them."""
         self._until = time.monotonic() + SECONDS
 
     def note_share(self, share: float) -> None:
-        """What was met. Where it is little, which documents it is about is to be found out each time."""
+        """Record the share that matched. Below LEAST, the next search lists the matching documents again."""
         self.share = share
         if share < LEAST:
             self._until = 0.0
@@ -84,5 +84,5 @@ def _name(where: DocumentFilter | None, viewer: Viewer | None, candidates: int) 
     user = viewer.user if viewer is not None else ""
     if where is None or not where.narrows():
         return user
-    rest = repr((where, candidates)).encode("utf-8", "surrogatepass")
-    return f"{user}\0{blake2b(rest, digest_size=16).hexdigest()}"
+    key = repr((where, candidates)).encode("utf-8", "surrogatepass")
+    return f"{user}\0{blake2b(key, digest_size=16).hexdigest()}"

@@ -104,7 +104,7 @@ _LIVE: LiteralString = """exists (
 
 
 class Light(Enum):
-    """What of a candidate is read."""
+    """Columns of candidates for shaped searches."""
 
     PLAIN = "PLAIN"
     WITH_PAGES = "WITH_PAGES"
@@ -126,7 +126,7 @@ def _statement(
     semantic: LiteralString = _SEMANTIC if by_meaning else "0.0::float8"
     keyword: LiteralString = "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8"
     ranks: LiteralString = _RANKS if given else "n.rank as semantic_rank, null::int as keyword_rank"
-    words_given, more, join_given = (_GIVEN, _MORE, _JOIN_GIVEN) if given else ("", "", "")
+    words_given, propose_given, join_given = (_GIVEN, _MORE, _JOIN_GIVEN) if given else ("", "", "")
     scored = _SCORED if by_words else ""
     join_scored: LiteralString = "left join scored s on s.chunk_id = c.id" if by_words else ""
     of_rows = _of_rows(rows) if rows != "true" else ""
@@ -143,7 +143,7 @@ def _statement(
             select id, embedding_key from chunks
             where document_id = n.document_id and generation = n.generation and index = n.index limit 1
         ) c on true
-        {more}
+        {propose_given}
     ),
     open as materialized (
         select p.*, d.active_generation
@@ -179,9 +179,9 @@ def _statement(
 
 
 def places(vector_ids: Sequence[str]) -> list[Place]:
-    """Vector ids, `document#generation#index`, taken apart; without whatever else lies in the store."""
-    found = map(ids.parse_vector_id, vector_ids)
-    return [place for place in found if place is not None and _ID.fullmatch(place[0])]
+    """Parse vector ids, `document#generation#index`; ids of any other form are left out."""
+    parsed = map(ids.parse_vector_id, vector_ids)
+    return [position for position in parsed if position is not None and _ID.fullmatch(position[0])]
 
 
 def of_places(near: Sequence[Place]) -> dict[str, str]:
@@ -242,13 +242,19 @@ def hydrate(
     document's pages. scope: nothing, unless the partition is that scope's, where this is not known yet.
     """
     pages: LiteralString = _PAGES if limit is Light.WITH_PAGES else "'{}'::int[]"
-    shown = _select_light(pages) if isinstance(limit, Light) else _SHOWN
+    fields = _select_light(pages) if isinstance(limit, Light) else _SHOWN
     condition, params = where.sql("d") if where is not None else ("true", {})
     by_words = bool(terms.names)
-    given = by_words or bool(words) or bool(exact)
+    has_chunks = by_words or bool(words) or bool(exact)
     rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
     statement = _statement(
-        condition, rows, shown, by_meaning=values is not None, by_words=by_words, given=given, live=scope is not None
+        condition,
+        rows,
+        fields,
+        by_meaning=values is not None,
+        by_words=by_words,
+        given=has_chunks,
+        live=scope is not None,
     )
     params |= {
         "partition": terms.partition,
@@ -259,11 +265,11 @@ def hydrate(
     }
     if values is not None:
         params |= vector_params(values)
-    if given:
+    if has_chunks:
         params |= {
-            "chunks": literal(one.chunk_id for one in words),
-            "scores": literal(one.score for one in words),
-            "ranks": literal("null" if one.rank is None else one.rank for one in words),
+            "chunks": literal(scored.chunk_id for scored in words),
+            "scores": literal(scored.score for scored in words),
+            "ranks": literal("null" if scored.rank is None else scored.rank for scored in words),
             "exact": literal(exact),
         }
     if by_words:

@@ -1,7 +1,7 @@
-"""Scopes that a search has found before, so that the next one need not ask for their partition first.
+"""Cache of scope to partition id, which saves a search one statement.
 
-What is remembered is no promise: whoever goes by it has the scope asked for again in the statement that reads what is
-shown (`hydration.hydrate`), and asks for the partition where that finds nothing.
+A cached id may be outdated: the hydrate statement verifies the scope (`hydration.hydrate`), and the search reads the
+partition again where it returns nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def partition(db: Database, scope: Scope) -> int | None:
 
 
 def remember(db: Database, scope: Scope, found: int | None) -> None:
-    """What was found now; None: nothing."""
+    """Cache the scope's partition; None: forget it."""
     with _lock:
         of_db = _known.setdefault(db, {})
         if found is None:

@@ -1,7 +1,7 @@
-"""Which language a text is in, and which of PostgreSQL's text search configurations reads it.
+"""Language detection, and the text search configuration of PostgreSQL for each language.
 
-Found by script, then by the letters that tell neighbours apart, then by function words, of which a text holds one in
-three or four. A text that says too little has no language.
+Detection uses the script, then letters that distinguish neighbouring languages, then function words, which are a third
+or a quarter of a text. A text that is too short has no language.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _LEAD: Final = 1.15
 
 
 def detect(text: str) -> str | None:
-    """The language of a text by ISO 639-1; None if it says too little."""
+    """Detect the language of a text as ISO 639-1; None if it is too short or ambiguous."""
     sample = text[:_SAMPLE]
     beyond = "" if sample.isascii() else _ASCII.sub("", sample)
     counts = {name: len(pattern.findall(beyond)) if beyond else 0 for name, pattern in _SCRIPTS.items()}
@@ -87,19 +87,19 @@ def detect(text: str) -> str | None:
 
 
 def _by_letters(sample: str, script: str, letters: int) -> str | None:
-    told = (
+    matches = (
         language for language, pattern in _LETTERS.get(script, ()) if len(re.findall(pattern, sample)) * 50 > letters
     )
-    return next(told, _USUAL.get(script, script if len(script) == 2 else None))
+    return next(matches, _USUAL.get(script, script if len(script) == 2 else None))
 
 
 def _by_words(sample: str) -> str | None:
     words = _WORD.findall(sample.lower()) if sample.isascii() else [word.lower() for word in _WORD.findall(sample)]
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for word, times in Counter(words).items():
         for language in _LANGUAGES_OF.get(word, ()):
-            found[language] += times
-    ranked = found.most_common(2)
+            counts[language] += times
+    ranked = counts.most_common(2)
     if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
         return None
     if len(ranked) > 1 and ranked[0][1] < _LEAD * ranked[1][1]:
@@ -108,13 +108,13 @@ def _by_words(sample: str) -> str | None:
 
 
 def code(said: str) -> str | None:
-    """ISO 639-1 of what a file or a page says of itself: `de`, `de-DE`, `deu`. None for anything else."""
+    """Return the ISO 639-1 code of a declared language: `de`, `de-DE`, `deu`. None for anything else."""
     bare = re.split(r"[-_]", said.strip().lower(), maxsplit=1)[0]
     return bare if bare in ISO else _THREE.get(bare)
 
 
 def configuration(language: str | None, otherwise: str) -> str:
-    """What reads a language by ISO 639-1; `otherwise` if it is not known."""
+    """Return the text search configuration of a language by ISO 639-1; `otherwise` if there is none."""
     return otherwise if language is None else CONFIGURATIONS.get(language, SIMPLE)
 
 

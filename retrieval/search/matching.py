@@ -1,8 +1,8 @@
-"""What a filter leaves of a partition: its nearest chunks where they are few, its documents where those are few.
+"""Prefilter: nearest chunks of a selective filter by exact comparison, or its documents where these are few.
 
-A filter that leaves at most `FEW` visible chunks is compared chunk by chunk, so that nothing is missed, and so is one
-that reads table rows and records, which no vector store knows. Of one that leaves at most `DOCUMENTS` documents both
-sides of the search look among these alone.
+A filter with at most `FEW` visible chunks is compared chunk by chunk, so that no match is missed, and so is one on
+table rows and records, which no vector store has. With at most `DOCUMENTS` documents, both sides of the search are
+limited to these.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ _NEAREST: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a filter leaves.
+    """Matches of a filter.
 
     chunks: their ids, if they are few, and `nearest` the nearest of them, nearest first. documents: their ids, if they
-    are few but their chunks are not; about: how many chunks these hold, by a guess, and share: of all there are.
+    are few but their chunks are not; about: estimated number of their chunks, and share: of all chunks.
     """
 
     chunks: list[int] | None = None
@@ -93,9 +93,9 @@ def matching(
     viewer: Viewer | None,
     any_number: bool = False,
 ) -> Matching:
-    """What matches; the nearest `limit` of it by an exact comparison if it is few, or any number.
+    """Return the matches; with their nearest `limit` by exact comparison if they are few, or with any_number.
 
-    values: the query's vector; None if nothing is to be compared.
+    values: the query's vector; None to skip the comparison.
     """
     condition, params = where.sql("d")
     nearest = _NEAREST if values is not None else "select id from meant limit 0"
@@ -103,8 +103,8 @@ def matching(
     params |= vector_params(values) if values is not None else {}
     compares_all = any_number or where.reads_rows
     params |= {"partition": partition, "few": _ALL if compares_all else FEW, "every": any_number, "limit": limit}
-    most = _ALL if compares_all else DOCUMENTS
-    (row,) = reading.rows(db, reading.visible(statement, {**params, "documents": most}, viewer))
+    document_limit = _ALL if compares_all else DOCUMENTS
+    (row,) = reading.rows(db, reading.visible(statement, {**params, "documents": document_limit}, viewer))
     if row["cut"] and row["compared"]:  # many documents with nearly no chunks
         (row,) = reading.rows(db, reading.visible(statement, {**params, "documents": _ALL}, viewer))
     if row["compared"]:
@@ -116,5 +116,5 @@ def matching(
 
 
 def compared_sooner(found: Matching, wanted: int) -> bool:
-    """Whether to compare the vectors of these documents is quicker than to walk an index past all the others."""
+    """Tell if comparing the vectors of these documents is faster than an index search that filters the others."""
     return found.share > 0 and found.about < _STEPS * wanted / found.share

@@ -1,4 +1,4 @@
-"""What is said beside a search by words that finds nothing."""
+"""Notes on keyword searches without results."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ _SEEN: LiteralString = f"""
 
 
 def stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str, viewer: Viewer | None) -> bool:
-    """Whether the query has no other words in its own language, or in one that documents are read in which may be seen.
+    """Tell if the query has only stop words in its own language, or in one of the visible documents.
 
-    Not where there is nothing to find. otherwise: the configuration of texts that say too little of their language.
+    False where the viewer may see no such document. otherwise: the configuration of texts without a detected language.
     """
     row = db.row(_LANGUAGES, scopes.params(scope))
     if row is None:
         return False
-    own = languages.configuration(languages.detect(query), otherwise)
-    alone = [one for one in {own, *row["keyword_languages"]} if words.only_stop_words(query, one)]
+    detected = languages.configuration(languages.detect(query), otherwise)
+    alone = [
+        configuration
+        for configuration in {detected, *row["keyword_languages"]}
+        if words.only_stop_words(query, configuration)
+    ]
     if viewer is None or not alone:
         return bool(alone)
-    values = {"partition": row["id"], "any": own in alone, "languages": alone}
+    values = {"partition": row["id"], "any": detected in alone, "languages": alone}
     return bool(reading(db, viewer).rows(_SEEN, values))

@@ -1,12 +1,12 @@
-"""Long posting lists, packed: blocks that a search reads whole and scores at once (`retrieval.search.ranking`).
+"""Packed posting lists: blocks that a search reads whole and scores at once (`retrieval.search.ranking`).
 
-`postings` is what is true. Of a term in `FREQUENT` chunks or more its postings are packed into blocks besides; which
-chunks were added to a partition or removed from it since stands in `posting_changes`, written with the postings:
+`postings` is the source of truth. Postings of a term in `FREQUENT` chunks or more are also packed into blocks; chunks
+added to a partition or removed from it later are in `posting_changes`, written with the postings:
 
     postings of a packed term = its blocks without the chunks that changed + its rows of the chunks that were added
 
-Packing changes neither side of that, so it may happen, stop and begin again at any time, beside writers and readers.
-Added chunks join the blocks with the next round of upkeep; removed ones leave them when they are many or a day old.
+Packing changes neither side of that, so it may run, stop and restart at any time, beside writers and readers. Added
+chunks join the blocks in the next round of upkeep; removed ones leave them when they are many or a day old.
 """
 
 from __future__ import annotations
@@ -195,18 +195,18 @@ def prune(db: Database) -> None:
 
 
 def _everything(connection: psycopg.Connection[Row], params: dict[str, Any]) -> None:
-    """All frequent terms anew, some at a time; the removals that were known before need no mention afterwards."""
-    after, limit = "", 1_000
+    """Pack all frequent terms again, in pages; removals recorded before are then obsolete."""
+    last_term, limit = "", 1_000
     while True:
-        page = connection.execute(_FREQUENT, {**params, "after": after, "limit": limit}).fetchall()
+        page = connection.execute(_FREQUENT, {**params, "after": last_term, "limit": limit}).fetchall()
         terms = [row["term"] for row in page]
         until = terms[-1] if len(page) == limit else ""
-        connection.execute(_RARE, {**params, "after": after, "until": until, "terms": terms})
+        connection.execute(_RARE, {**params, "after": last_term, "until": until, "terms": terms})
         for group in _groups(page):
             connection.execute(_PACK, {**params, "terms": group})
         if not until:
             break
-        after = until
+        last_term = until
     connection.execute(_DONE, params)
 
 
@@ -221,8 +221,8 @@ def _take_up(connection: psycopg.Connection[Row], params: dict[str, Any]) -> boo
         terms = [*row["held"], *row["new"]]
         connection.execute(_APPEND, {**params, "changes": row["changes"], "terms": terms})
         scattered = connection.execute(_SCATTERED, {**params, "terms": terms}).fetchall()
-    for found in scattered:
-        connection.execute(_PACK, {**params, "terms": [found["term"]]})
+    for unpacked in scattered:
+        connection.execute(_PACK, {**params, "terms": [unpacked["term"]]})
     return True
 
 

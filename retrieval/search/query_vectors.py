@@ -1,7 +1,7 @@
-"""Vectors of queries: those that wait together are embedded in one call, and the latest are kept.
+"""Vectors of queries: waiting queries are embedded in one call, and the latest vectors are cached.
 
-A model gets as many calls at a time as it takes (`Embedder.calls`); what comes meanwhile waits, and goes along with the
-next one. What is kept is found again by the same scope alone: how long a search took tells nobody what others asked.
+A model gets as many concurrent calls as it supports (`Embedder.calls`); later queries join the next call. The cache is
+per scope, so that timing reveals nothing about queries of others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Waiting:
 
 @dataclass(eq=False, slots=True)
 class _Lane:
-    """What waits for one model."""
+    """Queue of queries for one model."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     waiting: list[_Waiting] = field(default_factory=list)
@@ -58,10 +58,10 @@ class QueryVectors:
         """The query's vector. Whatever the model raises."""
         key = embedder, scope, text
         with self._lock:
-            known = self._known.get(key)
-            if known is not None:
+            cached = self._known.get(key)
+            if cached is not None:
                 self._known.move_to_end(key)
-                return known.tolist()
+                return cached.tolist()
             lane = self._lanes.setdefault(embedder, _Lane())
         values = _embed(embedder, lane, text)
         with self._lock:
@@ -91,29 +91,29 @@ def _embed(embedder: Embedder, lane: _Lane, text: str) -> array[float]:
         finally:
             with lane.changed:
                 lane.calls -= 1
-                lane.waiting.extend(one for one in batch if not one.done)
+                lane.waiting.extend(query for query in batch if not query.done)
                 lane.changed.notify_all()
 
 
 def _next(embedder: Embedder, waiting: list[_Waiting]) -> list[_Waiting]:
     """Take out what the next call is for."""
-    most = 1 if waiting[0].alone else min(embedder.batch_size, TOGETHER)
-    batch = [one for one in waiting if one is waiting[0] or not one.alone][: max(most, 1)]
-    waiting[:] = [one for one in waiting if one not in batch]
+    limit = 1 if waiting[0].alone else min(embedder.batch_size, TOGETHER)
+    batch = [query for query in waiting if query is waiting[0] or not query.alone][: max(limit, 1)]
+    waiting[:] = [query for query in waiting if query not in batch]
     return batch
 
 
 def _fetch(embedder: Embedder, batch: Sequence[_Waiting]) -> None:
-    """Give each its vector or its error; where a model refuses some together, each is asked for alone."""
-    texts = list(dict.fromkeys(one.text for one in batch))
+    """Set the vector or the error of each query; queries of a batch that the model refuses are retried one by one."""
+    texts = list(dict.fromkeys(query.text for query in batch))
     try:
         vectors = dict(zip(texts, embedder.embed(texts, "query"), strict=True))
     except BaseException as error:  # noqa: BLE001 - each of those that wait gets it
-        for one in batch:
+        for query in batch:
             if len(batch) > 1 and isinstance(error, Exception) and not isinstance(error, Retryable):
-                one.alone = True
+                query.alone = True
             else:
-                one.error = error
+                query.error = error
     else:
-        for one in batch:
-            one.values = array("d", map(float, vectors[one.text]))
+        for query in batch:
+            query.values = array("d", map(float, vectors[query.text]))

@@ -1,7 +1,7 @@
-"""The BM25 scores of every chunk that holds a term of a query, from posting lists that one statement reads.
+"""BM25 scores of every chunk that contains a term of a query, from posting lists read in one statement.
 
-Frequent terms come as packed blocks, the others and what changed meanwhile as rows (`retrieval.search.packing`). Both
-are added up here, term by term in one order, so that equal chunks have scores that are equal to the last bit.
+Frequent terms are read as packed blocks, others and recent changes as rows (`retrieval.search.packing`). Scores are
+added up term by term in a fixed order, so that equal chunks have bit-equal scores.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _LISTS: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Chunk ids in their order, and the score of each; `near`: the indexed ones of those asked about."""
+    """Chunk ids in order, and the score of each; `near`: those of the given vectors that have postings."""
 
     ids: Numbers
     scores: Points
@@ -84,31 +84,31 @@ class Ranking:
 
         ids, scores = self.ids, self.scores
         if len(scores) > n > 0:
-            kept = scores >= np.partition(scores, len(scores) - n)[len(scores) - n]
-            ids, scores = ids[kept], scores[kept]
+            is_best = scores >= np.partition(scores, len(scores) - n)[len(scores) - n]
+            ids, scores = ids[is_best], scores[is_best]
         order = np.lexsort((ids, -scores))[:n]
-        return [Scored(int(ids[at]), float(scores[at]), place) for place, at in enumerate(order, 1)]
+        return [Scored(int(ids[at]), float(scores[at]), rank) for rank, at in enumerate(order, 1)]
 
     def among(self, chunk_ids: Sequence[int] | Numbers) -> Ranking:
         """Only these chunks."""
         import numpy as np
 
-        kept = np.isin(self.ids, np.asarray(chunk_ids, np.int64))
-        return Ranking(self.ids[kept], self.scores[kept], self.near)
+        is_listed = np.isin(self.ids, np.asarray(chunk_ids, np.int64))
+        return Ranking(self.ids[is_listed], self.scores[is_listed], self.near)
 
     def with_near(self, best: list[Scored]) -> list[Scored]:
         """Those, and the scores of what is near."""
-        return [*best, *self.of(sorted(set(self.near) - {one.chunk_id for one in best}))]
+        return [*best, *self.of(sorted(set(self.near) - {scored.chunk_id for scored in best}))]
 
     def of(self, chunk_ids: Sequence[int]) -> list[Scored]:
         """Those chunks with their scores, 0 for one that holds none of the terms."""
         import numpy as np
 
-        wanted = np.asarray(chunk_ids, np.int64)
-        at = np.minimum(np.searchsorted(self.ids, wanted), max(len(self.ids) - 1, 0))
-        found = self.ids[at] == wanted if len(self.ids) else np.zeros(len(wanted), bool)
-        scores = np.where(found, self.scores[at], 0.0) if len(self.ids) else np.zeros(len(wanted))
-        return [Scored(int(one), float(score)) for one, score in zip(wanted, scores, strict=True)]
+        chunk_numbers = np.asarray(chunk_ids, np.int64)
+        at = np.minimum(np.searchsorted(self.ids, chunk_numbers), max(len(self.ids) - 1, 0))
+        is_scored = self.ids[at] == chunk_numbers if len(self.ids) else np.zeros(len(chunk_numbers), bool)
+        scores = np.where(is_scored, self.scores[at], 0.0) if len(self.ids) else np.zeros(len(chunk_numbers))
+        return [Scored(int(chunk_id), float(score)) for chunk_id, score in zip(chunk_numbers, scores, strict=True)]
 
 
 def rank(connection: Connection[Row], query: Terms, near: Sequence[Place] = ()) -> Ranking:
@@ -164,7 +164,7 @@ def _points(ids: Numbers, values: Numbers, weight: float, slope: float) -> tuple
 
 
 def _sum(parts: Sequence[tuple[Numbers, Points]]) -> tuple[Numbers, Points]:
-    """Scores by chunk. Within one part no chunk stands twice."""
+    """Sum scores by chunk. No chunk occurs twice within one part."""
     import numpy as np
 
     parts = [part for part in parts if len(part[0])]
@@ -177,11 +177,11 @@ def _sum(parts: Sequence[tuple[Numbers, Points]]) -> tuple[Numbers, Points]:
         sums = np.zeros(span)
         for ids, points in parts:
             sums[ids - low] += points
-        found = np.flatnonzero(sums > 0)  # of numbers it takes ten times as long
-        return found + low, sums[found]
-    every, places = np.unique(np.concatenate([ids for ids, _ in parts]), return_inverse=True)
-    sums, start = np.zeros(len(every)), 0
+        offsets = np.flatnonzero(sums > 0)  # of numbers it takes ten times as long
+        return offsets + low, sums[offsets]
+    unique_ids, places = np.unique(np.concatenate([ids for ids, _ in parts]), return_inverse=True)
+    sums, start = np.zeros(len(unique_ids)), 0
     for ids, points in parts:
         sums[places[start : start + len(ids)]] += points
         start += len(ids)
-    return every, sums
+    return unique_ids, sums

@@ -1,4 +1,4 @@
-"""By what the candidates of a search are looked for: its filter, and what its viewer may see if that is little."""
+"""Limits of candidate lookup in a search: its filter, and the viewer's documents if these are few."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from retrieval.search.matching import Matching
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """By what candidates are looked for; what is shown is asked by the query's own filter.
+    """Limits of candidate lookup; results are always checked against the query's own filter.
 
-    where: that filter, by ids besides if few documents match. hint: of earlier searches with it. part: the chunks that
-    the viewer may see, if they are few. among: what matches.
+    where: that filter, with ids if few documents match. hint: of earlier searches with it. part: the chunks that the
+    viewer may see, if they are few. among: the matches.
     """
 
     where: DocumentFilter | None

@@ -33,13 +33,13 @@ PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """How many of the best hits are read again, and how long that may take."""
+    """Number of best hits to rerank, and the time limit."""
 
     candidates: int = CANDIDATES
     budget_ms: int = BUDGET_MS
 
     def widened(self, query: Query) -> Query:
-        """The search for what is read again: as many as were asked for or more, whatever their score, 200 at most."""
+        """Return the query for the candidates: at least `top_k`, of any score, at most 200."""
         return replace(query, top_k=min(max(self.candidates, query.top_k), MOST_CANDIDATES), threshold=0.0)
 
 
@@ -58,18 +58,18 @@ class Healths:
 
     def paused(self, reranker: Reranker) -> bool:
         with self._lock:
-            known = self._known.get(id(reranker))
-            return known is not None and time.monotonic() < known.until
+            health = self._known.get(id(reranker))
+            return health is not None and time.monotonic() < health.until
 
     def note(self, reranker: Reranker, *, succeeded: bool) -> None:
         with self._lock:
             if succeeded:
                 self._known.pop(id(reranker), None)
                 return
-            known = self._known.setdefault(id(reranker), _Health())
-            known.failures += 1
-            if known.failures >= FAILURES:
-                known.until = time.monotonic() + PAUSE
+            health = self._known.setdefault(id(reranker), _Health())
+            health.failures += 1
+            if health.failures >= FAILURES:
+                health.until = time.monotonic() + PAUSE
 
 
 HEALTHS = Healths()
@@ -85,14 +85,14 @@ async def read_again(
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
-            found = await loop.run_in_executor(pool, lambda: scores(open_reranker(), query, hits, seconds))
+            new_scores = await loop.run_in_executor(pool, lambda: scores(open_reranker(), query, hits, seconds))
     except TimeoutError:
         log.warning("rerank.late", seconds=seconds)
         return list(hits), False
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         return list(hits), False
-    return (list(hits), False) if found is None else (reordered(hits, found), True)
+    return (list(hits), False) if new_scores is None else (reordered(hits, new_scores), True)
 
 
 def scores(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) -> Sequence[float] | None:
@@ -100,13 +100,13 @@ def scores(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) 
     if HEALTHS.paused(reranker):
         return None
     try:
-        found = reranker.rerank(query, [hit.content for hit in hits], seconds=seconds)
+        rerank_scores = reranker.rerank(query, [hit.content for hit in hits], seconds=seconds)
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         HEALTHS.note(reranker, succeeded=False)
         return None
     HEALTHS.note(reranker, succeeded=True)
-    return found
+    return rerank_scores
 
 
 def reordered(hits: Sequence[Hit], found: Sequence[float]) -> list[Hit]:

@@ -4,14 +4,14 @@
     semantic = max(0, cosine similarity of the query's and the chunk's embedding)
     keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.search.bm25`
 
-Both parts lie in [0, 1] and depend on query and chunk alone, not on what else was found, so a threshold means the
-same for every query. Candidates are the best 100 of each side; both parts are computed for every candidate; a side of
-weight 0 is skipped, and then the first of the other side are enough. Equal scores are ordered by document id and
+Both parts are in [0, 1] and depend on query and chunk alone, not on other results, so a threshold means the same for
+every query. Candidates are the best 100 of each side; both parts are computed for every candidate; a side of
+weight 0 is skipped, and then fewer of the other side suffice. Equal scores are ordered by document id and
 position.
 
-The stores only propose. What is shown comes from our own tables: text, metadata, scope, the visible generation and,
-whatever the store said, the semantic score. A candidate of a generation that is not visible (any more) stands for its
-document's visible chunks, so a document that is being replaced is never missing.
+Vector stores only propose candidates. Results come from the tables: text, metadata, scope, the visible generation and
+the semantic score. A candidate of an invisible generation represents its document's visible chunks, so a document that
+is being replaced is never missing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PARTITION: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for. Weights sum to 1; `threshold` is the least final score of a hit."""
+    """A search request. Weights sum to 1; `threshold` is the least final score of a hit."""
 
     text: str
     top_k: int = 10
@@ -110,7 +110,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class Clock:
-    """Milliseconds by the name of the step. `step`: the one under way, for whoever gives up waiting for it."""
+    """Milliseconds by the name of the step. `step`: the one in progress, for messages about time-outs."""
 
     spent: dict[str, float] = field(default_factory=dict)
     step: str = ""
@@ -139,10 +139,10 @@ def run(
     values: Sequence[float] | None = None,
     clock: Clock | None = None,
 ) -> SearchResult:
-    """The best chunks of the scope that the viewer may see; None: the application, which sees all.
+    """Search the scope for the best chunks that the viewer may see; None: the application, which sees all.
 
-    `embedder` and `vectors` may be None if the semantic weight is 0. texts: where contexts come from, if the query asks
-    for them. values: the query's vector, where it is known; without semantic weight it counts for nothing.
+    `embedder` and `vectors` may be None if the semantic weight is 0. texts: source of contexts, if the query requests
+    them. values: the query's vector, if it is computed already; unused without semantic weight.
     """
     clock = clock or Clock()
     values = values if query.semantic_weight > 0 else None
@@ -156,11 +156,11 @@ def run(
             return embed(embedder, scope, query.text)
 
     plain = query.shape.plain and query.where is None and query.keyword_weight <= 0
-    known = known_scopes.partition(db, scope) if plain else None
-    if known is not None:
+    partition_id = known_scopes.partition(db, scope) if plain else None
+    if partition_id is not None:
         values = vector()
-        reach = reach_of(db, known, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
-        search = _Search(db, scope, query, viewer, known, language, clock, vectors, values, reach, proven=False)
+        reach = reach_of(db, partition_id, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
+        search = _Search(db, scope, query, viewer, partition_id, language, clock, vectors, values, reach, proven=False)
         if rows := search.rows():
             return SearchResult(_hits(query, rows), clock.spent)
     row = _partition(db, scope)
@@ -189,8 +189,8 @@ def _of_few(db: Database, scope: Scope, query: Query) -> Query:
     where = query.where
     if where is None or where.document_ids or not (where.words or where.sites):
         return query
-    found = text_filter.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
-    rows = db.rows(*found)
+    statement = text_filter.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
+    rows = db.rows(*statement)
     if len(rows) > viewers.FEW:
         return query
     return replace(query, where=replace(where, document_ids=tuple(row["id"] for row in rows) or (viewers.NOBODYS,)))
@@ -211,7 +211,7 @@ def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the keyword side says: its best, and the scores of what the vectors are near to."""
+    """Keyword side of a search: its best chunks, and the scores of the chunks near the query's vector."""
 
     terms: keyword.Terms
     scored: Sequence[keyword.Scored] = ()
@@ -237,20 +237,20 @@ class _Search:
 
     def rows(self) -> list[Row]:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
-        wanted = _wanted(self.query)
-        exact = self._exact(wanted)
+        count = _wanted(self.query)
+        exact = self._exact(count)
         words: _Words | None = None
         while True:
-            matches = self._by_meaning(wanted) if exact is None else []
+            matches = self._by_meaning(count) if exact is None else []
             near = places(matches)
-            words = words or self._by_words(wanted, near)
+            words = words or self._by_words(count, near)
             rows = self._hydrated(near, exact, words, self.query.top_k)
-            if len(rows) >= self.query.top_k or len(matches) < wanted or wanted >= MOST:
+            if len(rows) >= self.query.top_k or len(matches) < count or count >= MOST:
                 return rows if exact is not None or len(matches) < MOST else self._all_that_match(words, rows)
-            wanted = min(wanted * 4, MOST)
+            count = min(count * 4, MOST)
 
     def _all_that_match(self, words: _Words, rows: list[Row]) -> list[Row]:
-        """Where a store that filters in part proposed only others: every chunk that matches is compared."""
+        """Compare every matching chunk, where a store that filters only partly proposed none that match."""
         if len(rows) >= self.query.top_k or (exact := self._exact(self.query.top_k + SPARE, any_number=True)) is None:
             return rows
         return self._hydrated([], exact, words, self.query.top_k)
@@ -258,26 +258,28 @@ class _Search:
     def shaped(self, shaper: Shaper) -> list[Hit]:
         """The hits that the shape leaves, from more candidates of both sides while some are missing."""
         shape = shaper.shape
-        wanted = _wanted(self.query)
+        count = _wanted(self.query)
         light = Light.WITH_PAGES if shape.expansion is not None and shape.expansion.unit is Unit.PAGE else Light.PLAIN
         while True:
-            exact = self._exact(wanted)
-            matches = self._by_meaning(wanted) if exact is None else []
+            exact = self._exact(count)
+            matches = self._by_meaning(count) if exact is None else []
             near = places(matches)
-            words = self._by_words(wanted, near)
+            words = self._by_words(count, near)
             rows = self._hydrated(near, exact, words, light)
             with self.clock("hydrate_ms"):
                 picked = shaper.pick(rows)
-            more = max(len(matches), len(exact or []), sum(one.rank is not None for one in words.scored)) >= wanted
+            has_more = (
+                max(len(matches), len(exact or []), sum(scored.rank is not None for scored in words.scored)) >= count
+            )
             worse = bool(rows) and shape.recency is None and rows[-1]["score"] < self.query.threshold
-            if len(picked) >= self.query.top_k or worse or not more or wanted >= MOST:
+            if len(picked) >= self.query.top_k or worse or not has_more or count >= MOST:
                 return self._shown(self._shaped_of_all(picked, shaper, words, light, matches), shaper)
-            wanted = min(wanted * 4, MOST)
+            count = min(count * 4, MOST)
 
     def _shaped_of_all(
         self, picked: list[Pick], shaper: Shaper, words: _Words, light: Light, matches: Sequence[str]
     ) -> list[Pick]:
-        """As `_all_that_match`, for a shape."""
+        """Form of `_all_that_match` for shaped searches."""
         if len(picked) >= self.query.top_k or len(matches) < MOST:
             return picked
         exact = self._exact(MOST, any_number=True)
@@ -285,17 +287,17 @@ class _Search:
 
     def _shown(self, picked: Sequence[Pick], shaper: Shaper) -> list[Hit]:
         with self.clock("hydrate_ms"):
-            found = shown(reading(self.db, self.viewer), [pick.row["id"] for pick in picked])
+            fields = shown(reading(self.db, self.viewer), [pick.row["id"] for pick in picked])
             return [
                 Hit(
-                    **found[pick.row["id"]],
+                    **fields[pick.row["id"]],
                     score=pick.score,
                     **{name: pick.row[name] for name in ("semantic", "keyword", "semantic_rank", "keyword_rank")},
                     recency=pick.recency,
-                    context=shaper.context(pick, found[pick.row["id"]]),
+                    context=shaper.context(pick, fields[pick.row["id"]]),
                 )
                 for pick in picked
-                if pick.row["id"] in found
+                if pick.row["id"] in fields
             ]
 
     def _hydrated(
@@ -349,14 +351,14 @@ class _Search:
             return None
         where = where or DocumentFilter()
         with self.clock("vector_ms" if self.values is not None else "keyword_ms"):
-            found = matching(
+            matches = matching(
                 self.db, self.partition, where, self.values, wanted, viewer=self.viewer, any_number=any_number
             )
-        if found.nearest is None:
-            self._look_among(where, found, wanted)
+        if matches.nearest is None:
+            self._look_among(where, matches, wanted)
         elif not any_number:
-            self.reach = replace(self.reach, among=found)
-        return found.nearest if self.values is not None else None
+            self.reach = replace(self.reach, among=matches)
+        return matches.nearest if self.values is not None else None
 
     def _look_among(self, where: DocumentFilter, found: Matching, wanted: int) -> None:
         """Both sides look among the documents that match if that is quicker; that it is not is remembered."""

@@ -1,9 +1,9 @@
-"""Which of the candidates become hits: by their age, so many of one document, each with its context.
+"""Shaping of hits: recency, a limit per document, and context expansion.
 
     final = (1 - weight) * score + weight * 0.5 ** (age / half-life)        the threshold applies to it
 
-Candidates come best first. One whose context would overlap that of a better hit of its document leaves its place to
-the next candidate; the better hit's context then covers both, where the tokens allowed suffice for that.
+Candidates are processed best first. One whose context overlaps that of a better hit of its document is dropped for the
+next candidate; the better hit's context then covers both if it fits into the token limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Recency:
-    """How much the age of a document counts, from 0 to 1, and the days in which that halves."""
+    """Weight of a document's age, from 0 to 1, and the days in which its part halves."""
 
     half_life_days: float
     weight: float
@@ -42,7 +42,7 @@ class Recency:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What is shown around a hit, in tokens at most."""
+    """Context around a hit, with a token limit."""
 
     unit: Unit
     max_tokens: int = 512
@@ -50,7 +50,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Where contexts come from. `read`: a parsed text by its key, None if it cannot be had."""
+    """Source of contexts. `read`: returns a parsed text by its key, None if it cannot be read."""
 
     tokenizer: Tokenizer
     read: Callable[[str], str | None]
@@ -79,7 +79,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is asked for beyond the best chunks. Nothing of it: `plain`."""
+    """Options of a search beyond the best chunks; `plain` without any."""
 
     per_document: int | None = None
     expansion: Expansion | None = None
@@ -121,7 +121,7 @@ class Shaper:
         return picked
 
     def context(self, pick: Pick, shown: Row) -> Context | None:
-        """Of a pick, if contexts were asked for; of its chunk alone if the parsed text could not be read."""
+        """Return the context of a pick, if requested; of its chunk alone if the parsed text could not be read."""
         expansion = self.shape.expansion
         if expansion is None or self.texts is None:
             return None
@@ -149,14 +149,14 @@ class Shaper:
         if pick.text is None:
             return True
         pick.span = pick.text.trimmed(pick.row["start"], pick.row["end"])
-        same = [other for other in picked if other.text is pick.text]
-        if any(other.part[0] <= pick.span[0] and pick.span[1] <= other.part[1] for other in same):
+        same = [neighbour for neighbour in picked if neighbour.text is pick.text]
+        if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in same):
             return False  # it is shown there already; finding its own context would count thousands of tokens
         pick.part = pick.text.around(pick.span, expansion.unit, expansion.max_tokens)
-        better = next((other for other in same if _overlap(other.part, pick.part)), None)
+        better = next((neighbour for neighbour in same if _overlap(neighbour.part, pick.part)), None)
         if better is None:
             return True
-        _grow(better, pick, [other for other in same if other is not better], expansion)
+        _grow(better, pick, [neighbour for neighbour in same if neighbour is not better], expansion)
         return False
 
     def _text(self, row: Row) -> ParsedText | None:
@@ -179,7 +179,7 @@ class Shaper:
 
 
 def aged(hits: Sequence[Hit], recency: Recency) -> list[Hit]:
-    """The same hits with scores that somebody else gave them, the age weighed in again, best first."""
+    """Return the hits with recency applied to their new scores, best first."""
     weighed = [
         replace(hit, score=(1 - recency.weight) * hit.score + recency.weight * (hit.recency or 0.0)) for hit in hits
     ]
@@ -188,25 +188,25 @@ def aged(hits: Sequence[Hit], recency: Recency) -> list[Hit]:
 
 def _firsts(ordered: Sequence[Pick], count: int) -> Iterator[Row]:
     """The best candidate of each of the first so many documents."""
-    seen: set[str] = set()
+    document_ids: set[str] = set()
     for pick in ordered:
-        if pick.row["document_id"] not in seen:
-            seen.add(pick.row["document_id"])
+        if pick.row["document_id"] not in document_ids:
+            document_ids.add(pick.row["document_id"])
             yield pick.row
-        if len(seen) == count:
+        if len(document_ids) == count:
             return
 
 
 def _grow(better: Pick, worse: Pick, others: Sequence[Pick], expansion: Expansion) -> None:
     """Have the better hit's context cover both, if it may be so large and meets no third one."""
-    text, most = better.text, expansion.max_tokens
+    text, limit = better.text, expansion.max_tokens
     if text is None:
         return
     both = min(better.part[0], worse.part[0]), max(better.part[1], worse.part[1])
     span = min(better.span[0], worse.span[0]), max(better.span[1], worse.span[1])
-    part = both if text.fits(both, most) else text.around(span, expansion.unit, most, both)
+    part = both if text.fits(both, limit) else text.around(span, expansion.unit, limit, both)
     covers = part[0] <= span[0] and span[1] <= part[1]
-    if covers and text.fits(part, most) and not any(_overlap(part, other.part) for other in others):
+    if covers and text.fits(part, limit) and not any(_overlap(part, neighbour.part) for neighbour in others):
         better.part, better.span = part, span
 
 

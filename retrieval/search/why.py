@@ -1,6 +1,6 @@
-"""Why a document is shown by a search, or is not: what hides it, and where its best chunk stands in each list.
+"""Explanation of a document's rank in a search: why it is hidden, and the rank of its best chunk on each side.
 
-Everything is computed exactly, over all chunks that match: for questions of people, not for each search.
+All values are computed exactly over all matching chunks: for debugging, not for each search.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _IS_WORD: LiteralString = "select to_tsvector(%(language)s::regconfig, %(text)s)
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What keeps a document from being shown: STATUS, FILTER, THRESHOLD or RANK."""
+    """Reason why a document is not a result: STATUS, FILTER, THRESHOLD or RANK."""
 
     kind: str
     detail: str
@@ -78,7 +78,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What a search makes of a document; scores, ranks and words are those of its best chunk, None without one."""
+    """Result of a search for one document; scores, ranks and words are those of its best chunk, None without one."""
 
     document_id: str
     name: str
@@ -122,19 +122,19 @@ def explain(
             db, scope, query, viewer=None, embedder=embedder, vectors=vectors, language=language, values=values
         ).hits
 
-    asked = replace(query, shape=replace(query.shape, expansion=None))
-    hits = find(asked)
+    unexpanded = replace(query, shape=replace(query.shape, expansion=None))
+    hits = find(unexpanded)
     aged = Shape(recency=query.shape.recency)
-    own = DocumentFilter(document_ids=(row["id"],))
-    best = next(iter(find(replace(asked, top_k=1, threshold=0.0, where=own, shape=aged))), None)
-    place = _place(hits, row["id"])
-    shown = place is not None
-    reasons = [] if shown else _hiding(db, row, query, parts)
-    if not shown and not reasons:
-        place = _place(find(replace(asked, top_k=DEEP, threshold=0.0, shape=aged)), row["id"])
+    only_document = DocumentFilter(document_ids=(row["id"],))
+    best = next(iter(find(replace(unexpanded, top_k=1, threshold=0.0, where=only_document, shape=aged))), None)
+    position = _place(hits, row["id"])
+    is_shown = position is not None
+    reasons = [] if is_shown else _hiding(db, row, query, parts)
+    if not is_shown and not reasons:
+        position = _place(find(replace(unexpanded, top_k=DEEP, threshold=0.0, shape=aged)), row["id"])
         alone = best is None and notes.stop_words_alone(db, scope, query.text, language, None)
-        told = f"None of its chunks was looked at: {notes.STOP_WORDS_ALONE}"
-        reasons = [Reason("RANK", told) if alone else _too_weak(query, best, hits, place)]
+        detail = f"None of its chunks was looked at: {notes.STOP_WORDS_ALONE}"
+        reasons = [Reason("RANK", detail) if alone else _too_weak(query, best, hits, position)]
     chunk = None if best is None else _chunk(db, row, best)
     with db.transaction() as connection:
         keyword_rank = None if chunk is None else _keyword_rank(connection, row, query, language, chunk)
@@ -147,9 +147,9 @@ def explain(
         name=row["name"],
         status=row["status"],
         generation=row["version"] if row["active_generation"] else None,
-        shown=shown,
-        rank=place,
-        score=hits[place - 1].score if shown and place else best.score if best else None,
+        shown=is_shown,
+        rank=position,
+        score=hits[position - 1].score if is_shown and position else best.score if best else None,
         semantic_rank=semantic_rank,
         keyword_rank=keyword_rank,
         semantic_score=best.semantic if best and query.semantic_weight > 0 else None,
@@ -162,11 +162,11 @@ def explain(
 
 
 def _place(hits: Sequence[Hit], document: str) -> int | None:
-    return next((place for place, hit in enumerate(hits, 1) if hit.document_id == document), None)
+    return next((position for position, hit in enumerate(hits, 1) if hit.document_id == document), None)
 
 
 def _hiding(db: Database, row: Row, query: Query, parts: Sequence[Part]) -> list[Reason]:
-    """What leaves the document out whatever it scores."""
+    """Return the reasons that exclude the document whatever its score."""
     reasons = []
     if not row["active_generation"]:
         error = f" {row['error']}" if row["error"] else ""
@@ -175,16 +175,16 @@ def _hiding(db: Database, row: Row, query: Query, parts: Sequence[Part]) -> list
         reasons.append(Reason("STATUS", "Its visible version has no text."))
     if query.where is not None and not _holds(db, row["id"], query.where):
         failing = [part.place for part in parts if not _holds(db, row["id"], part.where)]
-        reasons.extend(Reason("FILTER", f"{place} leaves it out.") for place in failing)
+        reasons.extend(Reason("FILTER", f"{name} leaves it out.") for name in failing)
     return reasons
 
 
 def _holds(db: Database, document: str, where: DocumentFilter) -> bool:
     condition, params = where.sql("d")
-    found = db.row(
+    matched = db.row(
         f"select ({condition}) as holds from documents d where d.id = %(document)s", {**params, "document": document}
     )
-    return found is not None and bool(found["holds"])
+    return matched is not None and bool(matched["holds"])
 
 
 def _too_weak(query: Query, best: Hit | None, hits: Sequence[Hit], place: int | None) -> Reason:
@@ -199,8 +199,8 @@ def _too_weak(query: Query, best: Hit | None, hits: Sequence[Hit], place: int | 
 
 def _chunk(db: Database, row: Row, best: Hit) -> int | None:
     values = {"partition": row["partition_id"], "document": row["id"], "index": best.index}
-    found = db.row(_CHUNK, values)
-    return None if found is None else int(found["id"])
+    chunk = db.row(_CHUNK, values)
+    return None if chunk is None else int(chunk["id"])
 
 
 def _keyword_rank(connection: Connection[Row], row: Row, query: Query, language: str, chunk: int) -> int | None:
@@ -217,7 +217,7 @@ def _keyword_rank(connection: Connection[Row], row: Row, query: Query, language:
         return None
     if query.where is not None and query.where.narrows():
         condition, params = query.where.sql("d")
-        values = {**params, "partition": row["partition_id"], "chunks": literal(int(one) for one in better)}
+        values = {**params, "partition": row["partition_id"], "chunks": literal(int(chunk_id) for chunk_id in better)}
         counted = connection.execute(_count_allowed(condition), values).fetchone()
         return int(counted["better"] if counted else 0) + 1
     return len(better) + 1
@@ -239,7 +239,7 @@ def _words(
 
 
 def _is_word(connection: Connection[Row], word: str, language: str) -> bool:
-    """Whether anything is looked for by it, whatever there is."""
+    """Tell if a query for this word looks up any term."""
     read = words.of_text(word, languages.SIMPLE)
     if read.terms:
         return True

@@ -7,18 +7,18 @@ from typing import Final
 
 
 def read(lines: str) -> Mapping[str, frozenset[str]]:
-    """Of lines that name a language and some of its words."""
-    found: dict[str, frozenset[str]] = {}
+    """Parse lines of a language and some of its words."""
+    word_lists: dict[str, frozenset[str]] = {}
     for line in filter(None, map(str.strip, lines.splitlines())):
         language, *words = line.split()
-        found[language] = found.get(language, frozenset()) | frozenset(words)
-    return found
+        word_lists[language] = word_lists.get(language, frozenset()) | frozenset(words)
+    return word_lists
 
 
 def _inverted(lists: Mapping[str, frozenset[str]]) -> Mapping[str, tuple[str, ...]]:
     """By word the languages that have it, in their order."""
     words = frozenset[str]().union(*lists.values())
-    return {word: tuple(language for language, known in lists.items() if word in known) for word in words}
+    return {word: tuple(language for language, own_words in lists.items() if word in own_words) for word in words}
 
 
 UNACCENTED: Final = read(

@@ -1,22 +1,22 @@
-"""What is indexed of a text, and looked for of a query: words as people type them.
+"""Analyzer: terms of a text for the index, and of a query for lookup.
 
 A configuration of PostgreSQL stems the words of most languages. Before it sees them each character is written in one
-way (`folding`), on both sides alike, and what it would not read as people type it is made plain, so that it sees words
-and numbers alone:
+way (`folding`), on both sides alike, and what it would parse differently from how people type it is simplified, so
+that it sees words and numbers alone:
 
-    AB-1234  10.1000/xyz  AT&T        their parts, and all of it in one: ab1234, 101000xyz, att
+    AB-1234  10.1000/xyz  AT&T        their parts, and the whole as one term: ab1234, 101000xyz, att
     /srv/share  $HOME/.bashrc         their parts: srv share, home bashrc; so of addresses and markup
     10.1145/3292500.3330701  3.11.7   and numbers in them: 10.1145, 3292500.3330701, 3.11
     C++  C#  .NET                     c, net; and c++, c#, .net as they are
     1,234,567                         1234567
     港海豹                             pairs of neighbouring characters: 港海 海豹, which no configuration needs to know
 
-Stop words are indexed where they say something, apart from other words: `^who` where it stands in capitals, or with a
-capital amid a sentence; `~who` in a short text, and in a row of five of them or more. A query looks for them where it
-has no other words, and for what it has in capitals: `IT department`.
+Stop words with meaning are indexed as separate terms: `^who` where it is in capitals, or capitalized within a sentence;
+`~who` in a short text, and in a row of five of them or more. A query looks them up where it has no other words, and
+those in capitals: `IT department`.
 
-A query looks besides for `ab1234` where `ab 1234` was typed, for its parts where it was `AB1234`, and for `Mueller`
-where it was `Müller`, and the other way round.
+A query also looks up `ab1234` where `ab 1234` was typed, the parts of `AB1234`, and `Mueller` where it was `Müller`,
+and the other way round.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _VOWELS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """What is looked for, in texts of ASCII or in any."""
+    """Regular expressions of the analyzer, for ASCII or for any text."""
 
     joined: re.Pattern[str]
     parts: re.Pattern[str]
@@ -109,9 +109,9 @@ _TYPED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a configuration reads, and terms that are terms already, each with how often it stands there.
+    """Text for a configuration, and finished terms with their counts.
 
-    `parts`: of a query, what its words such as `AB1234` consist of. A configuration reads them, too; they count less.
+    `parts`: of a query, the parts of words such as `AB1234`. A configuration reads them, too; they count less.
     """
 
     text: str
@@ -120,7 +120,7 @@ class Prepared:
 
 
 def of_text(text: str, configuration: str) -> Prepared:
-    """Of a chunk."""
+    """Analyze a chunk."""
     terms: Counter[str] = Counter()
     plain = _plain(text, terms)
     if stops := STOP_WORDS.get(configuration):
@@ -129,17 +129,17 @@ def of_text(text: str, configuration: str) -> Prepared:
 
 
 def of_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prepared:
-    """Of a query, with the other ways to write it. dropped: words that say nothing in the query's language."""
+    """Analyze a query, with alternative spellings. dropped: stop words of the query's language."""
     terms: Counter[str] = Counter()
-    asked = _plain(without(text, dropped), terms)
-    meant = _meant(asked, STOP_WORDS.get(configuration, frozenset()))
-    asked = without(asked, UNACCENTED.get(configuration, ()))[:CHARACTERS]
-    respelling = respelled(text, asked, terms)
-    return Prepared(respelling.text, respelling.terms + meant, respelling.parts)
+    plain = _plain(without(text, dropped), terms)
+    stop_terms = _meant(plain, STOP_WORDS.get(configuration, frozenset()))
+    plain = without(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS]
+    respelling = respelled(text, plain, terms)
+    return Prepared(respelling.text, respelling.terms + stop_terms, respelling.parts)
 
 
 def respelled(text: str, asked: str, terms: Counter[str]) -> Prepared:
-    """What was read of a query, with the other ways to write it; more terms of that kind join `terms`."""
+    """Add alternative spellings to an analyzed query; further terms of that kind are added to `terms`."""
     joined = list(terms)
     plain = " ".join(asked.split())
     for match in _SPACED.finditer(plain):
@@ -147,10 +147,10 @@ def respelled(text: str, asked: str, terms: Counter[str]) -> Prepared:
     parts = [" ".join(filter(None, match.groups())) for match in _MIXED.finditer(plain)]
     for term in joined:
         parts += [" ".join(filter(None, match.groups())) for match in _MIXED.finditer(term)]
-    seen = set(plain.lower().split())
-    others = [word for word in _spelled(text) if word.lower() not in seen]
-    within = [word for word in " ".join(parts).split() if word.lower() not in seen]
-    return Prepared(" ".join([plain, *others]), terms, " ".join(within))
+    present = set(plain.lower().split())
+    spellings = [word for word in _spelled(text) if word.lower() not in present]
+    within = [word for word in " ".join(parts).split() if word.lower() not in present]
+    return Prepared(" ".join([plain, *spellings]), terms, " ".join(within))
 
 
 def words(text: str) -> list[str]:
@@ -159,15 +159,15 @@ def words(text: str) -> list[str]:
 
 
 def only_stop_words(text: str, configuration: str) -> bool:
-    """Whether a query has no other words, so that it is looked for where those say something alone."""
-    found = [word.lower() for word in _ANY.word.findall(folded(text))]
-    return bool(found) and STOP_WORDS.get(configuration, frozenset()).issuperset(found)
+    """Tell if a query has only stop words, so that it is looked up where they are indexed alone."""
+    lower_words = [word.lower() for word in _ANY.word.findall(folded(text))]
+    return bool(lower_words) and STOP_WORDS.get(configuration, frozenset()).issuperset(lower_words)
 
 
 def typed(text: str) -> list[str]:
-    """What was typed of a query, each once, without the marks around it: `AT&T`, `C++`, `/srv/share`."""
-    found = (run.strip("'`\u2018\u2019").rstrip(".:") for run in _TYPED.findall(text))
-    return list(dict.fromkeys(run for run in found if run))
+    """Return the words of a query as typed, each once, without punctuation around them: `AT&T`, `C++`, `/srv/share`."""
+    runs = (run.strip("'`\u2018\u2019").rstrip(".:") for run in _TYPED.findall(text))
+    return list(dict.fromkeys(run for run in runs if run))
 
 
 def pairs(run: str, terms: Counter[str]) -> str:
@@ -236,25 +236,25 @@ def _say(plain: str, stops: frozenset[str], terms: Counter[str]) -> None:
     for word in patterns.capitals.findall(plain):
         if (lower := word.lower()) in stops:
             terms[MEANT + lower] += 1
-    found = patterns.word.findall(plain.lower())
-    if len(found) <= SHORT:
-        terms.update(STANDS + word for word in found if word in stops)
+    lower_words = patterns.word.findall(plain.lower())
+    if len(lower_words) <= SHORT:
+        terms.update(STANDS + word for word in lower_words if word in stops)
         return
-    said = bytes(map(stops.__contains__, found))
-    for row in _ROWS.finditer(said):
-        terms.update(STANDS + word for word in found[row.start() : row.end()])
+    is_stop = bytes(map(stops.__contains__, lower_words))
+    for row in _ROWS.finditer(is_stop):
+        terms.update(STANDS + word for word in lower_words[row.start() : row.end()])
 
 
 def _meant(plain: str, stops: frozenset[str]) -> Counter[str]:
-    """The stop words that a query asks for: all of them where it has no other words, else those in capitals."""
-    found = _ANY.word.findall(plain)
-    lower = [word.lower() for word in found]
+    """Return the stop words that a query looks up: all of them if it has no other words, else those in capitals."""
+    plain_words = _ANY.word.findall(plain)
+    lower = [word.lower() for word in plain_words]
     if stops.issuperset(lower):
         return Counter([mark + word for word in lower for mark in (MEANT, STANDS)])
     if plain.upper() == plain:
         return Counter()
-    named = [word.lower() for word in found if len(word) > 1 and word.isupper()]
-    return Counter(MEANT + word for word in named if word in stops)
+    capitals = [word.lower() for word in plain_words if len(word) > 1 and word.isupper()]
+    return Counter(MEANT + word for word in capitals if word in stops)
 
 
 @lru_cache(maxsize=64)
@@ -268,12 +268,12 @@ def _tree(endings: Iterable[str]) -> str:
     for ending in endings:
         by_first.setdefault(ending[:1], []).append(ending[1:])
     last = by_first.pop("", None)
-    several = "|".join(re.escape(first) + _tree(others) for first, others in by_first.items())
+    several = "|".join(re.escape(first) + _tree(rests) for first, rests in by_first.items())
     return f"(?:{several}){'?' if last else ''}" if several else ""
 
 
 def _spelled(text: str) -> list[str]:
     """Words with umlauts written out, and words whose `ue` may stand for one."""
-    found = _WORD.findall(unicodedata.normalize("NFC", text))
-    written = [folded(word.translate(_UMLAUTS)) for word in found if word.translate(_UMLAUTS) != word]
-    return written + [_SPELLED.sub(r"\1", word) for word in found if _SPELLED.search(word)]
+    text_words = _WORD.findall(unicodedata.normalize("NFC", text))
+    written = [folded(word.translate(_UMLAUTS)) for word in text_words if word.translate(_UMLAUTS) != word]
+    return written + [_SPELLED.sub(r"\1", word) for word in text_words if _SPELLED.search(word)]
