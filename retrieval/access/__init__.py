@@ -1,1 +1,1 @@
-"""Who may see which documents of a scope: groups, viewers, and what is written on documents."""
+"""Access control of documents in a scope: groups, viewers, and access lists."""

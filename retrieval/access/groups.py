@@ -93,7 +93,7 @@ async def get(db: Database, scope: Scope, name: str) -> Group | None:
 
 
 async def delete(db: Database, scope: Scope, name: str) -> bool:
-    """Whether there was such a group. Documents and groups that name it go on naming it, and it holds nobody."""
+    """Delete a group; return False if it did not exist. Documents and groups keep naming it, without effect."""
     group = await get(db, scope, name)
     deleted = bool(await db.async_rows(_DELETE, {**scopes.params(scope), "group": name}))
     if group is not None and deleted:

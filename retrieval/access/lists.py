@@ -1,8 +1,8 @@
-"""Lists of who may read documents: set by clients and by content services, and brought by versions.
+"""Access lists of documents: set by clients and by content services, and changed with new versions.
 
-A document has its own list, or inherits its container's: then it holds a copy (`documents.inherits_access`). A list
-that comes with a version stands in `run_documents.access` until that version is shown. The database limits what is
-shown before to those whom both lists allow (`documents.access_limit`, by `intersect_access`), until the version ends.
+A document has its own list, or a copy of its container's (`documents.inherits_access`). The list of a new version is in
+`run_documents.access` until that version is visible. Until the version ends, the database limits access to the old one
+to users whom both lists allow (`documents.access_limit`, by `intersect_access`).
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ _INHERIT: LiteralString = """
 
 
 def set_lists(connection: Connection[Row], accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
-    """Give documents, by id, lists of their own at once; None opens one. What inherits from them follows.
+    """Set lists of documents, by id, at once; None opens one. Documents that inherit from them follow.
 
-    In the caller's transaction. Lists that were to come with a version come no more. `reason`: why a content service's
-    is not known.
+    Runs in the caller's transaction and replaces pending lists of new versions. `reason`: why the list of a content
+    service is unreadable.
     """
     if accesses:
         connection.execute(_SET, {**_values(accesses), "reason": reason})
@@ -166,23 +166,23 @@ async def async_inherit(connection: AsyncConnection[Row], documents: Sequence[st
 
 
 def give(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
-    """Give documents the lists of the content that they show. What inherits from them and came out of it follows; what
-    shows older content is for those whom both allow."""
+    """Apply lists to documents whose visible content they belong to. Documents that inherit and came out of that
+    content follow; those with older content are limited to users whom both lists allow."""
     if accesses:
         connection.execute(_TOLD, {**_values(accesses), "same": True})
 
 
 def narrow(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
-    """Leave the documents, and what inherits from them, to those who may see them and whom these lists allow."""
+    """Limit the documents, and those that inherit from them, to users whom the current and these lists allow."""
     if accesses:
         connection.execute(_NARROW, _values(accesses))
 
 
 def show(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, same: bool) -> None:
-    """Apply the lists of versions (document, generation) that are shown from now on, in the caller's transaction.
+    """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
 
-    What inherits from such a document gets the list with its own version; until then, and without one, it is for those
-    whom both allow. `same`: nothing of the documents has changed, so that what came out of them gets the list, too.
+    Documents that inherit get the list with their own next version; until then they are limited to users whom both
+    lists allow. `same`: the content has not changed, so that its members get the list at once, too.
     """
     generations = dict(versions)
     values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}

@@ -56,9 +56,9 @@ _VISIBLE: LiteralString = """
 
 
 async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """The user of this name, with all groups of the scope that hold it, however deep: one statement.
+    """Return the user of this name with all groups of the scope that contain it, directly or nested: one statement.
 
-    `groups`: others that hold it by what an identity provider says; the scope's may hold these.
+    `groups`: further groups of the user from an identity provider; groups of the scope may contain these.
     """
     names = _names(name, groups)
     return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}, plan_once=True))
@@ -94,8 +94,8 @@ NOBODYS = "-"
 def _names(name: str, groups: Sequence[str]) -> list[str]:
     """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
     domain = name.rpartition("@")[2]
-    own = [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
-    return own + [group(name) for name in groups]
+    principals = [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
+    return principals + [group(name) for name in groups]
 
 
 def _viewer(name: str, names: Sequence[str], row: Row | None) -> Viewer:

@@ -1,11 +1,11 @@
-"""Which connections have a document: an item of a content service belongs to every connection that lists it.
+"""Connections of documents: an item of a content service belongs to every connection that lists it.
 
-    listed by A ──▶ pair (A, document) ──▶ A says that it is gone, or is revoked ──▶ no pair with A
+    listed by A ──▶ pair (A, document) ──▶ A reports its removal, or is revoked ─▶ no pair with A
                                                                                         │ none is left
                               kept without a connection (revoked with KEEP) ◀───────────┴──▶ removed
 
-`documents.connection_id` names one of the holders, the newest that listed it; null once the last one has let go of it.
-What was packed into a document belongs to whom that belongs, and has no pairs of its own.
+`documents.connection_id` names one of the holders, the newest that listed it; null once the last one is removed.
+Members of an archive belong to its connections, and have no pairs of their own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BEST: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How many documents a connection has: those that are its alone, and those that others have too."""
+    """Number of a connection's documents: exclusive ones, and those shared with other connections."""
 
     own: int
     shared: int
@@ -167,7 +167,7 @@ KINDS = {True: "connection kept", False: "connection removed"}
 
 
 def release(db: Database, connection_id: str, *, keep: bool, seconds: float) -> bool:
-    """Let go of a revoked connection's documents in slices, for so long; whether none is left."""
+    """Remove a revoked connection from its documents in slices, for `seconds`; return True when none is left."""
     ends = time.monotonic() + seconds
     while True:
         with db.transaction() as connection:

@@ -45,7 +45,8 @@ _COUNT: LiteralString = """
 
 
 def delete_listed(connection: Connection[Row], job_run_id: str, external_ids: Sequence[str]) -> None:
-    """Delete what a listing says is gone, of the run's source, partition and connection. Unknown ids are no error."""
+    """Delete documents that a listing reports as removed, of the run's source, partition and connection. Unknown ids
+    are ignored."""
     if external_ids:
         rows = connection.execute(_LISTED, {"run": job_run_id, "external_ids": list(external_ids)}).fetchall()
         delete(connection, [row["id"] for row in rows])
@@ -63,10 +64,10 @@ def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str
 async def async_delete(
     connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
 ) -> list[str]:
-    """Delete documents that a client names, on the event loop.
+    """Delete documents for a client, on the event loop.
 
-    `deletion_id`: the receipt that waits for the stores (`documents.receipts`). The file of an archive still holds such
-    a member: users for whom the member was not do not get it.
+    `deletion_id`: the receipt that waits for the stores (`documents.receipts`). The file of an archive still contains a
+    deleted member: users without access to the member cannot download it.
     """
     return await sync_async.async_run(connection, _delete(document_ids, deletion_id, withhold=True))
 

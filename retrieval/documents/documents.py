@@ -76,7 +76,7 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How many documents match, by ingestion source and by status."""
+    """Numbers of matching documents, by ingestion source and by status."""
 
     by_source: Mapping[str, int]
     by_status: Mapping[str, int]
@@ -103,7 +103,8 @@ IN_SCOPE: LiteralString = """
 
 
 def of_scope(where: DocumentFilter) -> tuple[LiteralString, dict[str, Any]]:
-    """What follows `from`: documents `d` of a scope that match; takes the scope's parameters beside."""
+    """Return the part of a statement after `from`: matching documents `d` of a scope; needs the scope's parameters as
+    well."""
     condition, params = where.sql("d")
     source = text_filter.source(words=bool(where.words), sites=bool(where.sites))
     return f"{source} where {IN_SCOPE} and {condition}", params
@@ -132,8 +133,7 @@ async def list_page(
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
-    """The same for a viewer: they do not name what they are packed into where that is hidden, and have no raw file
-    where something lies in it that is."""
+    """Restrict rows for a viewer: hidden archives are not named, and a raw file with a hidden member is removed."""
     if viewer is None or not rows:
         return rows
     values = {"ids": [row.id for row in rows], "viewer_names": viewer.names}
@@ -194,8 +194,7 @@ async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
 
 @dataclass(frozen=True, slots=True)
 class NewAccess:
-    """Whom documents are for from now on; None: for everyone with a key. `inherited`: those whom their container is
-    for."""
+    """New access list of documents; None: open to every API key. `inherited`: the list of their container."""
 
     access: Access | None
     inherited: bool = False
@@ -261,7 +260,7 @@ _OF_IDS: LiteralString = f"select {_FIELDS} from documents d where d.id = any(%(
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many documents a deletion took away, and the id of its receipt."""
+    """Number of deleted documents, and the id of the receipt."""
 
     documents: int
     deletion_id: str

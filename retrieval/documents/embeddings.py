@@ -1,7 +1,7 @@
-"""Embeddings, which the chunks of a partition share: each is there for as long as one of its chunks is.
+"""Embeddings, shared by the chunks of a partition: each exists as long as one of its chunks.
 
-Who writes embeddings or what counts on them holds a lock of the partition together with others; who takes embeddings
-away has it alone. So none is taken that a chunk is about to need, and none is written for a chunk that is gone.
+Writers and readers of embeddings share a lock of the partition; deletion holds it exclusively. So no embedding is
+deleted that a chunk is about to use, and none is written for a deleted chunk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facets: how often each value of a field stands in the documents that a filter matches."""
+"""Facets: number of matching documents per value of a field."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _KEY = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)*")
 
 
 def of_document(scope: Scope, document_id: str, generation: int, name: str) -> str:
-    """Of a file of one generation of a document. `name`: `RAW`, `PARSED` or `member(…)`."""
+    """Return the key of a file of one generation of a document. `name`: `RAW`, `PARSED` or `member(…)`."""
     return f"{_root(scope)}/{document_id}/{generation}/{name}"
 
 
@@ -29,12 +29,12 @@ def of_tenant(tenant: str) -> str:
 
 
 def folder(scope: Scope, document_id: str = "") -> str:
-    """What the keys of all files of a document begin with; without one, those of the whole scope."""
+    """Return the key prefix of all files of a document, or of the whole scope."""
     return f"{_root(scope)}/{document_id}/" if document_id else f"{_root(scope)}/"
 
 
 def of_upload(scope: Scope, upload_id: str) -> str:
-    """Of a file that is sent and not accepted yet."""
+    """Return the key of an uploaded file that is not accepted yet."""
     return f"{_root(scope)}/{upload_id}/{RAW}"
 
 

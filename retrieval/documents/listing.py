@@ -23,9 +23,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class DocumentList(Generic[Item]):
-    """What a document has a list of: the rows after a place.
+    """Paginated list of a document's items.
 
-    `statement` is given the document's `id` and `active_generation`, the place `after` and a `limit`.
+    `statement` has the parameters `id` and `active_generation` of the document, the cursor `after` and a `limit`.
     """
 
     statement: LiteralString

@@ -57,16 +57,16 @@ KEPT: LiteralString = f"""
 
 
 def kept(change: Change) -> str:
-    """As JSON, for KEPT."""
+    """Serialize a change as JSON, for KEPT."""
     return json.dumps({name: value for name, value in asdict(change).items() if value})
 
 
 def merge_changes(
     wanted: Mapping[str, Any] | None, accepted: datetime, row: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """What the metadata `wanted` by a request comes to for the document `row`; None: it keeps what it has.
+    """Apply later changes of clients to the metadata of a request; None: the document `row` keeps its metadata.
 
-    What clients changed after the request was accepted is changed in it too; a later request's metadata stays.
+    Changes made after the request was accepted are applied to it; metadata of a later request is kept.
     """
     metadata_at = row["metadata_at"]
     if wanted is None or (metadata_at is not None and metadata_at >= accepted):

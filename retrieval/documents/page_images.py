@@ -1,4 +1,4 @@
-"""What is needed to render a page of a document: its raw file, its text's place, a chunk to highlight."""
+"""Data for rendering a page of a document: its raw file, the position of its text, a chunk to highlight."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _READ: LiteralString = """
 
 
 async def find(db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None) -> PagedDocument:
-    """Of the visible version. NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what is hidden."""
+    """Return the document's visible version. NAMESPACE_NOT_FOUND; DOCUMENTS_NOT_FOUND, also for a hidden document."""
     values = {**scopes.params(scope), "document": document_id, "chunk": chunk}
     row = await reading(db, viewer).async_row(_READ, values)
     if row is None:

@@ -87,7 +87,7 @@ CHUNKS, VECTORS, FILES, UNREAD = "chunks", "vectors", "files", "unread"
 
 @dataclass(frozen=True, slots=True)
 class StoreReceipt:
-    """What one store has lost; `read_back_at`: when it was asked and had nothing of it, null before."""
+    """Data that one store lost; `read_back_at`: when the store was verified to be empty of it, null before."""
 
     store: str
     removed: int
@@ -96,7 +96,7 @@ class StoreReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A deletion as far as it has come. `status`: PENDING, CONFIRMED or FAILED."""
+    """Receipt of a deletion. `status`: PENDING, CONFIRMED or FAILED."""
 
     id: str
     status: str
@@ -154,7 +154,7 @@ _SHOWN = ("id", "status", "requested_at", "confirmed_at", "documents", "chunks",
 
 
 class Notes:
-    """What a sweep finds before it takes it away; nothing is written for one that no receipt waits for."""
+    """Counts of the data that a sweep deletes; recorded only for sweeps with a receipt."""
 
     def __init__(self, db: Database, sweep: Row) -> None:
         self._db = db
@@ -232,9 +232,10 @@ async def find(
 
 
 def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
-    """HMAC-SHA256 in hex over the canonical JSON of a receipt without its signature: keys sorted, no white space.
+    """Return the HMAC-SHA256 in hex over the canonical JSON of a receipt without its signature: keys sorted, no white
+    space.
 
-    Each organization has a key of its own, so that nobody learns whether a receipt is another's.
+    Each organization has its own key, so that a check reveals nothing about receipts of others.
     """
     key = hmac.new(secret, organization.encode(), hashlib.sha256).digest()
     canonical = json.dumps({k: v for k, v in said.items() if k != "signature"}, sort_keys=True, separators=(",", ":"))
@@ -242,7 +243,7 @@ def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
 
 
 def is_valid(secret: bytes, organization: str, said: Mapping[str, Any]) -> bool:
-    """Whether this installation signed it for this organization, unchanged."""
+    """Tell if this installation signed exactly this receipt for this organization."""
     signature = said.get("signature")
     if not isinstance(signature, str) or not signature.isascii():
         return False

@@ -42,11 +42,10 @@ _FIND_FOR_USER: LiteralString = f"""
 
 
 async def find(db: Database, document_id: str, viewer: Viewer | None, *, key: str | None = None) -> StoredFiles | None:
-    """By the document's id alone: only for those who hold a signed link to it.
+    """Return the files of a document by its id alone: only for holders of a signed link.
 
-    `key`: the id of the API key that the link was made for. None if the document is not there any more, is hidden from
-    the viewer that the link was made for, or the key was revoked. A viewer from whom something is hidden that lies in
-    the raw file gets no key of it.
+    `key`: the id of the API key that made the link. None if the document is deleted, hidden from the viewer of the
+    link, or the key was revoked. The raw file is left out if it contains a member that is hidden from the viewer.
     """
     values = {"ids": [document_id], "key": key}
     scoped = visible(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
