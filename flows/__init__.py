@@ -1,1 +1,1 @@
-"""What runs in the background, in Prefect's words: flows, tasks, the worker, the dispatcher and the reconciler."""
+"""Background work with Prefect: flows, tasks, the worker, the dispatcher and the reconciler."""

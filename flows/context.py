@@ -39,7 +39,7 @@ def keys() -> KeyRing:
 
 
 def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
-    """Where a namespace's vectors and files lie, also of a deleted one, and who ends its authorizations.
+    """Stores of a namespace's vectors and files, also of a deleted one, and the end of its authorizations.
 
     `db`: whose connections they use; those of the process if absent.
     """
@@ -54,14 +54,14 @@ def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     def end(partition_id: int) -> None:
         tokens.end_all(db, keys(), partition_id, authorizer)
 
-    others = tuple(_other_stores(db, config))
-    return Stores(registry.vector_store(config, db), registry.file_store(config), end, others)
+    other_stores = tuple(_other_stores(db, config))
+    return Stores(registry.vector_store(config, db), registry.file_store(config), end, other_stores)
 
 
 def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:
-    """Those that can be spoken to: one that is gone for good must not hold up the others' sweep."""
-    for other in reembedding.other_stores(db, keys(), config):
+    """Other stores that can be reached: a lost one must not block the garbage collection of the others."""
+    for config_of_store in reembedding.other_stores(db, keys(), config):
         try:
-            yield registry.vector_store(other, db)
+            yield registry.vector_store(config_of_store, db)
         except StepError as error:
             log.warning("store.skipped", namespace=config.id, reason=str(error))

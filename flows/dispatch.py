@@ -80,8 +80,8 @@ async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None]
     """
     room = 2 * limit - await lane.run(batches.in_flight)
     await lane.run(batches.form, size=size, batches=room, places=limit)
-    held = await lane.run(recorded_levers.held_sources)
-    waiting = [batch for batch in await lane.run(batches.undispatched) if batch.source not in held]
+    held_sources = await lane.run(recorded_levers.held_sources)
+    waiting = [batch for batch in await lane.run(batches.undispatched) if batch.source not in held_sources]
     started = 0
     for batch in waiting:
         try:
@@ -100,18 +100,18 @@ async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None]
 async def evaluate(lane: Lane, client: PrefectClient) -> None:
     """Start runs of evaluations that wait, or whose worker was lost."""
     due = await lane.run(runs.waiting)
-    for place, run in enumerate(due):
+    for index, run in enumerate(due):
         try:
             await prefect_client.start_evaluation(client, run["id"], run["attempt"], run["asked"])
         except prefect_client.AWAY:
-            await lane.run(runs.not_started, [one["id"] for one in due[place:]])
+            await lane.run(runs.not_started, [run_row["id"] for run_row in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run["id"], attempt=run["attempt"])
         await lane.run(notifications.tell, notifications.FLOW_RUNS)
 
 
 class Dispatcher:
-    """All loops, each on a thread and connections of its own: one that stalls holds up none of the others."""
+    """All loops, each on a thread and connections of its own: one that stalls does not block the others."""
 
     def __init__(self, config: Settings, db: Database) -> None:
         self.config = config
@@ -202,10 +202,10 @@ class Dispatcher:
         told, again_at = None, 0.0
         async with get_client() as client:
             while True:
-                wanted = await lane.run(connections_by_schedule.wanted)
-                if wanted != told or troubled or time.monotonic() >= again_at:
-                    await schedules.reconcile(client, wanted, troubled)
-                    told, again_at = wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
+                schedules_wanted = await lane.run(connections_by_schedule.wanted)
+                if schedules_wanted != told or troubled or time.monotonic() >= again_at:
+                    await schedules.reconcile(client, schedules_wanted, troubled)
+                    told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
@@ -256,11 +256,11 @@ class Dispatcher:
         self.pulse.succeeded("maintain")
 
     async def tell(self, lane: Lane) -> None:
-        """Send what webhooks are to be told."""
+        """Send due webhook deliveries."""
         self._loop = asyncio.get_running_loop()
         while True:
-            more = await lane.run(lambda _: self.sender.begin())
-            pause = 0.0 if more else await lane.run(self._until_next)
+            has_more = await lane.run(lambda _: self.sender.begin())
+            pause = 0.0 if has_more else await lane.run(self._until_next)
             self.pulse.succeeded("webhooks")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.due.wait(), pause)
@@ -273,12 +273,12 @@ class Dispatcher:
         return LOOK_SECONDS if self.sender.is_needed() else QUIET_SECONDS
 
     async def emit(self, lane: Lane) -> None:
-        """Tell Prefect of job runs and connections, if the setting says so."""
+        """Emit events of job runs and connections to Prefect, if the setting is on."""
         on = self.config.prefect_events
         await lane.run(events.switch, on=on)
         while on:
-            sent = await prefect_events.emit(lane)
-            await asyncio.sleep(0 if sent == events.PAGE else LOOK_SECONDS)
+            count = await prefect_events.emit(lane)
+            await asyncio.sleep(0 if count == events.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:
@@ -288,7 +288,7 @@ class Dispatcher:
                 self._loop.call_soon_threadsafe(self.due.set)
 
     async def listen(self, lane: Lane) -> None:
-        """Wake the dispatcher whenever the API says that a job run waits."""
+        """Wake the dispatcher whenever the API notifies that a job run waits."""
         async with await listening.connect(lane.db.url) as connection:
             await connection.execute("listen " + CHANNEL)
             self.wake.set()

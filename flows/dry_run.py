@@ -37,7 +37,7 @@ from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
 
 @flow(name="dry-run", persist_result=False)
 async def dry_run(batch_id: str, attempt: int) -> State[None]:
-    """What ingestions would do, found out one after the other."""
+    """Estimate ingestions without storing anything, one after the other."""
     try:
         return await _dry_run(batch_id, attempt)
     except endings.AWAY as error:
@@ -66,13 +66,13 @@ async def _one(lease: Lease, run: Row) -> None:
     trial = Trial(lease, run)
     try:
         await asyncio.to_thread(find_out, trial)
-        found: dict[str, Any] = {"report": trial.report, **trial.more}
+        result: dict[str, Any] = {"report": trial.report, **trial.more}
     except _Cancelled:
         return
     except StepError as error:
         get_run_logger().warning("There is no report: %s", error)
-        found = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
-    await asyncio.to_thread(dry_runs.finish, db, lease, run["id"], found)
+        result = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
+    await asyncio.to_thread(dry_runs.finish, db, lease, run["id"], result)
 
 
 class Trial:
@@ -89,7 +89,7 @@ class Trial:
 
 
 class _Cancelled(Exception):
-    """Nobody waits for the report any more."""
+    """Cancelled estimate: the report is not needed."""
 
 
 def estimate(trial: Trial) -> None:
@@ -105,8 +105,8 @@ def estimate(trial: Trial) -> None:
         _look(trial)
         _count(trial, config, estimator)
         report, embedder, options = estimator.report, estimator.tools.embedder, settings.load()
-        taken = dry_run_report.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
-        trial.report = dry_run_report.shown(report, embedder, options.prices, options.price_currency, taken)
+        seconds = dry_run_report.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
+        trial.report = dry_run_report.shown(report, embedder, options.prices, options.price_currency, seconds)
 
 
 find_out = task(
@@ -143,17 +143,17 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
 
 
 def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
-    tools, asked = estimator.tools, trial.asked.request or {}
+    tools, request = estimator.tools, trial.asked.request or {}
     if tools.source == "TEXT":
-        estimator.text(asked["externalId"], asked["name"], trial.content or "")
+        estimator.text(request["externalId"], request["name"], trial.content or "")
         return
     if tools.source == "LOCAL_FILE":
-        _file(asked, estimator)
+        _file(request, estimator)
         return
     source = registry.source(tools.source, config, tools.db, context.keys())
     if tools.source == "URLS_LIST":
         dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
-        estimator.listed(source, [SourceItem(url, url) for url in asked["urls"]])
+        estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.APPS:
         _connected(trial, cast("Connected", source), estimator)
     else:
@@ -168,14 +168,14 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
 
 def _file(asked: Any, estimator: Estimator) -> None:
     with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
-        place = Path(folder) / "raw"
+        path = Path(folder) / "raw"
         try:
-            with estimator.tools.files.open(asked["rawKey"]) as stream, place.open("wb") as file:
+            with estimator.tools.files.open(asked["rawKey"]) as stream, path.open("wb") as file:
                 while piece := stream.read(1 << 20):
                     file.write(piece)
         except Skippable as error:
             raise Fatal("The file is no longer there; send it again.") from error
-        estimator.file(asked["externalId"], RawContent(place, asked["name"], asked["mediaType"], asked["size"]))
+        estimator.file(asked["externalId"], RawContent(path, asked["name"], asked["mediaType"], asked["size"]))
 
 
 def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
@@ -192,6 +192,6 @@ def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
                 waiting[item.external_id] = item
     dry_runs.begin(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
     estimator.listed(source, list(waiting.values()))
-    estimator.report.remove, held = source.leaving(request, list(departed))
-    if held:
-        trial.more["awaitingConfirmation"] = held
+    estimator.report.remove, held_count = source.leaving(request, list(departed))
+    if held_count:
+        trial.more["awaitingConfirmation"] = held_count

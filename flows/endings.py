@@ -23,14 +23,14 @@ AWAY = (*DATABASE_AWAY, *SILENT)
 
 
 async def claim(batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """The lease of this attempt; of what failed in it, if somebody retries the flow run in Prefect."""
+    """Claim the lease of this attempt; after a retry of the flow run in Prefect, that of its failed documents."""
     db = context.database()
     lease = batches.claim(db, batch_id, attempt, seconds=seconds)
     run = _flow_run_id()
     if lease is not None or run is None or not await _has_ended_before(run):
         return lease
-    again = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
-    return batches.claim(db, again, 1, seconds=seconds) if again else None
+    retry_runs = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
+    return batches.claim(db, retry_runs, 1, seconds=seconds) if retry_runs else None
 
 
 def unclaimed(batch_id: str) -> State[None]:
@@ -45,26 +45,26 @@ def unclaimed(batch_id: str) -> State[None]:
 
 def away(error: Exception) -> State[None]:
     """The database or Prefect was away, or a starved machine was too slow for them: no document is to blame."""
-    told = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
-    return Failed(name=GONE, message=told)
+    message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
+    return Failed(name=GONE, message=message)
 
 
 def state(ended: Sequence[str], message: str) -> State[None]:
     """`ended`: the outcomes of the job runs. Green is what succeeded at least in part."""
-    if ended and all(one == Outcome.CANCELLED for one in ended):
+    if ended and all(outcome == Outcome.CANCELLED for outcome in ended):
         return Cancelled(message=message)
-    if ended and all(one in (Outcome.FAILED, Outcome.CANCELLED) for one in ended):
+    if ended and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in ended):
         return Failed(message=message)
-    if any(one != Outcome.SUCCEEDED for one in ended):
+    if any(outcome != Outcome.SUCCEEDED for outcome in ended):
         return Completed(name="CompletedWithFailures", message=message)
     return Completed(message=message)
 
 
 def _flow_run_id() -> UUID | None:
-    found = FlowRunContext.get()
-    return found.flow_run.id if found is not None and found.flow_run is not None else None
+    context = FlowRunContext.get()
+    return context.flow_run.id if context is not None and context.flow_run is not None else None
 
 
 async def _has_ended_before(run: UUID) -> bool:
     async with get_client() as client:
-        return any(one.is_final() for one in await client.read_flow_run_states(run))
+        return any(former_state.is_final() for former_state in await client.read_flow_run_states(run))

@@ -149,5 +149,5 @@ def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
     persist_result=False,
 )
 def _judge(ask: Callable[[], Judgement]) -> Judgement:
-    """All questions under one setting."""
+    """Measure all questions under one setting."""
     return ask()

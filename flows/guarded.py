@@ -1,4 +1,5 @@
-"""Ports through circuits: a vendor or a site that hangs is found out, and not asked for a while (`breakers`).
+"""Ports through circuit breakers: a vendor or a site that hangs is detected, and not requested for a while
+(`breakers`).
 
 What runs here, such as the local model and PGVECTOR, is passed on as it is. Whom all of a scope needs (model, vector
 store, file store) holds all of its job runs; a site, a scraping service and a connection hold those that need them.
@@ -43,8 +44,8 @@ def embedder(
     model = config.embedding_model
     if circuits is None or model["provider"] == "LOCAL":
         return port
-    asked = _vendor(config, "embedder", model)
-    return cast("Embedder", _Guarded(port, partial(circuits.through, asked, job_run=job_run, each=False)))
+    vendor = _vendor(config, "embedder", model)
+    return cast("Embedder", _Guarded(port, partial(circuits.through, vendor, job_run=job_run, each=False)))
 
 
 def vectors(
@@ -54,8 +55,8 @@ def vectors(
     storage = config.vector_storage
     if circuits is None or storage["provider"] == "PGVECTOR":
         return port
-    asked = _vendor(config, "vectors", storage)
-    return cast("VectorStore", _Guarded(port, partial(circuits.through, asked, job_run=job_run, each=True)))
+    vendor = _vendor(config, "vectors", storage)
+    return cast("VectorStore", _Guarded(port, partial(circuits.through, vendor, job_run=job_run, each=True)))
 
 
 def files(port: FileStore, config: NamespaceConfig, circuits: Circuits | None, job_run: str | None = None) -> FileStore:
@@ -63,8 +64,8 @@ def files(port: FileStore, config: NamespaceConfig, circuits: Circuits | None, j
     storage = config.file_storage
     if circuits is None or storage["type"] == "LOCAL":
         return port
-    asked = _vendor(config, "files", storage)
-    return cast("FileStore", _Guarded(port, partial(circuits.through, asked, job_run=job_run, each=True)))
+    vendor = _vendor(config, "files", storage)
+    return cast("FileStore", _Guarded(port, partial(circuits.through, vendor, job_run=job_run, each=True)))
 
 
 def source(port: Source, config: NamespaceConfig, circuits: Circuits | None) -> Source:
@@ -81,20 +82,20 @@ class _Guarded:
         return repr(self._port)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._port, name)
+        if not callable(attribute):
+            return attribute
 
-        @wraps(found)
+        @wraps(attribute)
         def asked(*args: Any, **named: Any) -> Any:
             with self._through():
-                return found(*args, **named)
+                return attribute(*args, **named)
 
         return asked
 
 
 class _Source:
-    """A source that is asked through the circuit of the site, the scraping service or the connection."""
+    """Source behind the circuit breaker of its site, scraping service or connection."""
 
     def __init__(self, port: Source, config: NamespaceConfig, circuits: Circuits) -> None:
         self._port, self._config, self._circuits = port, config, circuits
@@ -107,7 +108,7 @@ class _Source:
             return self._port.fetch(item, request, to)
 
     def _pages(self, request: DiscoveryRequest, cursor: str | None) -> Generator[Page[SourceItem], None, None]:
-        """Each page is a request of its own, and what the reader does with it none."""
+        """Count each page as a request of its own, without the reader's work on it."""
         pages = iter(self._port.discover(request, cursor))
         try:
             while True:
@@ -124,19 +125,19 @@ class _Source:
         organization, outage = self._config.organization_id, settings.load().outage_seconds
         if request.source not in sources.WEB:
             name = request.source.replace("_", " ").title()
-            asked = Asked(organization, name, {"connection": request.connection_id}, outage)
-            return self._circuits.through(asked, job_run=request.job_run_id, each=False)
+            breaker_key = Asked(organization, name, {"connection": request.connection_id}, outage)
+            return self._circuits.through(breaker_key, job_run=request.job_run_id, each=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") == "BUILTIN":
             host = urlsplit(url).hostname or ""
-            asked = Asked(organization, f"The site {host}".strip(), {"site": host}, min(SITE_PATIENCE, outage))
-            return self._circuits.through(asked, job_run=request.job_run_id, each=True, least=HUNG_SECONDS)
-        asked = _vendor(self._config, "scraper", scraper)
-        return self._circuits.through(asked, job_run=request.job_run_id, each=False)
+            breaker_key = Asked(organization, f"The site {host}".strip(), {"site": host}, min(SITE_PATIENCE, outage))
+            return self._circuits.through(breaker_key, job_run=request.job_run_id, each=True, least=HUNG_SECONDS)
+        breaker_key = _vendor(self._config, "scraper", scraper)
+        return self._circuits.through(breaker_key, job_run=request.job_run_id, each=False)
 
 
 def _vendor(config: NamespaceConfig, kind: str, given: Mapping[str, Any]) -> Asked:
-    """By what tells it and the credential apart; the key of the breaker is a hash of these."""
+    """Breaker key of a vendor and credential: a hash of what distinguishes them."""
     provider = str(given.get("provider") or given.get("type"))
     identity = {name: given[name] for name in sorted(_SECRETS | _PLACES) if name in given}
     outage = settings.load().outage_seconds

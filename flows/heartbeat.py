@@ -25,7 +25,7 @@ AGAIN_SECONDS = 1.0
 
 @contextmanager
 def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew every third of the lease, by a connection that nobody else waits for.
+    """Renew the lease every third of its time, by a connection of its own.
 
     A lost lease stops nothing here: the fence refuses the next write. Of a batch that was closed from outside, as
     with its namespace, it is said until the end that a worker may still be writing to a store.
@@ -33,20 +33,20 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     Where the process is asked to end, which is no `Exception`, the lease is handed back at once. What ends within a
     third of the lease opens no connection.
     """
-    own = db.sibling(size=1, role="heartbeat")
+    own_db = db.sibling(size=1, role="heartbeat")
     over, closed = threading.Event(), threading.Event()
 
     def beat() -> None:
         pause = seconds / 3
         while not over.wait(pause):
             try:
-                if not batches.renew(own, lease, seconds=seconds):
+                if not batches.renew(own_db, lease, seconds=seconds):
                     if not closed.is_set():
                         log.warning("lease.lost", batch_id=lease.batch_id)
-                    if not batches.linger(own, lease, seconds=seconds):
+                    if not batches.linger(own_db, lease, seconds=seconds):
                         return
                     closed.set()
-                counts.write(own)
+                counts.write(own_db)
                 pause = seconds / 3
             except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
                 pause = 0
@@ -62,7 +62,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         raise
     except BaseException:
         with suppress(*AWAY):
-            poison_detection.release(own, lease)
+            poison_detection.release(own_db, lease)
         log.info("lease.released", batch_id=lease.batch_id)
         raise
     finally:
@@ -70,6 +70,6 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         thread.join()
         if closed.is_set():
             with suppress(*AWAY):
-                batches.linger(own, lease, seconds=0)
-        own.close()
+                batches.linger(own_db, lease, seconds=0)
+        own_db.close()
         counts.write(db)

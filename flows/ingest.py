@@ -141,31 +141,33 @@ def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circ
 async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
     db = context.database()
-    for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
+    for listing in await asyncio.to_thread(discovering.waiting, db, lease):
         if turn.is_over():
             return
         try:
-            async with report.finding(lease.scope.namespace, partial(progress.read, db, wanted.job_run_id)):
-                named = tasks.named(tasks.discover, names.host(wanted.request.config.get("url")) or wanted.job_run_id)
-                step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on, circuits))
-                with poison_detection.alone(db, lease, wanted.job_run_id):
+            async with report.finding(lease.scope.namespace, partial(progress.read, db, listing.job_run_id)):
+                named_task = tasks.named(
+                    tasks.discover, names.host(listing.request.config.get("url")) or listing.job_run_id
+                )
+                step = partial(named_task, Discovery(db, context.keys(), lease, listing, turn.goes_on, circuits))
+                with poison_detection.alone(db, lease, listing.job_run_id):
                     await long_waits.patiently(db, lease, step)
         except Superseded:
             raise
         except Unavailable as error:
             get_run_logger().warning("%s", error)
         except StepError as error:
-            await asyncio.to_thread(discovering.fail, db, lease, wanted, str(error))
+            await asyncio.to_thread(discovering.fail, db, lease, listing, str(error))
 
 
 async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake) -> None:
-    """Everything that is open, then what was found packed into it or was sent meanwhile, until nothing new is left or
-    the turn is over. Neither waits for windows whose files take long.
+    """Process everything open, then documents that were found packed or sent meanwhile, until none is new or the turn
+    is over. Windows with slow files are not waited for.
 
     What a process may have died of comes last, one by one.
     """
     db = context.database()
-    seen: set[Key] = set()
+    seen_keys: set[Key] = set()
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
     running: set[asyncio.Task[None]] = set()
     try:
@@ -173,8 +175,8 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
             if not (is_over := turn.is_over()):
                 if not circuits.left_out:
                     await intake.look()
-                if windows := _windows(lease, seen):
-                    seen.update(*windows)
+                if windows := _windows(lease, seen_keys):
+                    seen_keys.update(*windows)
                     running.add(asyncio.create_task(_side_by_side(lease, windows, places, turn, circuits)))
             if running:
                 done, running = await asyncio.wait(
@@ -184,8 +186,10 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
                     ended.result()
             elif is_over:
                 return
-            elif suspect := next((key for key in poison_detection.list_suspects(db, lease) if key not in seen), None):
-                seen.add(suspect)
+            elif suspect := next(
+                (key for key in poison_detection.list_suspects(db, lease) if key not in seen_keys), None
+            ):
+                seen_keys.add(suspect)
                 with poison_detection.alone(db, lease, suspect.document_id):
                     await _through(lease, [suspect], turn, circuits, items.label(db, [suspect]))
             else:
@@ -199,8 +203,8 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
 
 
 def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
-    known = WINDOW_KNOWN if lease.source in STORED else None
-    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known)
+    window_size = WINDOW_KNOWN if lease.source in STORED else None
+    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size)
     new = [[key for key in window if key not in seen] for window in windows]
     return [window for window in new if window]
 
@@ -208,7 +212,7 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
 async def _side_by_side(
     lease: Lease, windows: Sequence[Sequence[Key]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
 ) -> None:
-    shown = await report.Shown.start(lease.scope.namespace, sum(map(len, windows)))
+    progress = await report.Shown.start(lease.scope.namespace, sum(map(len, windows)))
 
     async def run_window(window: Sequence[Key]) -> None:
         async with places:
@@ -219,7 +223,7 @@ async def _side_by_side(
                 if part is not window and turn.is_over():
                     return
                 await _through(lease, part, turn, circuits, label)
-            await shown.add(len(window))
+            await progress.add(len(window))
 
     ended = await asyncio.gather(*map(run_window, windows), return_exceptions=True)
     if trouble := [error for error in ended if error is not None]:
@@ -241,8 +245,8 @@ async def _changed(
         raise
     except Fatal as error:
         get_run_logger().warning("%s", without_query(str(error)))  # told of each part when it comes to it
-    left = items.open_of(db, window)
-    return [left[start : start + WINDOW_DOCUMENTS] for start in range(0, len(left), WINDOW_DOCUMENTS)]
+    open_items = items.open_of(db, window)
+    return [open_items[start : start + WINDOW_DOCUMENTS] for start in range(0, len(open_items), WINDOW_DOCUMENTS)]
 
 
 async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "") -> None:
@@ -259,7 +263,7 @@ async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
 
 
 async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str) -> bool:
-    """Whether all steps counted; False if the namespace got another model or store before the last one."""
+    """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
     try:
@@ -292,9 +296,9 @@ async def _from_parsing_on(work: Work) -> None:
             if large and not running - {parsing}:
                 begun.update(large)
                 running.add(asyncio.create_task(_after_parsing(work.part(large))))
-            if others := [item.key for item in parsed if item.characters <= LARGE_CHARACTERS]:
-                begun.update(others)
-                await _after_parsing(work.part(others))
+            if small_items := [item.key for item in parsed if item.characters <= LARGE_CHARACTERS]:
+                begun.update(small_items)
+                await _after_parsing(work.part(small_items))
             elif is_parsed and not running:
                 return
     except asyncio.CancelledError:
@@ -315,7 +319,7 @@ async def _after_parsing(work: Work) -> None:
 
 
 async def run_step(step: tasks.Pipeline, work: Work) -> None:
-    """A step with its retries; what it could not do then fails, its reason named.
+    """Run a step with its retries; documents that it could not process fail with the reason.
 
     What needs somebody who does not answer stays as it is.
     """
@@ -325,12 +329,12 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
         get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
-        left = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
-        items.fail(work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in left})
+        remaining = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
+        items.fail(work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in remaining})
 
 
 def _gave_up(step: str, error: Retryable) -> str:
-    """What a document is told that a step could do nothing for."""
-    tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
+    """Error of a document that a step gave up on."""
+    attempts = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
     later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-    return f"{step}: {error} {tried if long_waits.is_soon(error) else later}"
+    return f"{step}: {error} {attempts if long_waits.is_soon(error) else later}"

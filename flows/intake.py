@@ -1,4 +1,4 @@
-"""What a flow run takes up beside the job runs that it was made of: a stream of texts is few flow runs, not many."""
+"""Batch append: a flow run takes further waiting job runs, so that a stream of texts makes few flow runs."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Intake:
             await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
         self._looked = time.monotonic()
         size = settings.load().batch_limit
-        found = await asyncio.to_thread(joining.take_up, self._db, self._lease, size=size)
-        origins.follow(found, self._lease)
-        self._found = len(found)
-        self.joined += len(found)
-        if found and self._named is None:
+        joined = await asyncio.to_thread(joining.take_up, self._db, self._lease, size=size)
+        origins.follow(joined, self._lease)
+        self._found = len(joined)
+        self.joined += len(joined)
+        if joined and self._named is None:
             self._named = asyncio.create_task(self._name())
 
     async def _name(self) -> None:
@@ -65,8 +65,8 @@ class Intake:
         if context is None or context.flow_run is None:
             return
         try:
-            told = await asyncio.to_thread(joining.name, self._db, self._lease)
+            name = await asyncio.to_thread(joining.name, self._db, self._lease)
             async with get_client() as client:
-                await client.update_flow_run(context.flow_run.id, name=told)
+                await client.update_flow_run(context.flow_run.id, name=name)
         except (psycopg.Error, *SILENT) as error:  # the work itself is done; nothing of it depends on a name
             get_run_logger().warning("Its name was not changed: %s", type(error).__name__)

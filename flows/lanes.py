@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Lane:
-    """One thing at a time, with at most two connections. What is asked of a busy lane waits its turn there."""
+    """Serial queue of work with at most two connections. Callers of a busy lane wait for their turn."""
 
     def __init__(self, name: str, db: Database) -> None:
         self.db = db.sibling(size=2, role="dispatcher")

@@ -25,7 +25,7 @@ _PAUSED_RUNS = 50
 
 
 def of_failure(error: Exception, pool_name: str) -> Lever:
-    """The lever of a Prefect that cannot be asked. The dispatcher registers again what Prefect has lost."""
+    """Lever of an unreachable Prefect. The dispatcher registers again what Prefect has lost."""
     if isinstance(error, ObjectNotFound):
         return Lever(
             f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
@@ -72,21 +72,21 @@ def _of_pool(pool: WorkPool) -> Iterator[Lever]:
 
 def _of_queues(queues: list[WorkQueue]) -> Iterator[Lever]:
     for queue in queues:
-        what = f"Prefect's work queue `{queue.name}`"
+        label = f"Prefect's work queue `{queue.name}`"
         if queue.is_paused:
-            yield Lever(f"{what} is paused: its flow runs do not begin until it is resumed there.", queue=queue.name)
+            yield Lever(f"{label} is paused: its flow runs do not begin until it is resumed there.", queue=queue.name)
         if queue.concurrency_limit == 0:
-            effect = f"{what} has a concurrency limit of 0: its flow runs do not begin until it is raised."
+            effect = f"{label} has a concurrency limit of 0: its flow runs do not begin until it is raised."
             yield Lever(effect, queue=queue.name)
 
 
 def _of_deployments(deployments: list[DeploymentResponse]) -> Iterator[Lever]:
     sources = {flow: source for source, flow in FLOWS.items()}
     for deployment in deployments:
-        source, what = sources[deployment.name], f"Prefect's deployment `{deployment.name}`"
+        source, label = sources[deployment.name], f"Prefect's deployment `{deployment.name}`"
         limit = deployment.global_concurrency_limit
         if deployment.paused:
-            yield Lever(f"{what} is paused: job runs of {source} wait until it is resumed there.", source=source)
+            yield Lever(f"{label} is paused: job runs of {source} wait until it is resumed there.", source=source)
         if limit is not None and limit.limit == 0:
-            effect = f"{what} has a concurrency limit of 0: job runs of {source} wait until it is raised."
+            effect = f"{label} has a concurrency limit of 0: job runs of {source} wait until it is raised."
             yield Lever(effect, source=source)

@@ -1,4 +1,4 @@
-"""How long a step waits in all where a vendor's Retry-After exceeds what one request may wait, or a disk is full."""
+"""Long waits of a step: a vendor's Retry-After beyond the limit of one request, or a full disk."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LOOK: Final = 2.0
 
 
 def is_soon(error: Retryable) -> bool:
-    """Whether it may be tried again at once: to ask before the time that was named would be refused again."""
+    """Tell whether the step may be tried again at once: before the named time it would be refused again."""
     return (error.after or 0) <= SOON
 
 
 async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> None:
-    """Run the step, and again after each wait that a vendor or a full disk asks for. Retryable beyond `LONGEST` in
+    """Run the step, and again after each wait that a vendor or a full disk requires. Retryable beyond `LONGEST` in
     total."""
-    left = LONGEST
+    seconds_left = LONGEST
     while True:
         try:
             return await asyncio.to_thread(step)
@@ -44,16 +44,16 @@ async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> Non
         except Retryable as error:
             is_full = disk_full.reason(error) is not None
             wait = FULL if is_full else error.after or 0
-            if is_soon(error) or wait > left:
+            if is_soon(error) or wait > seconds_left:
                 raise
-        left -= wait
+        seconds_left -= wait
         event = "step.disk_full" if is_full else "step.rate_limited"
         log.info(event, batch_id=lease.batch_id, seconds=round(wait))
         await asyncio.to_thread(_pass, db, lease, wait)
 
 
 def _pass(db: Database, lease: Lease, seconds: float) -> None:
-    """Until the time is over, or nobody waits for the outcome any more."""
+    """Wait until the time is over, or the result is not needed."""
     ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0 and batches.is_wanted(db, lease):
-        time.sleep(min(left, LOOK))
+    while (seconds_left := ends - time.monotonic()) > 0 and batches.is_wanted(db, lease):
+        time.sleep(min(seconds_left, LOOK))

@@ -1,4 +1,4 @@
-"""Which requests a flow run works for: their ids on each of its log lines, their traces going on through its steps.
+"""Request ids of a flow run: on each of its log lines, and their traces continued through its steps.
 
 What is known to go wrong (`StepError`) says so in its words, and leaves no stack trace in the logs.
 """
@@ -38,7 +38,7 @@ _FILTER = _Lines()
 
 @contextmanager
 def following(db: Database, lease: Lease) -> Iterator[None]:
-    """While the flow works on the batch. The ids stay with the context, for what the engine says at the end."""
+    """Bind the ids while the flow works on the batch. They stay in the context, for the engine's last log lines."""
     rows = db.rows(
         "select id, request_id, traceparent, created_at from job_runs where batch_id = %(batch)s order by number",
         {"batch": lease.batch_id},
@@ -58,11 +58,11 @@ def following(db: Database, lease: Lease) -> Iterator[None]:
         "retrieval.job_runs": len(rows),
     }
     _begin(runs, rows, lease, about)
-    before = tracing.RUNS.set(runs)
+    token = tracing.RUNS.set(runs)
     try:
         yield
     finally:
-        tracing.RUNS.reset(before)
+        tracing.RUNS.reset(token)
         runs.end()
 
 

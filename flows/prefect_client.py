@@ -93,14 +93,14 @@ _deployments: dict[tuple[str, str], UUID] = {}
 async def start(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
-    known = str(client.api_url), f"{flow}/{flow}"
-    if found := _deployments.get(known):
+    cache_key = str(client.api_url), f"{flow}/{flow}"
+    if deployment_id := _deployments.get(cache_key):
         try:
-            return await _create(client, found, batch)
+            return await _create(client, deployment_id, batch)
         except ObjectNotFound:
-            del _deployments[known]
-    deployment = await client.read_deployment_by_name(known[1])
-    _deployments[known] = deployment.id
+            del _deployments[cache_key]
+    deployment = await client.read_deployment_by_name(cache_key[1])
+    _deployments[cache_key] = deployment.id
     return await _create(client, deployment.id, batch)
 
 
@@ -124,7 +124,7 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
 
 @within_deadline
 async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
-    """The same for a run of an evaluation. `asked`: tells this request from earlier ones for the attempt."""
+    """Create the flow run of an evaluation run. `asked`: distinguishes this attempt from earlier ones."""
     deployment = await client.read_deployment_by_name("evaluate/evaluate")
     await client.create_flow_run_from_deployment(
         deployment.id,
@@ -136,30 +136,30 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, ask
 
 
 def tags(batch: Batch) -> list[str]:
-    """What a flow run is found by. Every event of a run repeats its tags, so they are few."""
+    """Tags that a flow run is found by. Every event of a run repeats its tags, so they are few."""
     return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
 
 
 @within_deadline
 async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
     """Flow run id to its state; ids that the server does not know are left out."""
-    found: dict[str, Seen] = {}
+    seen_runs: dict[str, Seen] = {}
     for start_at in range(0, len(flow_run_ids), 200):
-        wanted = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
+        part_ids = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
         runs: list[FlowRun] = await client.read_flow_runs(
-            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=wanted)), limit=200
+            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=part_ids)), limit=200
         )
-        found |= {
+        seen_runs |= {
             str(run.id): Seen(run.state.type.value, run.state.timestamp, run.state.name or "")
             for run in runs
             if run.state is not None
         }
-    return found
+    return seen_runs
 
 
 @within_deadline
 async def workers(client: PrefectClient, pool: str) -> int:
-    """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
+    """Number of online workers of the pool; 1 if none is, so that waiting work is dispatched all the same."""
     workers = await client.read_workers_for_work_pool(pool)
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
     return max(1, sum(not worker.name.endswith(SHORT_WORKER) for worker in online))
@@ -178,7 +178,7 @@ async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -
 
 @within_deadline
 async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:
-    """Tell the truth about a run that looks as if somebody worked on it."""
+    """Set an abandoned flow run to the given final state."""
     state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
     if cancelled:
         state = Cancelled()
@@ -189,7 +189,7 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
 
 
 def is_of_all(error: Exception) -> bool:
-    """Whether an error concerns Prefect as a whole, so that other requests would fail too.
+    """Tell whether an error concerns Prefect as a whole, so that other requests would fail too.
 
     A refusal or a late response concerns one request only.
     """

@@ -6,7 +6,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 
 
 def sentence(error: PrefectHTTPStatusError) -> str | None:
-    """What to do about a 401 or 403; None for other answers."""
+    """Advice for a 401 or 403; None for other answers."""
     if error.response.status_code not in (401, 403):
         return None
     server = error.request.url.copy_with(path="/api", query=None)
@@ -18,5 +18,5 @@ def sentence(error: PrefectHTTPStatusError) -> str | None:
 
 def reason(error: BaseException) -> str:
     """Why Prefect or the database cannot be used, in short; a refusal in the sentence."""
-    told = sentence(error) if isinstance(error, PrefectHTTPStatusError) else None
-    return told or type(error).__name__
+    hint = sentence(error) if isinstance(error, PrefectHTTPStatusError) else None
+    return hint or type(error).__name__

@@ -24,7 +24,7 @@ class _Last:
 
 
 class Pulse:
-    """What each loop of this process did last."""
+    """Last success of each loop of this process."""
 
     def __init__(self, *loops: str) -> None:
         self.dispatcher = f"{platform.node()}:{os.getpid()}"
@@ -39,9 +39,9 @@ class Pulse:
             self._last[loop].reason = type(error).__name__
 
     def beats(self) -> list[Beat]:
-        now = time.monotonic()
+        current = time.monotonic()
         return [
-            Beat(name, None if last.succeeded is None else now - last.succeeded, now - last.began, last.reason)
+            Beat(name, None if last.succeeded is None else current - last.succeeded, current - last.began, last.reason)
             for name, last in self._last.items()
         ]
 

@@ -29,7 +29,7 @@ UNKNOWN_FOR = 10.0
 
 
 def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
-    """What to do with a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
+    """Decide about a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
 
     `state` is its flow run's, None if Prefect has none.
     """
@@ -49,25 +49,25 @@ def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) 
 
 
 def _is_far(state: Seen, now: datetime, lease: timedelta) -> bool:
-    """Whether Prefect's clock has gone back since it was scheduled: no worker is given it before it has caught up."""
+    """Tell whether Prefect's clock went back since the run was scheduled: no worker gets it until the clock catches up."""
     return state.type == "SCHEDULED" and state.since - now > lease
 
 
 def _is_cancelled(batch: Open, state: Seen) -> bool:
-    """Whether somebody cancelled the flow run, and no worker is there that still has to end it."""
-    held = batch.claimed and not batch.lease_lost and not batch.released
-    return state.type == "CANCELLED" or (state.type == "CANCELLING" and not held)
+    """Tell whether the flow run was cancelled, and no worker is there that still has to end it."""
+    is_held = batch.claimed and not batch.lease_lost and not batch.released
+    return state.type == "CANCELLED" or (state.type == "CANCELLING" and not is_held)
 
 
 async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
     opened = await lane.run(batches.open_batches)
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
-    now = datetime.now(UTC)
+    current = datetime.now(UTC)
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)
-        action = decide(batch, state, now, lease=lease)
+        action = decide(batch, state, current, lease=lease)
         if action == "wait":
             continue
         if not await lane.run(_recover, batch, action, attempts):
@@ -81,7 +81,7 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
 
 
 def _recover(db: Database, batch: Open, action: str, attempts: int) -> bool:
-    """Whether it was done; if not, because its rows are held, it is looked at again."""
+    """Recover a batch; False if its rows are locked, and it is tried again later."""
     with passing_over("batch.not_recovered", batch_id=batch.id):
         if action == "cancel":
             return batches.end(db, batch, status=DocumentStatus.CANCELLED, error=None)

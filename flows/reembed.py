@@ -28,7 +28,7 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 
 @flow(name="reembed", persist_result=False)
 async def reembed(batch_id: str, attempt: int) -> State[None]:
-    """All documents of a namespace, for its next model or vector store."""
+    """Embed all documents of a namespace for its next model or vector store."""
     try:
         return await _reembed(batch_id, attempt)
     except endings.AWAY as error:
@@ -57,23 +57,23 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
     await report.results(lease.scope.namespace, results.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
-    told = "Search stays with the old model and vector store; see the result table."
-    return endings.state(outcome.of_batch(db, batch_id), told)
+    message = "Search stays with the old model and vector store; see the result table."
+    return endings.state(outcome.of_batch(db, batch_id), message)
 
 
 async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
-    """Build until every document is there as it is now, then swap; False if it was cancelled, a document failed or the
-    gate refused it. What comes while it is judged is built too, and not judged again.
+    """Build until every document is current, then swap; False if it was cancelled, a document failed or the gate
+    refused it. Documents that arrive during the evaluation are built too, and not evaluated again.
 
     None if it is to go on in another flow run: the turn is over, or the new model or store does not answer.
     """
     db, ring, language = context.database(), context.keys(), settings.load().keyword_language
     passed = False
-    while (found := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
-        later, job_run = found
+    while (target := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
+        later, job_run = target
         await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
-        shown = await report.Shown.start(lease.scope.namespace, sum(len(window.keys) for window in windows))
+        progress = await report.Shown.start(lease.scope.namespace, sum(len(window.keys) for window in windows))
         for window in windows:
             if turn.is_over():
                 return None
@@ -83,7 +83,7 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
                 await _through(window, later, circuits, items.label(db, window.keys))
             if circuits.left_out:
                 return None
-            await shown.add(len(window.keys))
+            await progress.add(len(window.keys))
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False

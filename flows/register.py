@@ -22,7 +22,7 @@ from retrieval.jobs import shares
 
 
 class RegistrationError(Exception):
-    """Says in plain words why nothing could be registered."""
+    """Error of a registration, in plain words."""
 
 
 async def register() -> list[str]:
@@ -39,31 +39,31 @@ async def register() -> list[str]:
 
 async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
     """Make the pool, or give the one that is there what it lacks; what operators have set in it stays."""
-    ours = WarmWorker.get_default_base_job_template()
+    template = WarmWorker.get_default_base_job_template()
     try:
-        there = await client.read_work_pool(name)
+        pool = await client.read_work_pool(name)
     except ObjectNotFound:
         description = "Flow runs of the Retrieval Service, in warm processes."
-        made = WorkPoolCreate(name=name, type=kind, base_job_template=ours, description=description)
-        await _unless_there(client.create_work_pool(made))
+        new_pool = WorkPoolCreate(name=name, type=kind, base_job_template=template, description=description)
+        await _unless_there(client.create_work_pool(new_pool))
         return
-    if there.type != kind:
+    if pool.type != kind:
         raise RegistrationError(
-            f"The work pool {name} in Prefect is of the type {there.type}, not {kind}: "
+            f"The work pool {name} in Prefect is of the type {pool.type}, not {kind}: "
             "set RETRIEVAL_WORK_POOL to another name."
         )
-    completed = _completed(there.base_job_template, ours)
-    if completed != there.base_job_template:
+    completed = _completed(pool.base_job_template, template)
+    if completed != pool.base_job_template:
         await client.update_work_pool(name, WorkPoolUpdate(base_job_template=completed))
 
 
 async def _ensure_queues(client: PrefectClient, pool: str) -> None:
     """Make the work queues that are missing, in the order of their priority; what operators have set in them stays."""
-    there = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
+    existing = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
     for priority, name in enumerate(shares.QUEUES, 1):
-        if name not in there:
-            made = client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
-            await _unless_there(made)
+        if name not in existing:
+            creation = client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
+            await _unless_there(creation)
 
 
 async def _unless_there(made: Awaitable[object]) -> None:
@@ -113,8 +113,8 @@ def main() -> list[str]:
     try:
         return asyncio.run(register())
     except PrefectHTTPStatusError as error:
-        if told := prefect_login.sentence(error):
-            raise RegistrationError(told) from error
+        if hint := prefect_login.sentence(error):
+            raise RegistrationError(hint) from error
         raise
 
 

@@ -44,7 +44,7 @@ class Shown:
         return cls(namespace, total)
 
     async def add(self, documents: int) -> None:
-        """So many more are through; told once a second, and when it is all."""
+        """Add finished documents; shown once a second, and at the end."""
         self._done += documents
         async with self._telling:
             is_all = self._done >= self._total
@@ -67,7 +67,7 @@ def _key(kind: str, namespace: str) -> str:
 
 @contextlib.asynccontextmanager
 async def finding(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
-    """Show what a listing finds while it goes on. `look`: the job run's progress, asked for in a thread."""
+    """Show the progress of a listing. `look`: reads the job run's progress, called in a thread."""
     artifact = await _bar(_key("listing", namespace), "Finding out what to ingest.")
     ended, bar = asyncio.Event(), 0.0
     watching = asyncio.create_task(_watch(artifact, look, ended))
@@ -81,11 +81,11 @@ async def finding(namespace: str, look: Callable[[], Mapping[str, Any]]) -> Asyn
 
 
 async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]], ended: asyncio.Event) -> None:
-    shown = ""
+    last_text = ""
     while not await _is_set_within(ended, LOOK_SECONDS):
-        if (now := _found(await asyncio.to_thread(look))) != shown:
-            await aupdate_progress_artifact(artifact, 0.0, now)
-            shown = now
+        if (text := _found(await asyncio.to_thread(look))) != last_text:
+            await aupdate_progress_artifact(artifact, 0.0, text)
+            last_text = text
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -95,14 +95,14 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _found(counts: Mapping[str, Any]) -> str:
-    named = {"found": "found", "fetched": "fetched", "failed": "failed", "skipped": "left out"}
+    labels = {"found": "found", "fetched": "fetched", "failed": "failed", "skipped": "left out"}
     return (
-        "Finding out what to ingest: " + ", ".join(f"{counts.get(key, 0)} {word}" for key, word in named.items()) + "."
+        "Finding out what to ingest: " + ", ".join(f"{counts.get(key, 0)} {word}" for key, word in labels.items()) + "."
     )
 
 
 def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
-    """Where the admin app shows the job run of these documents, or the namespace's where there are several; Markdown.
+    """Link to these documents' job run in the admin app, or to the namespace's runs if there are several; Markdown.
 
     Empty where the app's address is not known.
     """
@@ -120,14 +120,14 @@ async def results(
     skipped: Mapping[str, int] | None = None,
     left: outcomes.Left = outcomes.NOBODY,
 ) -> None:
-    """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out.
+    """Result table, one row a document; failures first. At most ROWS rows, then a note; and the documents left out.
 
     `left`: documents that are gone at their content service.
     """
     for row in rows:
         if row.error:
-            said = without_query(f"{row.name} ({row.document_id}): {row.error}")
-            get_run_logger().warning("%s", said)
+            error_text = without_query(f"{row.name} ({row.document_id}): {row.error}")
+            get_run_logger().warning("%s", error_text)
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {
@@ -143,14 +143,14 @@ async def results(
     ]
     failed = sum(row.status == DocumentStatus.FAILED for row in rows)
     total = f"{len(rows)}, {failed} of them failed." if failed else f"{len(rows)}."
-    more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
+    omission = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
     out = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
-    gone = f" Removed: {left.removed}." if left.removed else ""
+    removal = f" Removed: {left.removed}." if left.removed else ""
     if left.held:
-        gone += f" Gone at the source and kept until a person confirms it: {left.held}."
+        removal += f" Gone at the source and kept until a person confirms it: {left.held}."
         get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
     link = in_the_app(namespace, rows)
-    description = f"Documents of this run: {total}{more}{out}{gone}{link}"
+    description = f"Documents of this run: {total}{omission}{out}{removal}{link}"
     await acreate_table_artifact(table=table, key=_key("results", namespace), description=description)
 
 

@@ -1,4 +1,4 @@
-"""The flow that a connection's schedule starts: it asks for an ingestion, which then runs like any other."""
+"""Flow of a connection's schedule: it requests an ingestion, which then runs like any other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from retrieval.jobs import notifications
 async def sync_connection(connection_id: str) -> State[None]:
     """The next ingestion of a connection, unless one is under way."""
     db = context.database()
-    asked = await asyncio.to_thread(schedules.ingest, db, connection_id)
-    if asked.job_run_id is None:
-        return Completed(name="Skipped", message=asked.reason)
+    scheduled_run = await asyncio.to_thread(schedules.ingest, db, connection_id)
+    if scheduled_run.job_run_id is None:
+        return Completed(name="Skipped", message=scheduled_run.reason)
     await asyncio.to_thread(notifications.tell, db)
-    return Completed(message=f"Job run {asked.job_run_id} waits for its turn.")
+    return Completed(message=f"Job run {scheduled_run.job_run_id} waits for its turn.")

@@ -27,7 +27,7 @@ DEPLOYMENT = "sync-connection/sync-connection"
 
 
 async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None) -> int:
-    """Let Prefect's schedules say what our table says: connection id to minutes. How many were touched.
+    """Make Prefect's schedules match our table: connection id to minutes. Returns the number of changes.
 
     Each stands alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
     was said of those before, by connection, so that it is logged once; they come last. A server that cannot be reached
@@ -36,10 +36,10 @@ async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: 
     troubled = {} if troubled is None else troubled
     async with asyncio.timeout(prefect_client.CALL_SECONDS):
         deployment = await client.read_deployment_by_name(DEPLOYMENT)
-        there = {one.slug or "": one for one in await client.read_deployment_schedules(deployment.id)}
-    names = sorted({*wanted, *there}, key=lambda name: (name in troubled, name))
-    done = Counter([await _alone(client, deployment.id, name, wanted, there, troubled) for name in names])
-    for name in troubled.keys() - {*wanted, *there}:
+        existing = {schedule.slug or "": schedule for schedule in await client.read_deployment_schedules(deployment.id)}
+    names = sorted({*wanted, *existing}, key=lambda name: (name in troubled, name))
+    done = Counter([await _alone(client, deployment.id, name, wanted, existing, troubled) for name in names])
+    for name in troubled.keys() - {*wanted, *existing}:
         del troubled[name]
     del done[""]
     if done:
@@ -55,7 +55,7 @@ async def _alone(
     there: Mapping[str, DeploymentSchedule],
     troubled: dict[str, str],
 ) -> str:
-    """What was done: `made`, `changed`, `removed`, or nothing because it fits or it cannot be done."""
+    """Reconcile one schedule: `made`, `changed`, `removed`, or nothing if it matches or cannot be changed."""
     try:
         async with asyncio.timeout(prefect_client.CALL_SECONDS):
             done = await _fitted(client, deployment, name, wanted.get(name), there.get(name))
@@ -90,12 +90,12 @@ async def _fitted(
 
 
 def _schedule(connection_id: str, minutes: int) -> DeploymentScheduleCreate:
-    every = _every(connection_id, minutes)
-    return DeploymentScheduleCreate(schedule=every, slug=connection_id, parameters=_parameters(connection_id))
+    interval = _every(connection_id, minutes)
+    return DeploymentScheduleCreate(schedule=interval, slug=connection_id, parameters=_parameters(connection_id))
 
 
 def _parameters(connection_id: str) -> dict[str, str]:
-    """Of the flow. An update that names none takes them away."""
+    """Parameters of the flow. An update without them would remove them."""
     return {"connection_id": connection_id}
 
 
@@ -104,10 +104,10 @@ def _every(connection_id: str, minutes: int) -> IntervalSchedule:
 
 
 def _fits(schedule: DeploymentSchedule, connection_id: str, minutes: int) -> bool:
-    every = schedule.schedule
+    interval = schedule.schedule
     return (
-        isinstance(every, IntervalSchedule)
-        and every.interval == timedelta(minutes=minutes)
-        and every.anchor_date == schedules.anchor(connection_id, minutes)
+        isinstance(interval, IntervalSchedule)
+        and interval.interval == timedelta(minutes=minutes)
+        and interval.anchor_date == schedules.anchor(connection_id, minutes)
         and schedule.parameters == _parameters(connection_id)
     )

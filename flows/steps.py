@@ -50,7 +50,8 @@ class Work:
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it.
+        """Work of a batch. `config`: another than the namespace's own, for documents not yet searchable. `label`: name
+        in messages.
 
         `goes_on`: whether another document may be begun that is to be fetched elsewhere, or takes long to parse.
         `circuits`: through which vendors and sites are asked; None where nobody else could go on meanwhile.
@@ -75,7 +76,7 @@ class Work:
         return part
 
     def waits(self, key: Key) -> bool:
-        """Whether the document needs somebody who is not asked for now."""
+        """Tell whether the document needs a vendor or site whose circuit breaker is open."""
         return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
 
     @property
@@ -84,11 +85,11 @@ class Work:
 
     @property
     def source(self) -> Source | None:
-        """Where the batch's documents are fetched from; None where the request itself brought them."""
+        """Source of the batch's documents; None if the request itself brought them."""
         if self.lease.source not in sources.FETCHED:
             return None
-        found = registry.source(self.lease.source, self._config, self.db, self._ring)
-        return guarded.source(found, self._config, self._circuits)
+        source = registry.source(self.lease.source, self._config, self.db, self._ring)
+        return guarded.source(source, self._config, self._circuits)
 
     @property
     def parser(self) -> Parser:
@@ -96,7 +97,7 @@ class Work:
 
     @property
     def parser_address(self) -> str:
-        """Of the namespace's own parser, which decides what is read of a file; "" if it has none."""
+        """Address of the namespace's own parser, which changes the parsed text; "" without one."""
         return str((self._config.parser or {}).get("url", ""))
 
     @property
@@ -124,7 +125,7 @@ class Discovery:
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        """`goes_on`: whether another page of the listing may be asked for. `circuits`: as of `Work`."""
+        """Listing of a batch. `goes_on`: whether another page may be requested. `circuits`: as of `Work`."""
         self.circuits = circuits
         self.db = db
         self.goes_on = goes_on
@@ -176,9 +177,9 @@ def explained() -> Iterator[None]:
 
 
 def _full(error: Exception) -> Retryable | None:
-    """A full disk, in words: worth another try once somebody could have made room."""
-    said = disk_full.reason(error)
-    return Retryable(said, after=2 * disk_full.AFTER) if said else None
+    """Retryable error of a full disk: worth another try once there may be room."""
+    reason = disk_full.reason(error)
+    return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
 
 
 def discover(found: Discovery) -> None:

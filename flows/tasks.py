@@ -1,4 +1,4 @@
-"""The steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, ever later, with jitter.
+"""Steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, with growing delays and jitter.
 
 What asks for a longer wait than these tries come to is not tried by them: `waits` sits it out.
 """
@@ -51,7 +51,7 @@ shadow = _task(steps.shadow)
 
 
 def named(task: Task[P, None], label: str) -> Task[P, None]:
-    """The task with a name that tells which window it works on, or which job run it lists."""
+    """Task with a name that shows its window, or the job run it lists."""
     return task.with_options(task_run_name=f"{task.name} {label}".strip())
 
 

@@ -40,15 +40,15 @@ class Trial:
 
 
 async def passes(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits: Circuits) -> bool:
-    """Whether the generation may be swapped in: there is no gate, or it passed. The job run keeps the figures.
+    """Tell whether the generation may be swapped in: there is no gate, or it passed. The job run keeps the figures.
 
     False also where nobody waits for it any more, or `circuits` found that somebody does not answer.
     """
     db = context.database()
-    asked = await asyncio.to_thread(reembedding_swap.asked, db, context.keys(), lease)
-    if asked is None:
+    gate = await asyncio.to_thread(reembedding_swap.asked, db, context.keys(), lease)
+    if gate is None:
         return True
-    trial = Trial(lease, job_run_id, later, gates.of(asked), circuits)
+    trial = Trial(lease, job_run_id, later, gates.of(gate), circuits)
     try:
         await long_waits.patiently(db, lease, partial(judge_generation, trial))
     except Unavailable:
@@ -73,19 +73,19 @@ def judged(trial: Trial) -> None:
     alive = gates.every(look)
     try:
         with explained():
-            where, questions = gates.find(db, scope.organization, scope.namespace, gate)
-            now = None
+            evaluation, questions = gates.find(db, scope.organization, scope.namespace, gate)
+            current = None
             if gate.not_worse_than is not None:
-                present = _bench(trial, namespaces.load(db, context.keys(), scope.namespace), where)
+                present = _bench(trial, namespaces.load(db, context.keys(), scope.namespace), evaluation)
                 vectors = judge.vectors_of(present, questions, [gates.SETTING], alive)
-                now = gates.value(present, questions, vectors, gate.metric, alive)
-            bench = _bench(trial, trial.later, where)
+                current = gates.value(present, questions, vectors, gate.metric, alive)
+            bench = _bench(trial, trial.later, evaluation)
             vectors = judge.vectors_of(bench, questions, [gates.SETTING], alive)
             with reembedding_swap.shadow(db, trial.job_run_id):
                 later = gates.value(bench, questions, vectors, gate.metric, alive)
     except _Unwanted:
         return
-    trial.verdict = gates.decide(gate, later, now, len(questions))
+    trial.verdict = gates.decide(gate, later, current, len(questions))
 
 
 class _Unwanted(Exception):

@@ -33,24 +33,24 @@ class Turn:
         self._lock = threading.Lock()
 
     def is_over(self) -> bool:
-        """Whether another's batch should have this place now; once it is so, it stays so."""
+        """Tell whether another batch should have this slot now; once True, it stays so."""
         with self._lock:
-            now = time.monotonic()
-            if not self._over and now >= self._look_at:
+            current = time.monotonic()
+            if not self._over and current >= self._look_at:
                 self._over = shares.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
-                self._look_at = now + LOOK_SECONDS
+                self._look_at = current + LOOK_SECONDS
             return self._over
 
     @property
     def has_ended(self) -> bool:
-        """What `is_over` said last."""
+        """Last result of `is_over`."""
         return self._over
 
     def goes_on(self) -> bool:
         return not self.is_over()
 
     def hand_back(self, circuits: Circuits) -> int:
-        """Let what is left wait for another turn, or whom it needs, and close the batch; how many job runs that are."""
-        left = batches.hand_back(self._db, self._lease, waiting=circuits.waiting, held=circuits.held)
-        log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=left)
-        return left
+        """Release the remaining work for another turn, and close the batch; returns the number of job runs."""
+        count = batches.hand_back(self._db, self._lease, waiting=circuits.waiting, held=circuits.held)
+        log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=count)
+        return count

@@ -13,20 +13,20 @@ from local.errors import LocalError
 
 def settle(wanted: Mapping[str, tuple[str, int]]) -> dict[str, int]:
     """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken."""
-    with ExitStack() as held:
-        return {name: _hold(held, name, host, port) for name, (host, port) in wanted.items()}
+    with ExitStack() as stack:
+        return {name: _hold(stack, name, host, port) for name, (host, port) in wanted.items()}
 
 
 def url(host: str, port: int) -> str:
-    """How a client on this machine reaches what listens on `host`."""
+    """URL at which a client on this machine reaches a listener on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"http://{reachable}:{port}"
 
 
 def ports(known: Mapping[str, str | None]) -> dict[str, str]:
     """The settings that tell a role on which ports an instance listens, given its addresses by role."""
-    found = {name: urlsplit(address).port for name, address in known.items() if address}
-    return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in found.items() if port}
+    given_ports = {name: urlsplit(address).port for name, address in known.items() if address}
+    return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in given_ports.items() if port}
 
 
 def _hold(held: ExitStack, name: str, host: str, port: int) -> int:

@@ -25,7 +25,7 @@ Options = argparse.Namespace
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a command has changed; `organizations`: whose it is."""
+    """Change made by a command; `organizations`: those it concerns."""
 
     organizations: Sequence[str]
     type: str
@@ -34,14 +34,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command prints, and what it has changed."""
+    """Output of a command, and its change."""
 
     text: str = field(repr=False)
     changed: Changed | None = None
 
 
 def run(options: Options, settings: Settings) -> int:
-    """Do what the command says in the database of the running instance, or of RETRIEVAL_DATABASE_URL.
+    """Run the command in the database of the running instance, or of RETRIEVAL_DATABASE_URL.
 
     A change is committed together with its entry in the audit log, and printed after that.
     """
@@ -94,7 +94,7 @@ def tell(db: Database, options: Options, changed: Changed, status: int) -> None:
 
 
 def _user() -> str:
-    """Who runs the command, by the operating system."""
+    """User of the operating system who runs the command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -102,10 +102,16 @@ def _user() -> str:
 
 
 def concerned(db: Database, options: Options) -> list[str]:
-    """Whose a refused change would have been: the named organization's, or the only one's."""
-    known = [organization.id for organization in organizations.list_all(db)]
-    named = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)
-    return [one for one in known if one == named] if named else known if len(known) == 1 else []
+    """Organizations that a refused change would have concerned: the named one, or the only one."""
+    organization_ids = [organization.id for organization in organizations.list_all(db)]
+    named_id = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)
+    return (
+        [organization_id for organization_id in organization_ids if organization_id == named_id]
+        if named_id
+        else organization_ids
+        if len(organization_ids) == 1
+        else []
+    )
 
 
 def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
@@ -115,11 +121,11 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
         else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
     )
     organization = chosen_organization(db, options.org)
-    made = api_keys.create(
+    new_key = api_keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
-    text = f"{made.id}\n{made.api_key}\nThe second line is the key. It is not shown again."
-    return Outcome(text, Changed([organization], "key", made.id))
+    text = f"{new_key.id}\n{new_key.api_key}\nThe second line is the key. It is not shown again."
+    return Outcome(text, Changed([organization], "key", new_key.id))
 
 
 def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
@@ -146,7 +152,7 @@ def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 
 def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    made = organizations.create(
+    organization = organizations.create(
         db,
         options.name,
         plan=Plan(options.plan or Plan.CUSTOM),
@@ -155,7 +161,7 @@ def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
         tenants=TenantRule(options.tenants or TenantRule.OPEN),
         tenant_required=options.tenant_required == "yes",
     )
-    return Outcome(_shown([made]), Changed([made.id], "organization", made.id))
+    return Outcome(_shown([organization]), Changed([organization.id], "organization", organization.id))
 
 
 def _org_list(db: Database, _ring: KeyRing, _options: Options) -> Outcome:
@@ -179,8 +185,8 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     organization = chosen_organization(db, options.org)
-    given = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
-    values = {name: _limit(value) for name, value in given.items()}
+    quotas_given = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
+    values = {name: _limit(value) for name, value in quotas_given.items()}
     if not values:
         raise LocalError("Name a quota to set: `retrieval org set --help` lists them.", exit_code=2)
     if options.tenant is None:
@@ -214,8 +220,8 @@ def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 
 def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    found = tenants.list_all(db, chosen_organization(db, options.org))
-    rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in found]
+    listed_tenants = tenants.list_all(db, chosen_organization(db, options.org))
+    rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in listed_tenants]
     return Outcome(_table(("tenant", "since"), rows))
 
 
@@ -228,10 +234,9 @@ def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 
 def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
-    """Not in one transaction, for it runs beside a working service; what is done stays done, so it is told at the
-    end."""
+    """Rotate outside of one transaction, beside a working service; finished parts stay, so the end is reported."""
     outcome = key_rotation.reseal(db, ring)
-    tell(db, options, Changed([one.id for one in organizations.list_all(db)], "secrets", None), 200)
+    tell(db, options, Changed([organization.id for organization in organizations.list_all(db)], "secrets", None), 200)
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
         raise LocalError(
@@ -257,12 +262,12 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]
 
 def chosen_organization(db: Database, given: str | None) -> str:
     """The named organization, or the only one there is."""
-    known = [organization.id for organization in organizations.list_all(db)]
-    if given is None and len(known) == 1:
-        return known[0]
+    organization_ids = [organization.id for organization in organizations.list_all(db)]
+    if given is None and len(organization_ids) == 1:
+        return organization_ids[0]
     if given is None:
         raise LocalError("There are several organizations: name one with --org (`retrieval org list`).", exit_code=2)
-    if given not in known:
+    if given not in organization_ids:
         raise LocalError(f"There is no organization {given}: `retrieval org list` shows them.", exit_code=2)
     return given
 

@@ -73,12 +73,12 @@ def _backup(folder: Path, settings: Settings) -> None:
             _copy_files(settings.files, folder / _FILES)
     write_private(folder / _KEY, key)
     write_private(folder / _PASSWORD, (home / _PASSWORD).read_text())
-    said = {
+    manifest = {
         "version": VERSION,
         "postgres": (folder / _DATA / "PG_VERSION").read_text().strip(),
         "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    write_private(folder / MANIFEST, json.dumps(said, indent=1) + "\n")
+    write_private(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     print(f"The instance in {home} is backed up in {folder}, in {time.monotonic() - began:.0f} s.")
     print("It holds the key of stored secrets: keep it where nobody else reads it.")
 
@@ -95,21 +95,21 @@ def _files_kept(home: Path) -> Iterator[None]:
 def _restore(folder: Path, settings: Settings) -> None:
     """Put a backup into the home. What is in the home already is put aside, not deleted."""
     home = settings.home.resolve()
-    said = _checked(folder)
+    saved = _checked(folder)
     if environment.plain(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set: a backup holds an embedded Postgres. Leave the setting out to restore it.",
             exit_code=2,
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    held = None if instance.running(home) else instance.lock(home)
-    if held is None:
+    lock = None if instance.running(home) else instance.lock(home)
+    if lock is None:
         raise LocalError(f"An instance is running in {home}: stop it with `retrieval down`, or choose another home.")
     try:
         aside = _put_in(folder, home, settings)
     finally:
-        os.close(held)
-    print(f"The backup of {said['createdAt']} is in {home}: start it with `retrieval up`.")
+        os.close(lock)
+    print(f"The backup of {saved['createdAt']} is in {home}: start it with `retrieval up`.")
     if aside is not None:
         print(f"What was there before is in {aside}; delete it when you do not need it any more.")
 
@@ -139,37 +139,38 @@ def _put_in(folder: Path, home: Path, settings: Settings) -> Path | None:
 
 
 def _checked(folder: Path) -> dict[str, Any]:
-    """What the backup says of itself; LocalError if it is none, or not whole."""
-    said = read_json(folder / MANIFEST)
-    if not said:
+    """Manifest of the backup; LocalError if it is none, or not complete."""
+    saved = read_json(folder / MANIFEST)
+    if not saved:
         raise LocalError(f"{folder} is no whole backup: it has no {MANIFEST}.", exit_code=2)
-    if said.get("version") != VERSION:
-        raise LocalError(f"The backup is of version {said.get('version')}, and this service reads {VERSION}.")
-    if said.get("postgres") != postgres.VERSION:
+    if saved.get("version") != VERSION:
+        raise LocalError(f"The backup is of version {saved.get('version')}, and this service reads {VERSION}.")
+    if saved.get("postgres") != postgres.VERSION:
         raise LocalError(
-            f"The backup is of PostgreSQL {said.get('postgres')}, and this service has {postgres.VERSION}: restore it"
+            f"The backup is of PostgreSQL {saved.get('postgres')}, and this service has {postgres.VERSION}: restore it"
             " with the version of the service that made it."
         )
     for name in (f"{_DATA}/PG_VERSION", _KEY, _PASSWORD):
         if not (folder / name).is_file():
             raise LocalError(f"{folder} is no whole backup: it has no {name}.", exit_code=2)
-    return said
+    return saved
 
 
 def _put_aside(home: Path) -> Path | None:
-    """Where the former state is now; None if there was none. Files outside the home are left: they are added to."""
-    there = [home / name for name in _STATE if (home / name).exists()]
-    if not there:
+    """Move the former state away and return its folder; None if there was none. Files outside the home stay: they are
+    added to."""
+    present = [home / name for name in _STATE if (home / name).exists()]
+    if not present:
         return None
     aside = home / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     aside.mkdir(mode=0o700)
-    for path in there:
+    for path in present:
         path.rename(aside / path.name)
     return aside
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """What is not there yet. Files are whole or absent and never change; one may be deleted while we look."""
+    """Copy missing files. Files are whole or absent and never change; one may be deleted meanwhile."""
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder, _, names in os.walk(source):
         into = target / Path(folder).relative_to(source)

@@ -1,4 +1,4 @@
-"""What `up` shows once all is ready."""
+"""Banner that `up` shows once everything is ready."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SEARCH = """curl -sS "$API/v1/search" \\
 
 def variables(service: dict[str, Any]) -> str:
     """Lines for a shell: variables of the documentation's requests, those of `prefect`, and the commands' folder."""
-    given = {
+    shown_variables = {
         "API": service["api"],
         "API_KEY": service["apiKey"] or "<API_KEY>",
         "NAMESPACE": service["namespaceId"],
         "PREFECT_API_URL": f"{service['prefect']}/api",
         "PREFECT_API_AUTH_STRING": service.get("prefectLogin"),
     }
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in given.items() if value]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in shown_variables.items() if value]
     programs = shlex.quote(str(Path(sys.executable).parent))
     return "\n".join([*lines, f'export PATH={programs}:"$PATH"'])
 

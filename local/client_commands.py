@@ -38,19 +38,19 @@ def run(options: Options, settings: Settings) -> int:
 
 def connect(options: Options, settings: Settings) -> RetrievalClient:
     """A client of `server`. LocalError: nothing runs in this home, and no other server is named."""
-    named = options.url or os.environ.get("RETRIEVAL_API_URL")
-    if not named and instance.service(settings.home) and not (settings.home / "service.json").exists():
+    url = options.url or os.environ.get("RETRIEVAL_API_URL")
+    if not url and instance.service(settings.home) and not (settings.home / "service.json").exists():
         raise LocalError(f"Nothing runs in {settings.home}: start it with `retrieval up`, or give --url.")
     return RetrievalClient(*server(options, settings), tenant=options.tenant)
 
 
 def server(options: Options, settings: Settings) -> tuple[str, str]:
-    """URL and key by options, by environment, else of this home's instance. LocalError: none of them says where."""
-    here = instance.service(settings.home)
-    url = options.url or os.environ.get("RETRIEVAL_API_URL") or here.get("api")
+    """URL and key by options, by environment, else of this home's instance. LocalError if none of them is set."""
+    local_service = instance.service(settings.home)
+    url = options.url or os.environ.get("RETRIEVAL_API_URL") or local_service.get("api")
     key = options.key or os.environ.get("RETRIEVAL_API_KEY")
-    if key is None and url == here.get("api"):  # the key of this home goes to no other server
-        key = here.get("apiKey")
+    if key is None and url == local_service.get("api"):  # the key of this home goes to no other server
+        key = local_service.get("apiKey")
     if not url:
         raise LocalError(
             "No instance runs here: start one by `retrieval up`, or name a server by --url or RETRIEVAL_API_URL."
@@ -62,8 +62,8 @@ def server(options: Options, settings: Settings) -> tuple[str, str]:
 
 def _home_namespace(options: Options, settings: Settings) -> str | None:
     """The first namespace of this home's instance, if the command speaks with that."""
-    here = instance.service(settings.home)
-    return here.get("namespaceId") if server(options, settings)[0] == here.get("api") else None
+    local_service = instance.service(settings.home)
+    return local_service.get("namespaceId") if server(options, settings)[0] == local_service.get("api") else None
 
 
 def namespace_of(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
@@ -112,8 +112,8 @@ def _search(client: RetrievalClient, namespace: str, options: Options) -> int:
             continue
         page = f", page {hit.chunk.page}" if hit.chunk and hit.chunk.page else ""
         text = " ".join(hit.content.split())
-        shown = f"{text[:300]}…" if len(text) > 300 else text
-        print(f"{number}. {hit.score:.3f}  {hit.metadata['source']}{page}\n   {shown}\n")
+        excerpt = f"{text[:300]}…" if len(text) > 300 else text
+        print(f"{number}. {hit.score:.3f}  {hit.metadata['source']}{page}\n   {excerpt}\n")
     if not hits and not options.json:
         print("Nothing was found.")
     return 0
@@ -163,7 +163,7 @@ def _name(document: Document) -> str:
 
 
 def _delete_documents(client: RetrievalClient, namespace: str, options: Options) -> int:
-    matches = [_document(client, namespace, given) for given in options.what]
+    matches = [_document(client, namespace, pattern) for pattern in options.what]
     documents = {document.id: document for document in matches}
     _confirm(options, f"Delete {len(documents)} document(s): {_few([*map(_name, documents.values())])}?")
     client.documents.delete(namespace, document_ids=[*documents])
@@ -221,7 +221,7 @@ def _namespace_row(namespace: Namespace) -> Sequence[object]:
 
 
 def _confirm(options: Options, question: str) -> None:
-    """Ask at a terminal, unless --yes is given. LocalError: the answer is no, or nobody can be asked."""
+    """Ask at a terminal, unless --yes is given. LocalError if the answer is no, or there is no terminal."""
     if options.yes:
         return
     if not sys.stdin.isatty():
@@ -232,8 +232,8 @@ def _confirm(options: Options, question: str) -> None:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    return ", ".join(names[:_SHOWN_NAMES]) + more
+    suffix = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(names[:_SHOWN_NAMES]) + suffix
 
 
 _COMMANDS: dict[str, Callable[[RetrievalClient, str, Options], int]] = {

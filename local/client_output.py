@@ -25,10 +25,10 @@ _OPTIONS_BY_FIELD = (
 
 def reason(text: str | None) -> str:
     """A reason as the API gives it, with the options of the command line in place of fields of the API."""
-    shown = text or "No reason was given."
+    message = text or "No reason was given."
     for pattern, words in _OPTIONS_BY_FIELD:
-        shown = pattern.sub(words, shown)
-    return shown
+        message = pattern.sub(words, message)
+    return message
 
 
 class Output:

@@ -27,7 +27,7 @@ NOT_WRITING = "not writing"
 
 
 def say(line: str) -> None:
-    """A line for whoever looks on; lost where it goes to a disk that is full."""
+    """Print a line; it is lost if the output is on a full disk."""
     with contextlib.suppress(OSError):
         print(line, flush=True)
 
@@ -71,8 +71,8 @@ def down(settings: Settings) -> int:
     was_running = record is not None and record.supervisor.alive()
     if record and was_running:
         processes.end([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
-    held = instance.lock(home)
-    if held is None:
+    lock = instance.lock(home)
+    if lock is None:
         raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
     instance.clear(home)
     had_database = postgres.stop(home)
@@ -84,25 +84,27 @@ def down(settings: Settings) -> int:
 
 
 def status(settings: Settings, *, as_json: bool) -> int:
-    """Print the roles and how dispatch is doing; 0 if all of them are up and work goes on, else 3."""
+    """Print the roles and the state of dispatch; 0 if all roles are up and work proceeds, else 3."""
     home = settings.home.resolve()
     record = instance.load(home)
     alive = record is not None and record.supervisor.alive()
     roles = [_seen(role, alive=alive) for role in record.roles] if record else []
     ready = alive and record is not None and record.phase == "ready"
-    asked = ready and any(map(_dispatches, roles))
+    is_asked = ready and any(map(_dispatches, roles))
     storage = disk.look(settings, ready=ready) if alive else None
     answers = storage is None or storage.problem != disk.SILENT
-    dispatch = dispatch_status.seen(settings) if asked and answers else None
+    dispatch = dispatch_status.seen(settings) if is_asked and answers else None
     if dispatch and dispatch.stalled:
         roles = [{**role, "state": "stalled"} if _dispatches(role) else role for role in roles]
     full = storage.problem if storage else None
-    healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
+    healthy = (
+        ready and all(role["state"] in ("up", "done") for role in roles) and (not is_asked or dispatch is not None)
+    )
     healthy = healthy and full is None and not (dispatch and dispatch.is_held)
     if as_json:
         phase = (NOT_WRITING if full else record.phase) if record and alive else "stopped"
-        shown = dispatch_status.as_json(dispatch) if dispatch else None
-        whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": shown}
+        dispatch_json = dispatch_status.as_json(dispatch) if dispatch else None
+        whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": dispatch_json}
         whole["disk"] = disk.as_json(storage) if storage else None
         whole["warnings"] = _warnings()
         say(json.dumps(whole, indent=2))
@@ -110,7 +112,7 @@ def status(settings: Settings, *, as_json: bool) -> int:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
     else:
         say(_table(record, roles, storage))
-        for line in (*_repeated(home, record), *(dispatch_status.lines(dispatch) if asked else ())):
+        for line in (*_repeated(home, record), *(dispatch_status.lines(dispatch) if is_asked else ())):
             say(line)
         for warning in _warnings():
             say(f"warning: {warning}")
@@ -160,10 +162,10 @@ def _log_size(home: Path) -> int:
 
 def _seen(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
     process = Process(role.pid, role.started) if role.pid and role.started else None
-    here = process is not None and process.alive()
-    state = role.state if (here or role.state in ("done", "restarting")) and alive else "stopped"
-    uptime = round(time.time() - role.since) if here and role.since else None
-    pid = role.pid if here else None
+    is_alive = process is not None and process.alive()
+    state = role.state if (is_alive or role.state in ("done", "restarting")) and alive else "stopped"
+    uptime = round(time.time() - role.since) if is_alive and role.since else None
+    pid = role.pid if is_alive else None
     return {
         "role": role.name,
         "state": state,
@@ -171,18 +173,19 @@ def _seen(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
         "uptimeSeconds": uptime,
         "restarts": role.restarts,
         "address": role.address,
-        "repeatedErrors": [asdict(one) for one in role.errors if alive and one.repeats(time.time())],
+        "repeatedErrors": [asdict(series) for series in role.errors if alive and series.repeats(time.time())],
     }
 
 
 def _repeated(home: Path, record: Record) -> Iterator[str]:
     """A sentence for each error that a role's log repeats."""
-    now = time.time()
+    clock = time.time()
     for role in record.roles:
-        for one in role.errors:
-            if one.repeats(now):
-                times = f"{one.count} times within {_duration(int(one.last - one.first))}"
-                yield f"\n{role.name} repeats an error ({times}, last {int(now - one.last)} s ago):\n    {one.message}"
+        for series in role.errors:
+            if series.repeats(clock):
+                times = f"{series.count} times within {_duration(int(series.last - series.first))}"
+                age = int(clock - series.last)
+                yield f"\n{role.name} repeats an error ({times}, last {age} s ago):\n    {series.message}"
                 yield f"  Its log: {logs.path(home, role.name)}"
 
 
@@ -196,7 +199,7 @@ def _table(record: Record, roles: list[dict[str, Any]], storage: disk.Disk | Non
 
 
 def _first_line(record: Record, storage: disk.Disk | None) -> str:
-    """The phase and the disk: nobody who reads one line takes an instance that stores nothing for a ready one."""
+    """Phase and disk: the first line must not show an instance that stores nothing as ready."""
     if storage is None:
         return f"{record.phase} (supervisor {record.pid})"
     if storage.problem:
@@ -205,5 +208,5 @@ def _first_line(record: Record, storage: disk.Disk | None) -> str:
 
 
 def _duration(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
+    hours, remainder = divmod(seconds, 3600)
+    return f"{hours}:{remainder // 60:02}:{remainder % 60:02}"

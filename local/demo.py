@@ -114,10 +114,10 @@ def _follow(client: DemoClient, namespace: str, runs: dict[str, str]) -> None:
 
 
 def _readable(hit: Hit) -> str:
-    place = f"{hit.source}, page {hit.page}" if hit.page else hit.source
+    location = f"{hit.source}, page {hit.page}" if hit.page else hit.source
     text = " ".join(hit.content.split())
     excerpt = text if len(text) <= 200 else text[:200].rsplit(" ", 1)[0] + " …"
-    return f"  {hit.score:.3f}  {place}\n         {excerpt}\n"
+    return f"  {hit.score:.3f}  {location}\n         {excerpt}\n"
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class DemoClient:
         self._http.close()
 
     def create_namespace(self, name: str) -> str:
-        made = self._call("POST", "/v1/namespaces", json={"name": name, **_EMBEDDED})
-        return str(made["namespace"]["id"])
+        created = self._call("POST", "/v1/namespaces", json={"name": name, **_EMBEDDED})
+        return str(created["namespace"]["id"])
 
     def ingest_text(self, namespace: str, name: str, text: str) -> str:
         config = {"source": "TEXT", "config": {"name": name, "text": text}}
@@ -58,24 +58,29 @@ class DemoClient:
     def ingest_file(self, namespace: str, file: Path, media_type: str) -> str:
         form = {"namespaceId": namespace, "source": "FILE"}
         with file.open("rb") as opened:
-            sent = {"file": (file.name, opened, media_type)}
-            return str(self._call("POST", "/v1/ingest/file", data=form, files=sent)["ingestJobRunId"])
+            parts = {"file": (file.name, opened, media_type)}
+            return str(self._call("POST", "/v1/ingest/file", data=form, files=parts)["ingestJobRunId"])
 
     def outcome(self, namespace: str, run: str) -> str | None:
         """SUCCESS or the first document's error once the job run is COMPLETED; None while it is not."""
-        found = self._call("GET", f"/v1/ingest-job-runs/{run}", params={"namespaceId": namespace})
-        if found["status"] != "COMPLETED":
+        answer = self._call("GET", f"/v1/ingest-job-runs/{run}", params={"namespaceId": namespace})
+        if answer["status"] != "COMPLETED":
             return None
-        failed = found["documents"]["failed"]
+        failed = answer["documents"]["failed"]
         return str(failed[0]["error"]) if failed else "SUCCESS"
 
     def search(self, namespace: str, query: str, kind: str, top_k: int = 3) -> list[Hit]:
-        path, more = _SEARCHES[kind]
-        body = {"namespaceId": namespace, "query": query, "topK": top_k, **more}
+        path, options = _SEARCHES[kind]
+        body = {"namespaceId": namespace, "query": query, "topK": top_k, **options}
         results = self._call("POST", path, json=body)["results"]
         return [
-            Hit(found["score"], found["metadata"]["source"], (found.get("chunk") or {}).get("page"), found["content"])
-            for found in results
+            Hit(
+                result["score"],
+                result["metadata"]["source"],
+                (result.get("chunk") or {}).get("page"),
+                result["content"],
+            )
+            for result in results
         ]
 
     def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:

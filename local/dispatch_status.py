@@ -1,4 +1,4 @@
-"""How dispatch is doing, as `retrieval status` shows it."""
+"""State of dispatch, as `retrieval status` shows it."""
 
 from __future__ import annotations
 

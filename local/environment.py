@@ -37,7 +37,7 @@ _PLAIN_PREFIXES = ("LC_", "SSL_CERT_", "XDG_", "LD_", "MALLOC_", "OMP_", "OPENBL
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What of the service a role gets to know. `secrets`: settings that hold one; `prefect`: the login to its API."""
+    """Settings and secrets that a role needs. `secrets`: settings that hold one; `prefect`: the login to its API."""
 
     settings: bool = True
     secrets: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ NEEDS: Mapping[str, Needs] = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What is known once an instance is found or made."""
+    """Facts known once an instance is found or created."""
 
     database_url: str
     secret_key: str
@@ -77,8 +77,8 @@ def plain(secret: SecretStr | None) -> str | None:
 
 def secret_key(settings: Settings) -> str:
     """The key for stored secrets: the given one; with the embedded Postgres else a file of the home, made once."""
-    if given := plain(settings.secret_key):
-        return given
+    if setting := plain(settings.secret_key):
+        return setting
     if plain(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set and RETRIEVAL_SECRET_KEY is not: stored secrets need a key that every "
@@ -131,12 +131,12 @@ def _prefect(settings: Settings, running: Record | None, *, needed: bool) -> tup
 
 
 def prefect_login(settings: Settings) -> str | None:
-    """How one signs in to the bundled Prefect: as the settings say, else made once, in a file of the home. None where
-    another server is set."""
+    """Login of the bundled Prefect: from the settings, else made once, in a file of the home. None where another server
+    is set."""
     if settings.prefect_api_url:
         return None
-    if given := plain(settings.prefect_login):
-        return given
+    if setting := plain(settings.prefect_login):
+        return setting
     file = settings.home.resolve() / _LOGIN_OF_PREFECT
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,13 +148,13 @@ _OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE",
 
 
 def for_ui(api: str, token: Mapping[str, str] | None = None, authorities: Path | None = None) -> dict[str, str]:
-    """What the admin app gets: the API's address, and no secret of the service. `authorities`: certificates that vouch
-    for the identity provider, if not the usual ones."""
-    kept = {name: os.environ[name] for name in _OF_THE_UI if name in os.environ}
+    """Environment of the admin app: the API's address, and no secret of the service. `authorities`: certificates of the
+    identity provider, if not the usual ones."""
+    variables = {name: os.environ[name] for name in _OF_THE_UI if name in os.environ}
     options = {name: value for name, value in os.environ.items() if name.startswith("STREAMLIT_")}
     if authorities is not None:
-        kept["SSL_CERT_FILE"] = str(authorities)
-    return kept | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
+        variables["SSL_CERT_FILE"] = str(authorities)
+    return variables | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
 
 
 def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
@@ -176,8 +176,8 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
         environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
     if needs.settings and settings.ui_port:
         environment["RETRIEVAL_UI_PORT"] = str(settings.ui_port)
-    if needs.settings and (own := _own_addresses(settings)):
-        environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own)
+    if needs.settings and (own_addresses := _own_addresses(settings)):
+        environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own_addresses)
     if speaks_prefect:
         environment |= _of_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
     if needs.prefect:
@@ -186,7 +186,7 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
 
 
 def _sign_in(settings: Settings, resolved: Resolved) -> dict[str, str]:
-    """How a role signs in to Prefect, in Prefect's own variables: to the bundled server, or to the operator's."""
+    """Login of a role to Prefect, in Prefect's own variables: to the bundled server, or to the operator's."""
     if resolved.prefect_login:
         return {"PREFECT_API_AUTH_STRING": resolved.prefect_login}
     if not settings.prefect_api_url:
@@ -213,29 +213,31 @@ def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str], 
 def _place_of_pages(home: Path) -> dict[str, str]:
     """Prefect's server copies the pages of its UI beside its package at its first start; where that folder cannot be
     written to, as in an image, into the home."""
-    found = find_spec("prefect")
-    beside = Path(found.origin or "").with_name("server") if found else home
+    spec = find_spec("prefect")
+    beside = Path(spec.origin or "").with_name("server") if spec else home
     return {} if os.access(beside, os.W_OK) else {"PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui")}
 
 
 def _inherited(needs: Needs) -> dict[str, str]:
-    """Of our own environment what a role may see: no variable of other programs, no secret that is not its own."""
+    """Variables of our environment that a role may see: none of other programs, no secret that is not its own."""
     hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRETS for end in ("", "_FILE")}
     prefixes = (*_PLAIN_PREFIXES, *(("RETRIEVAL_", "OTEL_") if needs.settings else ()))
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if (name in _PLAIN or name.startswith(prefixes)) and name not in hidden
     }
     # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return kept
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return variables
 
 
 def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> dict[str, str]:
     """Prefect's own variables: those that were set, but `dropped`, then what this service needs of it."""
-    found = {name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped}
-    found |= {
+    variables = {
+        name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped
+    }
+    variables |= {
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
@@ -245,10 +247,10 @@ def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> di
         **{name: os.environ.get(name, usual) for name, usual in _USUAL_OF_PREFECT.items()},
     }
     if not resolved.prefect_api_url:
-        return found
+        return variables
     if resolved.prefect_api_url.startswith("http://"):
-        found.setdefault("PREFECT_API_SSL_CERT_FILE", str(_NO_AUTHORITIES))
-    return found | {"PREFECT_API_URL": resolved.prefect_api_url}
+        variables.setdefault("PREFECT_API_SSL_CERT_FILE", str(_NO_AUTHORITIES))
+    return variables | {"PREFECT_API_URL": resolved.prefect_api_url}
 
 
 _USUAL_OF_PREFECT = {

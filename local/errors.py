@@ -7,7 +7,7 @@ REFUSED = 78
 
 
 class LocalError(Exception):
-    """Says in plain words what is wrong and what to do. Exit codes: 1 it failed, 2 it was asked for wrongly."""
+    """Error in plain words: what is wrong and what to do. Exit codes: 1 it failed, 2 it was called wrongly."""
 
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)

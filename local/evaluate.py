@@ -31,20 +31,20 @@ Question = dict[str, Any]
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Measure and print; 1 if the run failed, or a measure is below what `--minimum` asks for."""
-    settings_of_search = [setting(one) for one in options.setting or DEFAULT]
+    """Measure and print; 1 if the run failed, or a measure is below the one of `--minimum`."""
+    settings_of_search = [setting(value) for value in options.setting or DEFAULT]
     least = minimum(options.minimum) if options.minimum else None
     questions = read(Path(options.file), Path(options.qrels) if options.qrels else None)
     try:
         with client_commands.connect(options, settings) as client:
-            asked = _Asked(client, client_commands.namespace_of(client, options.namespace))
-            evaluation = asked.made(Path(options.file).name, questions)
+            api = _Asked(client, client_commands.namespace_of(client, options.namespace))
+            evaluation = api.made(Path(options.file).name, questions)
             try:
                 unresolved = len(evaluation.unresolved or ())
-                done = asked.measured(evaluation.id, settings_of_search)
+                done = api.measured(evaluation.id, settings_of_search)
             finally:
                 if not options.keep:
-                    asked.removed(evaluation.id)
+                    api.removed(evaluation.id)
     except RetrievalError as error:
         raise LocalError(f"{error.code}: {error.message}") from error
     if done["status"] != "COMPLETED":
@@ -62,12 +62,12 @@ def read(file: Path, qrels: Path | None) -> list[Question]:
     rows = list(_lines(file))
     grades = {str(row["_id"]): row["relevant"] for row in rows if isinstance(row.get("relevant"), dict)}
     if len(grades) < len(rows):
-        found = qrels or next((one for one in _beside(file) if one.is_file()), None)
-        if found is None and not grades:
+        judgements_file = qrels or next((candidate for candidate in _beside(file) if candidate.is_file()), None)
+        if judgements_file is None and not grades:
             raise LocalError(f"{file} has no judgements: name the file that has them with --qrels.", exit_code=2)
-        grades = (_judgements(found) if found else {}) | grades
+        grades = (_judgements(judgements_file) if judgements_file else {}) | grades
     questions = [_question(row, grades.get(str(row["_id"]), {}), file) for row in rows]
-    judged = [one for one in questions if one["relevant"]]
+    judged = [candidate for candidate in questions if candidate["relevant"]]
     if not judged:
         raise LocalError(f"{file}: no question has a judged document.", exit_code=2)
     return judged
@@ -77,14 +77,14 @@ def setting(text: str) -> dict[str, Any]:
     """A setting of `NAME=SEMANTIC_WEIGHT` or `NAME={JSON of a setting}`."""
     name, _, value = text.partition("=")
     try:
-        said = json.loads(value)
+        fields = json.loads(value)
     except ValueError:
-        said = None
-    if isinstance(said, dict) and name:
-        return {"name": name, **said}
-    if not name or isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= 1:
+        fields = None
+    if isinstance(fields, dict) and name:
+        return {"name": name, **fields}
+    if not name or isinstance(fields, bool) or not isinstance(fields, int | float) or not 0 <= fields <= 1:
         raise LocalError(f"--setting {text}: give NAME=WEIGHT, the weight of the meaning from 0 to 1.", exit_code=2)
-    return {"name": name, "semanticWeight": said, "keywordWeight": 1 - said}
+    return {"name": name, "semanticWeight": fields, "keywordWeight": 1 - fields}
 
 
 def minimum(text: str) -> tuple[str, float]:
@@ -108,18 +108,18 @@ class _Asked:
     def made(self, name: str, questions: Sequence[Question]) -> models.Evaluation:
         """The evaluation, sent in parts. One that cannot be made whole is removed again."""
         first: Any = {"namespaceId": self._namespace, "name": name, "questions": questions[:PART]}
-        made = self._api.create_evaluation(first).evaluation
+        evaluation = self._api.create_evaluation(first).evaluation
         try:
             for start in range(PART, len(questions), PART):
-                more: Any = {"namespaceId": self._namespace, "add": questions[start : start + PART]}
-                made = self._api.update_evaluation(made.id, more).evaluation
+                change: Any = {"namespaceId": self._namespace, "add": questions[start : start + PART]}
+                evaluation = self._api.update_evaluation(evaluation.id, change).evaluation
         except RetrievalError:
-            self.removed(made.id)
+            self.removed(evaluation.id)
             raise
-        return made
+        return evaluation
 
     def measured(self, evaluation: str, settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The run at its end, as the API tells it."""
+        """Finished run, as the API returns it."""
         body: Any = {"namespaceId": self._namespace, "settings": list(settings)}
         run = self._api.start_run(evaluation, body).run
         while run.status not in {"COMPLETED", "FAILED"}:
@@ -146,7 +146,7 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 
 def _judgements(file: Path) -> dict[str, dict[str, Any]]:
     """By query and document: lines of three columns between tabs, or four as trec_eval has them."""
-    found: dict[str, dict[str, Any]] = {}
+    judgements: dict[str, dict[str, Any]] = {}
     rows = [row for row in csv.reader(_text(file).splitlines(), delimiter="\t") if row]
     for number, row in enumerate(rows, 1):
         grade = row[-1].strip()
@@ -154,8 +154,8 @@ def _judgements(file: Path) -> dict[str, dict[str, Any]]:
             continue
         if len(row) not in {3, 4} or not grade.lstrip("-").isdecimal():
             raise LocalError(f"{file}, line {number}: not query, document and grade between tabs.", exit_code=2)
-        found.setdefault(row[0], {})[row[-2]] = int(grade)
-    return found
+        judgements.setdefault(row[0], {})[row[-2]] = int(grade)
+    return judgements
 
 
 def _question(row: dict[str, Any], grades: dict[str, Any], file: Path) -> Question:
@@ -182,28 +182,28 @@ def _text(file: Path) -> str:
 
 
 def _judged(run: dict[str, Any], least: tuple[str, float] | None) -> int:
-    """Whether some setting reaches the least value of the measure."""
+    """Tell whether some setting reaches the minimum of the measure."""
     if least is None:
         return 0
     name, value = least
-    best = max((one["metrics"][name] or {"value": 0.0})["value"] for one in run["settings"])
+    best = max((setting_result["metrics"][name] or {"value": 0.0})["value"] for setting_result in run["settings"])
     if best >= value:
         return 0
     raise LocalError(f"{name} is {best:.4f}, below {value:.4f}.")
 
 
 def _table(run: dict[str, Any], questions: int, unresolved: int) -> str:
-    width = max(7, *(len(one["name"]) for one in run["settings"]))
+    width = max(7, *(len(setting_result["name"]) for setting_result in run["settings"]))
     lines = [f"{questions} questions"]
     if unresolved:
         many = (
             f"{unresolved}{' or more' if unresolved == 100 else ''} judged documents are not in the namespace and count"
         )
-        said = "1 judged document is not in the namespace and counts" if unresolved == 1 else many
-        lines[0] += f"; {said} as not found"
+        note = "1 judged document is not in the namespace and counts" if unresolved == 1 else many
+        lines[0] += f"; {note} as not found"
     lines.append("".join([f"{'setting':<{width}}", *(f"{name:>16}" for name in METRICS), f"{'p50 ms':>9}"]))
-    for one in run["settings"]:
-        values = [one["metrics"][name] for name in METRICS]
-        shown = "".join(f"{value['value']:>16.4f}" if value else f"{'-':>16}" for value in values)
-        lines.append(f"{one['name']:<{width}}{shown}{one['latencyMs']['p50']:>9.1f}")
+    for setting_result in run["settings"]:
+        values = [setting_result["metrics"][name] for name in METRICS]
+        cells = "".join(f"{value['value']:>16.4f}" if value else f"{'-':>16}" for value in values)
+        lines.append(f"{setting_result['name']:<{width}}{cells}{setting_result['latencyMs']['p50']:>9.1f}")
     return "\n".join(lines)

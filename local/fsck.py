@@ -32,25 +32,32 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         try:
             outcome = check.run(_instance(settings, db, KeyRing.parse(resolved.secret_key)), repair=repair)
             if repair and outcome.found:
-                admin.tell(db, options, Changed([one.id for one in organizations.list_all(db)], "instance", None), 200)
+                admin.tell(
+                    db,
+                    options,
+                    Changed([organization.id for organization in organizations.list_all(db)], "instance", None),
+                    200,
+                )
             compared = db.row(_COMPARED) or {}
         except (StepError, SecretError) as error:
             raise LocalError(str(error)) from error
         except AWAY as error:
             raise LocalError("The database does not answer: look at `retrieval status`.") from error
     if as_json:
-        report = {"findings": [_said(one) for one in outcome.found]}
-        print(json.dumps(report | ({"left": [_said(one) for one in outcome.left]} if repair else {})))
+        report = {"findings": [_said(organization) for organization in outcome.found]}
+        print(json.dumps(report | ({"left": [_said(organization) for organization in outcome.left]} if repair else {})))
     else:
         _print(outcome, compared, repair=repair)
     return 1 if outcome.left else 0
 
 
 def stores_of(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
-    """Where a namespace's things lie; no authorization is ended through them."""
+    """Stores of a namespace; no authorization is ended through them."""
     config = namespaces.load(db, ring, namespace_id, deleted=True)
-    others = tuple(registry.vector_store(one, db) for one in reembedding.other_stores(db, ring, config))
-    return Stores(registry.vector_store(config, db), registry.file_store(config), lambda _: None, others)
+    other_stores = tuple(
+        registry.vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
+    )
+    return Stores(registry.vector_store(config, db), registry.file_store(config), lambda _: None, other_stores)
 
 
 def _instance(settings: Settings, db: Database, ring: KeyRing) -> Instance:
@@ -78,15 +85,15 @@ _COMPARED: LiteralString = """
 
 
 def _print(outcome: check.Outcome, compared: Row, *, repair: bool) -> None:
-    for one in outcome.found:
-        print(f"{one.kind:18} {one.namespace or '-'} {one.document or '-'}: {one.detail}")
+    for finding in outcome.found:
+        print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     if not outcome.found:
-        what = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
-        print(f"Everything is as it should be: tables, files and vectors were compared ({what}).")
+        counts = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
+        print(f"Everything is as it should be: tables, files and vectors were compared ({counts}).")
     elif repair:
         mended = len(outcome.found) - len(outcome.left)
         print(f"{len(outcome.found)} found, {max(mended, 0)} mended, {len(outcome.left)} left.")
-        for one in outcome.left:
-            print(f"left: {one.kind} {one.namespace or '-'} {one.document or '-'}: {one.detail}")
+        for finding in outcome.left:
+            print(f"left: {finding.kind} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     else:
         print(f"{len(outcome.found)} found; `retrieval fsck --repair` mends them.")

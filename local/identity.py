@@ -1,4 +1,4 @@
-"""As whom the embedded Postgres runs: it refuses root, so root starts it as somebody else."""
+"""Identity of the embedded PostgreSQL: it refuses root, so root starts it as another user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNMAPPED = 65534
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How to start a program as the owner of the data: a command before it, or another user and group."""
+    """Way to start a program as the owner of the data: a command before it, or another user and group."""
 
     prefix: tuple[str, ...] = ()
     user: int | None = None
@@ -61,19 +61,19 @@ def _user_namespace() -> tuple[str, ...]:
     if program is None:
         return ()
     prefix = (program, "--user", f"--map-user={_UNMAPPED}", f"--map-group={_UNMAPPED}")
-    tried = subprocess.run([*prefix, "/bin/true"], capture_output=True, timeout=10, check=False)
-    return prefix if tried.returncode == 0 else ()
+    process = subprocess.run([*prefix, "/bin/true"], capture_output=True, timeout=10, check=False)
+    return prefix if process.returncode == 0 else ()
 
 
 def _owner(data: Path) -> tuple[int, int] | None:
-    """Whose the data already is, unless it is root's or there is none."""
+    """Owner of the data, unless it is root or there is none."""
     if not data.exists() or not (status := data.stat()).st_uid:
         return None
     return status.st_uid, status.st_gid
 
 
 def _accounts(home: Path) -> list[tuple[int, int]]:
-    """Who may own the data: the owner of the folder around the home, then postgres, then nobody."""
+    """Accounts that may own the data: the owner of the folder around the home, then postgres, then nobody."""
     accounts = pwd.getpwall()
     around = home.parent.stat().st_uid
     chosen = [a for a in accounts if a.pw_uid == around != 0]

@@ -41,11 +41,11 @@ class IngestCommand:
         total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
         if not total:
             print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
-        sent: list[tuple[str, str]] = []
+        accepted: list[tuple[str, str]] = []
         for number, (name, run_id) in enumerate(self._send(files, pages), 1):
-            sent.append((name, run_id))
+            accepted.append((name, run_id))
             self._output.progress(f"sent {number} of {total}: {name}")
-        return self._follow(sent)
+        return self._follow(accepted)
 
     def retry(self) -> int:
         """Run the failed documents of a job run again. Exit code 1 if anything failed, else 0."""
@@ -68,8 +68,8 @@ class IngestCommand:
 
     def _show_progress(self, head: str, run: JobRunData) -> None:
         ready = len(run.documents.completed) + len(run.documents.failed)
-        held = "".join(f" {notice.reason}" for notice in run.notices)
-        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents.{held}")
+        reasons = "".join(f" {notice.reason}" for notice in run.notices)
+        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents.{reasons}")
 
     def _send(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the name and the job run of each request that the service accepted."""
@@ -129,9 +129,9 @@ unchanged, {report.remove} removed, {report.failed} failed
             record = {"what": name, "documentId": document.id, "document": document.name, "status": document.status}
             self._output.result(record, f"ok  {document.name}")
         for document in failed:
-            shown, why = name if single else document.name, reason(document.error)
-            record = {"what": name, "documentId": document.id, "document": shown, "error": why}
-            self._output.result(record, f"FAILED  {shown}: {why}")
+            label, why = name if single else document.name, reason(document.error)
+            record = {"what": name, "documentId": document.id, "document": label, "error": why}
+            self._output.result(record, f"FAILED  {label}: {why}")
         self._failed = self._failed or bool(failed) or run.outcome != "SUCCEEDED"
         if single and failed and not run.notices:
             return
@@ -156,7 +156,7 @@ def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
 
 
 def _external_id(file: Path, start: Path) -> str:
-    """Its path from where the command was given; its whole path if it lies elsewhere."""
+    """External id of a file: its path from the current folder; its whole path outside of it."""
     return readable(str(file.relative_to(start)) if file.is_relative_to(start) else str(file))
 
 

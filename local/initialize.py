@@ -36,11 +36,15 @@ def main() -> None:
     try:
         if reason := files_folder.claim(db, chosen):
             _refuse(reason)
-        made = bootstrap.ensure(db, ring)
-        key = _working_key(db, ring, chosen.home, made)
+        installation = bootstrap.ensure(db, ring)
+        key = _working_key(db, ring, chosen.home, installation)
     finally:
         db.close()
-    print(json.dumps({"organizationId": made.organization_id, "namespaceId": made.namespace_id, "apiKey": key}))
+    print(
+        json.dumps(
+            {"organizationId": installation.organization_id, "namespaceId": installation.namespace_id, "apiKey": key}
+        )
+    )
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -50,12 +54,12 @@ def _refuse(reason: str) -> NoReturn:
 
 def _working_key(db: Database, ring: KeyRing, home: Path, made: Bootstrap) -> str:
     """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
-    known = made.api_key or instance.service(home).get("apiKey")
-    if isinstance(known, str):
-        hashed = hash_api_key(known, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
+    key = made.api_key or instance.service(home).get("apiKey")
+    if isinstance(key, str):
+        hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
         if db.row(statement, {"hash": hashed, "id": made.organization_id}):
-            return known
+            return key
     return api_keys.create(db, ring, made.organization_id, "default").api_key
 
 

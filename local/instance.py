@@ -1,4 +1,4 @@
-"""What a running instance leaves in its home: who holds it, what it runs, and the file that clients read.
+"""Files of a running instance in its home: its lock, its roles, and the file that clients read.
 
 up.lock        held by the supervisor as long as it lives
 state.json     its process, its roles and their addresses; no secret
@@ -61,14 +61,14 @@ def save(home: Path, record: Record) -> None:
 
 def load(home: Path) -> Record | None:
     """The last instance of this home, alive or not; None if there was none or it went in order."""
-    found = read_json(home / "state.json")
-    if not found:
+    state = read_json(home / "state.json")
+    if not state:
         return None
-    return Record(**(found | {"roles": [_role(role) for role in found["roles"]]}))
+    return Record(**(state | {"roles": [_role(role) for role in state["roles"]]}))
 
 
 def _role(found: dict[str, Any]) -> RoleRecord:
-    return RoleRecord(**(found | {"errors": [Series(**one) for one in found.get("errors", [])]}))
+    return RoleRecord(**(found | {"errors": [Series(**series) for series in found.get("errors", [])]}))
 
 
 def running(home: Path) -> Record | None:
@@ -113,5 +113,5 @@ def remember_key(home: Path, key: str) -> None:
 
 
 def service(home: Path) -> dict[str, Any]:
-    """What clients were told last: of the running instance, else of the one before."""
+    """Last record for clients: of the running instance, else of the one before."""
     return read_json(home / "service.json") or read_json(home / "service.last.json")

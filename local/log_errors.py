@@ -63,7 +63,7 @@ def _is_trace(line: str) -> bool:
 
 @dataclass(slots=True)
 class Series:
-    """One error of a role, told apart by its words without numbers and ids. `first`, `last`: Unix seconds."""
+    """Repeated error of a role, grouped by its words without numbers and ids. `first`, `last`: Unix seconds."""
 
     message: str
     count: int
@@ -89,20 +89,20 @@ class Watch:
 
     def look(self, now: float) -> bool:
         """Count what was written since the last look; whether there was an error. `series` is changed in place."""
-        known = {_kind(one.message): one for one in self._series}
-        found = False
+        series_by_kind = {_kind(series.message): series for series in self._series}
+        has_changed = False
         for line in lines(self._new()):
-            found = True
+            has_changed = True
             message = line[:_SHOWN]
-            one = known.setdefault(_kind(message), Series(message, 0, now, now))
-            if now - one.last > SERIES_SECONDS:
-                one.count, one.first = 0, now
-            one.message, one.count, one.last = message, one.count + 1, now
-        self._series[:] = sorted(known.values(), key=lambda one: (one.last, one.count), reverse=True)[:_KINDS]
-        return found
+            series = series_by_kind.setdefault(_kind(message), Series(message, 0, now, now))
+            if now - series.last > SERIES_SECONDS:
+                series.count, series.first = 0, now
+            series.message, series.count, series.last = message, series.count + 1, now
+        self._series[:] = sorted(series_by_kind.values(), key=lambda one: (one.last, one.count), reverse=True)[:_KINDS]
+        return has_changed
 
     def _new(self) -> str:
-        """Whole lines only; of a flood its end. A log that was emptied in place is read from its start."""
+        """New whole lines; of a flood its end. A log that was emptied in place is read from its start."""
         if not self._file.exists():
             return ""
         with self._file.open("rb") as opened:
@@ -110,7 +110,7 @@ class Watch:
             if size < self._offset:
                 self._offset, self._rest = 0, b""
             opened.seek(max(self._offset, size - _READ_BYTES))
-            found = self._rest + opened.read(_READ_BYTES)
+            data = self._rest + opened.read(_READ_BYTES)
             self._offset = size
-        whole, _, self._rest = found.rpartition(b"\n")
+        whole, _, self._rest = data.rpartition(b"\n")
         return whole.decode(errors="replace")

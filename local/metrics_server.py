@@ -37,7 +37,7 @@ _LOOPBACK_NAMES: Final = frozenset(("localhost", "ip6-localhost"))
 
 
 def require_a_token(configured: Settings) -> None:
-    """LocalError where others could reach the figures and nothing asks who they are."""
+    """LocalError if others could reach the figures without a token."""
     if not is_loopback(configured.metrics_host) and not configured.metrics_token:
         raise LocalError(
             f"RETRIEVAL_METRICS_HOST is {configured.metrics_host}, which other machines may reach, and "
@@ -47,7 +47,7 @@ def require_a_token(configured: Settings) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address leads to this machine alone."""
+    """Tell whether a name or address leads to this machine alone."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -72,8 +72,8 @@ def serve(configured: Settings, db: Database) -> ThreadingHTTPServer:
             elif self.path.partition("?")[0] not in _PATHS:
                 self._answer(404, b"Only /metrics is here.\n")
             else:
-                told = exposition.text(figures.read(), roles=_roles(configured))
-                self._answer(200, told, media_type=exposition.MEDIA_TYPE)
+                text = exposition.text(figures.read(), roles=_roles(configured))
+                self._answer(200, text, media_type=exposition.MEDIA_TYPE)
 
         def _answer(
             self, status: int, body: bytes, more: dict[str, str] | None = None, media_type: str = "text/plain"
@@ -122,12 +122,12 @@ class _Server(ThreadingHTTPServer):
 
 
 def _is_right(header: str, secret: str) -> bool:
-    scheme, _, given = header.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), secret.encode())
+    scheme, _, credentials = header.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), secret.encode())
 
 
 def _roles(configured: Settings) -> dict[str, Values]:
-    """What the supervisor of this machine says of its roles; nothing where none runs."""
+    """Roles of this machine's supervisor; empty without one."""
     record = instance.running(configured.home)
     roles = [role for role in record.roles if role.name in catalog.ROLES] if record else []
     up: Values = {(role.name,): float(role.state == "up") for role in roles}

@@ -50,10 +50,10 @@ def check_language(url: str, name: str) -> None:
     """LocalError if the database has no such text search configuration: each document would fail by it."""
     import psycopg
 
-    schema, _, own = name.rpartition(".")
+    schema, _, bare_name = name.rpartition(".")
     with psycopg.connect(url) as connection:
-        found = connection.execute(_HAS_LANGUAGE, {"schema": schema, "name": own}).fetchone()
-    if found is None:
+        row = connection.execute(_HAS_LANGUAGE, {"schema": schema, "name": bare_name}).fetchone()
+    if row is None:
         raise LocalError(
             "A setting is wrong. RETRIEVAL_KEYWORD_LANGUAGE: the database has no text search configuration of that"
             " name; `select cfgname from pg_ts_config` lists those that it has."
@@ -88,5 +88,7 @@ def _names(url: str) -> tuple[str, str]:
     """User and database of a URL, as people name them."""
     from psycopg.conninfo import conninfo_to_dict
 
-    found = conninfo_to_dict(url)
-    return str(found.get("user") or "of this process"), str(found.get("dbname") or found.get("user") or "")
+    parameters = conninfo_to_dict(url)
+    return str(parameters.get("user") or "of this process"), str(
+        parameters.get("dbname") or parameters.get("user") or ""
+    )

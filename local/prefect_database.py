@@ -12,7 +12,7 @@ _TLS = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
 
 
 def variables(url: str) -> dict[str, str]:
-    """Prefect's variables for this database. TLS is asked for as libpq has it: `sslmode` (disable, require, verify-ca,
+    """Variables of Prefect for this database. TLS is set as libpq has it: `sslmode` (disable, require, verify-ca,
     verify-full) and `sslrootcert`, `sslcert`, `sslkey`; LocalError for another mode."""
     if not re.match(r"postgres(ql)?(\+\w+)?://", url):
         raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.", exit_code=2)
@@ -20,12 +20,12 @@ def variables(url: str) -> dict[str, str]:
     query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     mode = query.pop("sslmode", None)
     files = {name: query.pop(key, "") for key, name in _FILES.items()}
-    found = {_URL: urlunsplit(parts._replace(query=urlencode(query)))}
+    result = {_URL: urlunsplit(parts._replace(query=urlencode(query)))}
     match mode:
         case "verify-ca" | "verify-full":
             checks = str(mode == "verify-full").lower()
             tls = {"ENABLED": "true", "CHECK_HOSTNAME": checks, **{name: file for name, file in files.items() if file}}
-            return found | {_TLS + name: value for name, value in tls.items()}
+            return result | {_TLS + name: value for name, value in tls.items()}
         case None | "disable" | "allow" | "prefer" | "require":
             query |= {"ssl": mode} if mode else {}
             return {_URL: urlunsplit(parts._replace(query=urlencode(query)))}

@@ -13,7 +13,7 @@ ANOTHER = "Delete it, and `retrieval up` makes another one."
 
 
 def write_private(file: Path, text: str) -> None:
-    """Whole or not at all, on the disk when this returns, readable by the owner only."""
+    """Write atomically and durably, readable by the owner only."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as opened:
@@ -37,7 +37,7 @@ def read_secret(file: Path, remedy: str) -> str:
 def read_json(file: Path) -> dict[str, Any]:
     """The object in a file; empty if there is none, or if it is broken, as after a full disk."""
     try:
-        found = json.loads(file.read_text())
+        content = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -15,12 +15,12 @@ _SECONDS = 2.0
 
 
 def answers(url: str) -> bool:
-    """Whether a GET is answered with 200."""
+    """Tell whether a GET is answered with 200."""
     return _ask("GET", url, {})[0] == 200
 
 
 def listens(host: str, port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """Tell whether connections are accepted there."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     try:
         with socket.create_connection((reachable.strip("[]"), port), timeout=_SECONDS):
@@ -34,21 +34,21 @@ def pool_exists(prefect_api_url: str, pool: str, environment: Mapping[str, str])
 
 
 def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str], since: datetime) -> bool:
-    """Whether the Prefect server lists this worker of the pool as online and has heard of it after `since`."""
+    """Tell whether the Prefect server lists this worker of the pool as online, with a heartbeat after `since`."""
     mine = [worker for worker in _online(prefect_api_url, pool, environment) if worker.get("name") == name]
     return any(datetime.fromisoformat(worker["last_heartbeat_time"]) >= since for worker in mine)
 
 
 def a_worker_online(prefect_api_url: str, pool: str, host: str, environment: Mapping[str, str]) -> bool:
-    """Whether the Prefect server lists a worker of this host, by how its name begins, as online."""
+    """Tell whether the Prefect server lists a worker of this host, by the prefix of its name, as online."""
     online = _online(prefect_api_url, pool, environment)
     return any(str(worker.get("name", "")).startswith(f"{host}-") for worker in online)
 
 
 def _online(prefect_api_url: str, pool: str, environment: Mapping[str, str]) -> list[Any]:
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
-    status, found = _ask("POST", url, _authorization(environment), {"workers": {}})
-    workers = found if status == 200 and isinstance(found, list) else []
+    status, body = _ask("POST", url, _authorization(environment), {"workers": {}})
+    workers = body if status == 200 and isinstance(body, list) else []
     return [worker for worker in workers if worker.get("status") == "ONLINE"]
 
 
@@ -61,14 +61,14 @@ def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:
-    """Status and decoded body; status 0 when nobody answers."""
+    """Status and decoded body; status 0 without an answer."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_SECONDS)
     try:
-        sent = None if body is None else json.dumps(body)
+        data = None if body is None else json.dumps(body)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        connection.request(method, target, sent, {"Content-Type": "application/json", **headers})
+        connection.request(method, target, data, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
         text = response.read()
         return response.status, json.loads(text) if body is not None and response.status == 200 else None

@@ -38,14 +38,15 @@ class Process:
         return _start_time(self.pid) == self.started
 
     def signal(self, number: int) -> None:
-        """Send a signal, unless the process is gone."""
+        """Send a signal, unless the process has ended."""
         if self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 def end_with_parent(number: int) -> Callable[[], None]:
-    """What a child runs before exec so that the kernel sends it `number` when the supervisor dies, even by kill -9."""
+    """Function for a child to run before exec, so that the kernel sends it `number` when the supervisor dies, even by
+    kill -9."""
     parent = os.getpid()
 
     def arrange() -> None:
@@ -60,17 +61,17 @@ def end_with_parent(number: int) -> Callable[[], None]:
 def carrying(token: str, *, besides: str = "") -> list[Process]:
     """Every process whose environment holds this token of an instance, but this one and those of a program."""
     marker = f"{TOKEN}={token}".encode()
-    found = (p for p in _all() if p.pid != os.getpid() and marker in _read(p.pid, "environ").split(b"\0"))
-    return [p for p in found if not besides or Path(_link(p.pid, "exe")).name != besides]
+    matching = (p for p in _all() if p.pid != os.getpid() and marker in _read(p.pid, "environ").split(b"\0"))
+    return [p for p in matching if not besides or Path(_link(p.pid, "exe")).name != besides]
 
 
 def working_in(folder: Path, program: str) -> list[Process]:
-    """Every process of this program whose working directory is `folder`: how a Postgres is told from any other."""
+    """Every process of this program whose working directory is `folder`: it identifies a PostgreSQL."""
     return [p for p in _all() if _link(p.pid, "cwd") == str(folder) and Path(_link(p.pid, "exe")).name == program]
 
 
 def end(processes: Iterable[Process], *, first: int = signal.SIGTERM, grace: float = 5.0) -> None:
-    """Send `first`, wait up to `grace` seconds, then SIGKILL what is left and wait until it is gone."""
+    """Send `first`, wait up to `grace` seconds, then SIGKILL the rest and wait until they have ended."""
     remaining = list(processes)
     for number, patience in ((first, grace), (signal.SIGKILL, 5.0)):
         for process in remaining:

@@ -1,4 +1,4 @@
-"""`retrieval ready ROLE`: the probe of a role for whoever runs a command, such as a container's health check."""
+"""`retrieval ready ROLE`: the probe of a role for commands, such as a container's health check."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _remembered(home: Path) -> str:
 
 def _server(role: str, settings: Settings) -> tuple[str, ...]:
     running = instance.running(settings.home)
-    known = running.addresses.get(role) if running else None
+    known_address = running.addresses.get(role) if running else None
     listens = {
         "api": (settings.api_host, settings.api_port),
         "prefect": (settings.prefect_host, settings.prefect_port),
         "ui": (settings.ui_host, settings.ui_port),
     }
-    address = known.removesuffix("/api") if known else addresses.url(*listens[role])
+    address = known_address.removesuffix("/api") if known_address else addresses.url(*listens[role])
     name = {"api": "The API", "prefect": "Prefect", "ui": "The admin app"}[role]
     return () if probes.answers(address + SERVERS[role]) else (f"{name} at {address} does not say ready.",)
 

@@ -1,4 +1,4 @@
-"""What runs in an instance: the command, the address and the readiness of each role."""
+"""Roles of an instance: the command, the address and the readiness of each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PYTHON = sys.executable
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the parts of an instance listen. `prefect` is its API, ending in /api; `ui` None without the admin app,
-    `metrics` without a port for them."""
+    """Addresses of an instance. `prefect` is its API, ending in /api; `ui` None without the admin app, `metrics`
+    without a port for them."""
 
     api: str
     prefect: str
@@ -77,8 +77,8 @@ def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str
 
 def prefect_origins(settings: Settings) -> list[str]:
     """Under which addresses a browser opens the bundled Prefect."""
-    here = [addresses.url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
-    return here + [f"{scheme}://{name}" for name in settings.prefect_names for scheme in ("http", "https")]
+    local_urls = [addresses.url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
+    return local_urls + [f"{scheme}://{name}" for name in settings.prefect_names for scheme in ("http", "https")]
 
 
 def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
@@ -88,7 +88,7 @@ def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
 
 
 def drain_seconds(settings: Settings) -> float:
-    """Nothing balances load before an instance on one machine: it waits only if somebody says so."""
+    """Drain time of the API. Nothing balances load before an instance on one machine: it waits only if it is set."""
     return settings.drain_seconds if "drain_seconds" in settings.model_fields_set else 0.0
 
 
@@ -159,8 +159,8 @@ def _prefect_server(settings: Settings) -> list[str]:
 
 
 def _ui(settings: Settings) -> list[str]:
-    own = f"--secrets.files={ui_sign_in.file(settings)}"
-    options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}", own)
+    secrets_option = f"--secrets.files={ui_sign_in.file(settings)}"
+    options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}", secrets_option)
     return [_PYTHON, "-m", "streamlit", "run", "ui/server.py", *options]
 
 

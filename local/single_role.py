@@ -44,7 +44,7 @@ def run(name: str, settings: Settings, *, check: bool = False) -> int:
 
 
 def _claim_files(settings: Settings, resolved: Resolved) -> None:
-    """LocalError if this machine's folder of files is not the service's. Not asked while the database is away or not
+    """LocalError if this machine's folder of files is not the service's. Not checked while the database is away or not
     migrated: the role starts, and is not ready."""
     try:
         with closing(Database(resolved.database_url, size=1)) as db:
@@ -74,8 +74,8 @@ def _for_prefect(settings: Settings) -> dict[str, str]:
             exit_code=2,
         )
     alone = settings.model_copy(update={"prefect_api_url": None})
-    own = f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
-    resolved = Resolved("", "", own, environment.prefect_login(alone))
+    own_url = f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
+    resolved = Resolved("", "", own_url, environment.prefect_login(alone))
     return environment.for_prefect(alone, resolved, roles.prefect_origins(alone), database_url)
 
 

@@ -1,4 +1,5 @@
-"""Keeps the roles of one instance running, says why one died, and ends them in order. One thread, one loop."""
+"""Supervisor: keeps the roles of one instance running, reports why one died, and ends them in order. One thread, one
+loop."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ _ASK_EVERY = 5.0
 
 
 class Stopped(Exception):
-    """Somebody asked the instance to stop."""
+    """Request to stop the instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """How one role runs. `ready` is asked until true; `grace`: seconds it may take to end before it is killed."""
+    """Program of a role. `ready` is called until True; `grace`: seconds it may take to end before it is killed."""
 
     name: str
     command: list[str]
@@ -98,7 +99,7 @@ class Supervisor:
         self._is_saved = True
 
     def listen(self) -> None:
-        """From now on SIGINT and SIGTERM ask for an orderly end, and a second one for a quick one."""
+        """Handle SIGINT and SIGTERM: the first asks for an orderly end, a second one for a quick one."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
@@ -164,7 +165,7 @@ class Supervisor:
                 self.tick()
 
     def watch(self) -> None:
-        """Until somebody asks to stop (Stopped) or a role cannot be kept alive (LocalError)."""
+        """Watch the roles until a stop is requested (Stopped) or a role cannot be kept alive (LocalError)."""
         while True:
             self.tick()
 
@@ -186,8 +187,8 @@ class Supervisor:
         """Note errors that the roles have logged, for `retrieval status`."""
         if time.monotonic() > self._next_read:
             self._next_read = time.monotonic() + _READ_LOGS_EVERY
-            found = [child.watch.look(time.time()) for child in self._children]
-            if any(found):
+            changes = [child.watch.look(time.time()) for child in self._children]
+            if any(changes):
                 self._save()
 
     def stop(self, order: Iterable[str]) -> None:
@@ -204,11 +205,11 @@ class Supervisor:
         processes.end(processes.carrying(self._record.token), grace=1)
 
     def _end(self, child: _Child) -> None:
-        process, asked = child.process, self._stop_requests
+        process, stop_requests = child.process, self._stop_requests
         if process.poll() is None:
             process.send_signal(child.role.stop_signal)
         deadline = time.monotonic() + child.role.grace
-        while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= max(asked, 1):
+        while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= max(stop_requests, 1):
             time.sleep(0.05)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -232,21 +233,21 @@ class Supervisor:
 
     def _ask(self, child: _Child, silent_for: float) -> None:
         """Kill a role that has not answered for `silent_for` seconds; its death is then handled as any other."""
-        name, now = child.role.name, time.monotonic()
-        if now - child.asked_at < _ASK_EVERY:
+        name, current = child.role.name, time.monotonic()
+        if current - child.asked_at < _ASK_EVERY:
             return
-        child.asked_at = now
+        child.asked_at = current
         if child.role.ready():
             child.silent_since = None
             self._mark(child, "up")
             return
-        child.silent_since = child.silent_since or now
-        if now - child.silent_since >= silent_for:
+        child.silent_since = child.silent_since or current
+        if current - child.silent_since >= silent_for:
             child.silent_since = None
             self._say(f"{name} has not answered for {silent_for:.0f} s: it is ended and started again.")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.process.pid, signal.SIGKILL)
-        elif now > child.silent_since:
+        elif current > child.silent_since:
             self._mark(child, "stalled")
 
     def _mark(self, child: _Child, state: instance.RoleState) -> None:
@@ -255,7 +256,8 @@ class Supervisor:
             self._save()
 
     def _restart_unless_it_lacks(self, child: _Child) -> None:
-        """Where it lacks something, look again soon: it would die of the same, and then everything would be stopped."""
+        """Restart a role. If a dependency is missing, look again soon: it would die of the same, and then everything
+        would be stopped."""
         lacks = child.role.lacks() if child.role.lacks else None
         if lacks is None:
             child.lacked = None
@@ -275,21 +277,21 @@ class Supervisor:
         child.process = self._spawn(child.role, child.record)
 
     def _on_death(self, child: _Child, code: int) -> None:
-        name, now = child.role.name, time.monotonic()
+        name, current = child.role.name, time.monotonic()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.process.pid, signal.SIGKILL)
-        child.deaths.append(now)
-        while child.deaths[0] < now - _WINDOW:
+        child.deaths.append(current)
+        while child.deaths[0] < current - _WINDOW:
             child.deaths.popleft()
         story = f"{name} died ({_reason(code)}).\n{logs.tail(self._home, name, since=child.log_offset)}"
-        most = _DEATHS if child.was_ready else _DEATHS_BEFORE_READY
-        if len(child.deaths) >= most and not (child.role.lacks and child.role.lacks()):
+        limit = _DEATHS if child.was_ready else _DEATHS_BEFORE_READY
+        if len(child.deaths) >= limit and not (child.role.lacks and child.role.lacks()):
             raise LocalError(
                 f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
                 f"Its log: {logs.path(self._home, name)}"
             )
         pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (len(child.deaths) - 1))
-        child.record.state, child.record.pid, child.restart_at = "restarting", None, now + pause
+        child.record.state, child.record.pid, child.restart_at = "restarting", None, current + pause
         self._save()
         self._say(f"{story}\n  It is started again in {pause:g} s.")
 

@@ -1,4 +1,4 @@
-"""How people sign in to the admin app by OpenID Connect: a private file of the home that Streamlit reads.
+"""Sign-in to the admin app by OpenID Connect: a private file of the home that Streamlit reads.
 
 The client's secret and the key of the app's cookies stand there and in no environment.
 """
@@ -18,7 +18,7 @@ _COOKIES = "cookie.secret"
 
 
 def file(settings: Settings) -> Path:
-    """Where the file lies, if there is one; Streamlit is told to read no other."""
+    """Path of the file, if there is one; Streamlit reads no other."""
     return settings.home.resolve() / "ui" / "secrets.toml"
 
 
@@ -27,9 +27,9 @@ def write(settings: Settings, address: str) -> None:
 
     LocalError for a client without a secret.
     """
-    place = file(settings)
+    path = file(settings)
     if not settings.oidc_issuer or not settings.oidc_client_id:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         return
     client_secret = plain(settings.oidc_client_secret)
     if client_secret is None:
@@ -38,20 +38,20 @@ def write(settings: Settings, address: str) -> None:
             "confidential client. Set it, or RETRIEVAL_OIDC_CLIENT_SECRET_FILE.",
             exit_code=2,
         )
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = (settings.ui_public_url or address).rstrip("/")
     discovery = settings.oidc_discovery_url or settings.oidc_issuer.rstrip("/") + "/.well-known/openid-configuration"
-    said = {
+    content = {
         "redirect_uri": f"{public}/oauth2callback",
-        "cookie_secret": plain(settings.oidc_cookie_secret) or _own_secret(place.with_name(_COOKIES)),
+        "cookie_secret": plain(settings.oidc_cookie_secret) or _own_secret(path.with_name(_COOKIES)),
         "client_id": settings.oidc_client_id,
         "client_secret": client_secret,
         "server_metadata_url": discovery,
         "expose_tokens": [settings.oidc_ui_token],
     }
-    lines = ["[auth]", *(f"{name} = {json.dumps(value)}" for name, value in said.items())]
+    lines = ["[auth]", *(f"{name} = {json.dumps(value)}" for name, value in content.items())]
     lines += ["[auth.client_kwargs]", f"scope = {json.dumps(settings.oidc_scopes)}"]
-    write_private(place, "\n".join(lines) + "\n")
+    write_private(path, "\n".join(lines) + "\n")
 
 
 def _own_secret(kept: Path) -> str:

@@ -26,9 +26,9 @@ _KNOWN = frozenset(
 
 
 def warnings(environment: Mapping[str, str], file: Path) -> list[str]:
-    """A sentence for each name in the environment or in `.env` that no setting has, with the one that may be meant."""
-    named = sorted({name.upper() for name in (*environment, *_in(file)) if name.upper().startswith(_PREFIX)})
-    return [_sentence(name) for name in named if name not in _KNOWN]
+    """Warning for each name in the environment or in `.env` that no setting has, with the one that may be meant."""
+    names = sorted({name.upper() for name in (*environment, *_in(file)) if name.upper().startswith(_PREFIX)})
+    return [_sentence(name) for name in names if name not in _KNOWN]
 
 
 def _in(file: Path) -> Iterable[str]:

@@ -34,31 +34,31 @@ Say = Callable[[str], None]
 
 
 def up(settings: Settings, say: Say, *, show_key: bool) -> None:
-    """Run an instance until somebody stops it; LocalError if it cannot start or a role cannot be kept alive.
+    """Run an instance until it is stopped; LocalError if it cannot start or a role cannot be kept alive.
 
     `show_key`: tell the API key once it is ready; not where what is said goes into a log.
     """
     home = settings.home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    held = instance.lock(home)
-    if held is None:
+    lock = instance.lock(home)
+    if lock is None:
         raise LocalError(already_running(home))
     try:
         instance.clear(home)
         _run(_settle_ports(settings), home, say, show_key=show_key)
     finally:
-        os.close(held)
+        os.close(lock)
 
 
 def already_running(home: Path) -> str:
     """One line with the addresses of the instance that has this home."""
     record = instance.running(home)
-    known = [f"{name} {url}" for name, url in (record.addresses if record else {}).items() if url]
-    return f"An instance is running in {home} already: {', '.join(known) or 'it is starting'}."
+    addresses = [f"{name} {url}" for name, url in (record.addresses if record else {}).items() if url]
+    return f"An instance is running in {home} already: {', '.join(addresses) or 'it is starting'}."
 
 
 def _settle_ports(settings: Settings) -> Settings:
-    """The same settings with every port that this instance will open checked, and 0 replaced."""
+    """Settings with every port of this instance checked, and 0 replaced."""
     wanted = {"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
         wanted["RETRIEVAL_PREFECT_PORT"] = (settings.prefect_host, settings.prefect_port)
@@ -101,8 +101,8 @@ def _record(at: Addresses, *, embedded: bool) -> Record:
     me = Process.of(os.getpid())
     if me is None:
         raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
-    known: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
-    return Record(me.pid, me.started, secrets.token_hex(16), embedded=embedded, addresses=known)
+    addresses: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
+    return Record(me.pid, me.started, secrets.token_hex(16), embedded=embedded, addresses=addresses)
 
 
 def _start(
@@ -126,11 +126,11 @@ def _start(
         supervisor.wait_ready("postgres", seconds=_START_SECONDS)
     if bundled:
         prefect_url = prefect_url or postgres.prefect_url(settings.home)
-        own = environment.for_prefect(settings, resolved, roles.prefect_origins(settings), prefect_url)
-        own |= {processes.TOKEN: record.token}
-        supervisor.start(roles.prefect_server(settings, at, own, prefect_url))
-    made = json.loads(supervisor.run(roles.first_steps(of("migrate"))).splitlines()[-1])
-    instance.remember_key(settings.home, made["apiKey"])
+        variables = environment.for_prefect(settings, resolved, roles.prefect_origins(settings), prefect_url)
+        variables |= {processes.TOKEN: record.token}
+        supervisor.start(roles.prefect_server(settings, at, variables, prefect_url))
+    first_key = json.loads(supervisor.run(roles.first_steps(of("migrate"))).splitlines()[-1])
+    instance.remember_key(settings.home, first_key["apiKey"])
     supervisor.start(roles.api(settings, at, of("api")))
     errands = [supervisor.begin(roles.registration(of("register")))]
     if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
@@ -148,12 +148,12 @@ def _start(
     supervisor.start(roles.dispatcher(settings, of("dispatcher")))
     if at.ui:
         ui_sign_in.write(settings, at.ui)
-        own = environment.for_ui(at.api, {processes.TOKEN: record.token}, settings.oidc_ca_bundle)
-        supervisor.start(roles.ui(settings, at, own))
+        variables = environment.for_ui(at.api, {processes.TOKEN: record.token}, settings.oidc_ca_bundle)
+        supervisor.start(roles.ui(settings, at, variables))
     if at.metrics:
         supervisor.start(roles.metrics(settings, at, of("metrics")))
     supervisor.wait_ready(seconds=_START_SECONDS)
-    return _service(at, made, resolved.prefect_login)
+    return _service(at, first_key, resolved.prefect_login)
 
 
 def _service(at: Addresses, made: dict[str, Any], prefect_login: str | None) -> dict[str, Any]:
