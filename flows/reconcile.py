@@ -49,7 +49,7 @@ def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) 
 
 
 def _is_far(state: Seen, now: datetime, lease: timedelta) -> bool:
-    """Tell whether Prefect's clock went back since the run was scheduled: no worker gets it until the clock catches up."""
+    """Tell whether Prefect's clock went back since the run was scheduled: it starts when the clock catches up."""
     return state.type == "SCHEDULED" and state.since - now > lease
 
 
