@@ -1,1 +1,1 @@
-"""What goes over the wire: msgspec structs in camelCase, requests and answers apart, never a table."""
+"""Requests and responses of the HTTP API as msgspec structs in camelCase, independent of the database tables."""

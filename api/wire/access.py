@@ -1,4 +1,4 @@
-"""Access on the wire: whom a document is for, and groups of users."""
+"""Access lists and groups of users in requests and responses."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Names = Annotated[
 
 
 class Denied(Struct):
-    """Who may not see it, whatever else is said."""
+    """Users and groups that may not see the document. Denial overrides everything else."""
 
     users: Names | None = None
     groups: Names | None = None
 
 
 class Access(Struct):
-    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
+    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
 
     users: Names | None = None
     groups: Names | None = None
@@ -40,7 +40,8 @@ class Access(Struct):
     public: Annotated[bool | None, Meta(description="Every user whom it does not deny.")] = False
 
     def to_values(self, code: ErrorCode, where: str) -> principals.Access:
-        """By normal names; ServiceError `code` for a name that cannot be. `where`: the object's path."""
+        """Return the list with normalized names. Raises ServiceError `code` for an invalid name. `where`: the object's
+        path."""
         denied = self.denied or Denied()
         return principals.Access.of(
             self.users or (),
@@ -54,14 +55,14 @@ class Access(Struct):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Access:
-        """Of what is kept."""
+        """Return the list from its stored form."""
         access = principals.Access.load(stored)
         denied = Denied(list(access.denied_users), list(access.denied_groups))
         return cls(list(access.users), list(access.groups), denied, access.public)
 
 
 def of_request(sent: Access | None, code: ErrorCode, where: str) -> principals.Access | None:
-    """What an ingestion says; None where it says nothing."""
+    """Return the access list of an ingestion request; None if it has none."""
     return None if sent is None else sent.to_values(code, where)
 
 
@@ -69,33 +70,33 @@ Members = Annotated[list[str], Meta(max_length=MEMBERS, examples=[["ada@example.
 
 
 class GroupMembers(Struct):
-    """What a group holds. Groups may hold each other: cycles are harmless."""
+    """Members of a group. Groups may be members of each other: cycles are harmless."""
 
     users: Annotated[Members | None, Meta(description="The users, by their names.")] = None
     groups: Annotated[Members | None, Meta(description="The groups, by their names.")] = None
 
 
 class PutGroup(Struct, rename="camel"):
-    """All that the group holds from now on, 10,000 members at most."""
+    """The complete members of a group, 10,000 at most. They replace the current ones."""
 
     namespace_id: NamespaceId
     members: Annotated[GroupMembers, Meta(description="What the group holds, directly.")]
 
 
 class GroupQuery(Struct, rename="camel"):
-    """Where the group is."""
+    """The namespace of the group."""
 
     namespace_id: NamespaceId
 
 
 class DeletedGroupQuery(Struct, rename="camel"):
-    """Where the group is; it may stand in a JSON body instead, as with other deletions."""
+    """The namespace of the group. It may be in a JSON body instead, as with other deletions."""
 
     namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 
 
 class HeldMembers(Struct):
-    """What the group holds, directly, as it is compared."""
+    """Direct members of a group, as they are compared."""
 
     users: Annotated[list[str], Meta(description="The users, by their names.")]
     groups: Annotated[list[str], Meta(description="The groups, by their names.")]
@@ -111,8 +112,8 @@ class Group(Struct, rename="camel"):
 
     @classmethod
     def of(cls, group: groups.Group) -> Group:
-        held = HeldMembers(list(group.users), list(group.groups))
-        return cls(group.id, held, Timestamp.of(group.created_at), Timestamp.of(group.updated_at))
+        members = HeldMembers(list(group.users), list(group.groups))
+        return cls(group.id, members, Timestamp.of(group.created_at), Timestamp.of(group.updated_at))
 
 
 class GroupData(Struct):
@@ -132,4 +133,4 @@ class DeletedGroup(Struct):
 
 
 class GroupDeletedAnswer(DataAnswer[DeletedGroup]):
-    """The group holds nobody any more."""
+    """The group was deleted."""

@@ -15,7 +15,7 @@ from retrieval.statuses import RunStatus
 
 
 class ActivityQuery(Struct, rename="camel"):
-    """Where to look."""
+    """The namespace to read."""
 
     namespace_id: NamespaceId
 
@@ -65,7 +65,7 @@ class ActivityData(Struct, rename="camel"):
     def of(cls, found: activity.Activity) -> ActivityData:
         oldest = Timestamp.of(found.oldest_waiting) if found.oldest_waiting else None
         queued, found_out, worked = (
-            found.runs.get(one, 0) for one in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
+            found.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
         )
         return cls(
             OpenRuns(queued, found_out, worked, oldest),
@@ -81,14 +81,14 @@ class ActivityData(Struct, rename="camel"):
 
 
 class ActivityAnswer(DataAnswer[ActivityData]):
-    """What goes on in the namespace and tenant."""
+    """Activity of the namespace and tenant."""
 
 
 Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Breaker(Struct, rename="camel"):
-    """A vendor or site that nobody asks for a while."""
+    """A vendor or site that gets no requests for a while, because they failed."""
 
     name: Annotated[str, Meta(description="The vendor or site.")]
     reason: Annotated[str, Meta(description="How the last request failed.")]
@@ -152,7 +152,7 @@ class DispatcherLoop(Struct, rename="camel"):
 
 
 class QueueData(Struct, rename="camel", kw_only=True):
-    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
+    """Waiting and running job runs. Workers, loops and `stalled` are those of the installation."""
 
     queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
     oldest_queued_at: Annotated[
@@ -185,7 +185,7 @@ class QueueData(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def of(cls, found: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
-        """`unstored`: why nothing can be stored."""
+        """Return the queue. `unstored`: the reasons why nothing can be stored."""
         return cls(
             queued=found.queued,
             oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
@@ -203,9 +203,9 @@ class QueueData(Struct, rename="camel", kw_only=True):
                 )
             ),
             warnings=warnings,
-            breakers=[Breaker.of(one) for one in found.breakers],
-            working=[Work.of(one) for one in found.working],
-            loops=[DispatcherLoop.of(one) for one in found.dispatch.loops],
+            breakers=[Breaker.of(breaker) for breaker in found.breakers],
+            working=[Work.of(breaker) for breaker in found.working],
+            loops=[DispatcherLoop.of(breaker) for breaker in found.dispatch.loops],
         )
 
 
@@ -220,7 +220,7 @@ class Health(Struct):
 
 
 class Readiness(Struct):
-    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it unavailable."""
+    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not make it unavailable."""
 
     status: Annotated[Literal["ready", "unavailable"], Meta(description="Whether requests can be served.")]
     reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None

@@ -156,20 +156,21 @@ class ForgottenTenant(Struct):
 
 
 class TenantDeletedAnswer(DataAnswer[ForgottenTenant]):
-    """The tenant is not known any more; its data stays."""
+    """The tenant is no longer known; its data stays."""
 
 
 class Allowance(Struct):
-    """How much of a limit is used."""
+    """A limit and the part of it that is used."""
 
     used: Annotated[int, Meta(description="How much is used now.")]
     limit: Annotated[int, Meta(description="How much may be used.")]
 
 
 class UsageData(Struct, rename="camel"):
-    """`storageBytes` sums the documents' sizes as they were sent; `requests` are those of this calendar minute.
+    """Usage of the organization. `storageBytes` sums the documents' sizes as sent; `requests` are those of this
+    calendar minute.
 
-    What follows `namespaces` is there where days or groups were asked for.
+    The fields after `namespaces` are present if days or groups were requested.
     """
 
     documents: Annotated[int, Meta(description="How many documents there are.")]
@@ -189,7 +190,7 @@ class UsageData(Struct, rename="camel"):
 
 
 class UsageAnswer(DataAnswer[UsageData]):
-    """What the organization uses of what it may use."""
+    """Usage of the organization and its limits."""
 
 
 _Limit = Annotated[int, Meta(ge=0, le=quotas.MOST)]
@@ -208,12 +209,12 @@ class SetQuotas(Struct, rename="camel"):
     concurrent_runs: Annotated[_Limit | UnsetType | None, Meta(description="Job runs that are not finished.")] = UNSET
 
     def values(self) -> dict[str, int | None]:
-        given: dict[str, int | None] = msgspec.to_builtins(self)
-        return given
+        quotas_sent: dict[str, int | None] = msgspec.to_builtins(self)
+        return quotas_sent
 
 
 class UpdateOrganization(Struct):
-    """What to change of the organization."""
+    """Changes to the organization."""
 
     quotas: Annotated[
         SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
@@ -221,7 +222,7 @@ class UpdateOrganization(Struct):
 
 
 class UpdateTenant(Struct):
-    """What to change of a tenant."""
+    """Changes to a tenant."""
 
     quotas: Annotated[
         SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
@@ -279,7 +280,7 @@ class OrganizationAnswer(DataAnswer[OrganizationData]):
 
 
 class UsageQuery(Struct, rename="camel"):
-    """Which days, both included, and what to add up by; without any of them the usage of now alone."""
+    """Days, both included, and the grouping. Without any of them only the current usage is returned."""
 
     start: Annotated[date | None, Meta(description="The first day (UTC); the first of this month without it.")] = (
         msgspec.field(name="from", default=None)
@@ -300,7 +301,7 @@ class ModelUsage(Struct, rename="camel"):
 
 
 class UsageGroup(Struct, rename="camel", kw_only=True):
-    """What belongs to a day, a namespace or a tenant. `used` and `limit` stand with tenants that have quotas."""
+    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants that have quotas."""
 
     day: Annotated[str | UnsetType, Meta(description="The day (UTC).")] = UNSET
     namespace_id: Annotated[str | UnsetType, Meta(description="The namespace.")] = UNSET
@@ -317,12 +318,14 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
 
 
 def group(found: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
-    """A group as it is shown. Its cost is null if one of its models has no price."""
+    """Return the usage of a group. Its cost is null if one of its models has no price."""
     models = [
-        ModelUsage(one.provider, one.model, one.tokens, _cost(one, prices.get(f"{one.provider}/{one.model}")))
-        for one in found.models
+        ModelUsage(
+            model.provider, model.model, model.tokens, _cost(model, prices.get(f"{model.provider}/{model.model}"))
+        )
+        for model in found.models
     ]
-    costs = [one.cost for one in models]
+    costs = [model.cost for model in models]
     return UsageGroup(
         day=found.key if by is usage.By.DAY else UNSET,
         namespace_id=found.key if by is usage.By.NAMESPACE else UNSET,

@@ -16,7 +16,7 @@ from retrieval.errors import ErrorCode, ServiceError
 
 
 class AuditQuery(Struct, rename="camel"):
-    """Which part of the log; `cursor` is the `nextCursor` of the part before."""
+    """Filters and page of the audit log; `cursor` is the `nextCursor` of the page before."""
 
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
     page_size: PageSize = None
@@ -38,7 +38,7 @@ class AuditQuery(Struct, rename="camel"):
     )
 
     def wanted(self) -> Filter:
-        """ServiceError where no day can lie within what was asked for."""
+        """Return the filter. Raises ServiceError if the range of days is empty."""
         if self.start and self.end and self.start > self.end:
             raise ServiceError(
                 ErrorCode.INVALID_REQUEST, "from must not be after to.", field="from", reason="out_of_bounds"
@@ -119,7 +119,7 @@ class AuditAnswer(DataAnswer[AuditData]):
 
 
 class DeletionStore(Struct, rename="camel"):
-    """What one store has lost."""
+    """Removals from one store."""
 
     store: Annotated[str, Meta(description="Which store.")]
     removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")]
@@ -129,7 +129,7 @@ class DeletionStore(Struct, rename="camel"):
 
 
 class Deletion(Struct, rename="camel"):
-    """What a DELETE has removed, and where it was looked for afterwards."""
+    """Receipt of a DELETE: the removed objects, and the stores that were read back afterwards."""
 
     id: Annotated[str, Meta(description="The id.")]
     status: Annotated[Literal["PENDING", "CONFIRMED", "FAILED"], Meta(description="How far it is.")]
@@ -148,8 +148,8 @@ class Deletion(Struct, rename="camel"):
 
     @classmethod
     def of(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
-        """Signed for the organization."""
-        shown = cls(
+        """Return the receipt, signed for the organization."""
+        deletion = cls(
             receipt.id,
             cast("Any", receipt.status),
             Timestamp.of(receipt.requested_at),
@@ -158,10 +158,10 @@ class Deletion(Struct, rename="camel"):
             receipt.chunks,
             receipt.vectors,
             receipt.files,
-            [DeletionStore(one.store, one.removed, _moment(one.read_back_at)) for one in receipt.stores],
+            [DeletionStore(store.store, store.removed, _moment(store.read_back_at)) for store in receipt.stores],
         )
-        shown.signature = receipts.sign(secret, organization, msgspec.to_builtins(shown))
-        return shown
+        deletion.signature = receipts.sign(secret, organization, msgspec.to_builtins(deletion))
+        return deletion
 
 
 class DeletionData(Struct):
@@ -171,23 +171,23 @@ class DeletionData(Struct):
 
 
 class DeletionAnswer(DataAnswer[DeletionData]):
-    """A receipt, as far as the deletion has come."""
+    """The receipt in its current state."""
 
 
 class VerifyDeletion(Struct):
-    """A receipt as it was answered; its fields may also stand in the body itself."""
+    """A receipt as returned; its fields may also be in the body itself."""
 
     deletion: Annotated[dict[str, Any] | UnsetType, Meta(description="The receipt, with its signature.")] = UNSET
 
 
 class VerifiedDeletion(Struct):
-    """What is known of a receipt."""
+    """Result of checking a receipt."""
 
     valid: Annotated[bool, Meta(description="Whether the receipt was signed here and not changed since.")]
 
 
 class DeletionVerifiedAnswer(DataAnswer[VerifiedDeletion]):
-    """Whether the receipt is ours, and unchanged."""
+    """The receipt was checked: `valid` if this service signed it and it is unchanged."""
 
 
 def _moment(at: datetime | None) -> Timestamp | None:

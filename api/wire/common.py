@@ -44,13 +44,13 @@ class Identified(Struct):
 
 
 class PartQuery(Struct, rename="camel"):
-    """Which part of a list; all of it where neither is sent. `cursor` is the `nextCursor` of the part before."""
+    """Page of a list; the whole list if neither is sent. `cursor` is the `nextCursor` of the page before."""
 
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
     page_size: PageSize = None
 
     def part(self) -> Part | None:
-        """None for the whole list."""
+        """Return the requested page; None for the whole list."""
         if self.cursor is None and self.page_size is None:
             return None
         return Part(self.page_size or PAGE, self.cursor)
@@ -72,7 +72,7 @@ class Listing(Struct, rename="camel", kw_only=True):
 
 
 class Answer(Struct, kw_only=True):
-    """What every successful answer carries."""
+    """Fields of every successful response."""
 
     success: Annotated[
         Literal[True],
@@ -97,9 +97,9 @@ class DeletionAnswered(Answer, Generic[D], rename="camel", kw_only=True):
 
 
 class ErrorDetails(Struct):
-    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
+    """Details of an error. `reason` is stable, for programs; `field` is the dotted path of the invalid field.
 
-    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
+    `quota`, `used` and `limit` are present with QUOTA_EXCEEDED only.
     """
 
     reason: Annotated[str, Meta(description="The cause in one stable word.")]
@@ -114,7 +114,7 @@ class ErrorDetails(Struct):
 
 
 class ErrorInfo(Struct):
-    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
+    """Code, message and details of an error. `type` and `param` are for clients of OpenAI's API."""
 
     code: Annotated[ErrorCode, Meta(description="Which error it is; stable, for programs.")]
     message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
@@ -129,7 +129,7 @@ class ErrorInfo(Struct):
 
 
 class ErrorAnswer(Struct, kw_only=True):
-    """What every error answers, but the two about tenants. `error_code` and `error_msg` are Dify's."""
+    """Body of every error except the two about tenants. `error_code` and `error_msg` are for Dify."""
 
     success: Annotated[
         Literal[False],
@@ -147,7 +147,7 @@ class ErrorAnswer(Struct, kw_only=True):
 
 
 class TenantErrorAnswer(Struct):
-    """What a missing or unknown X-Tenant-ID answers."""
+    """Body of the errors for a missing or unknown X-Tenant-ID."""
 
     error: Annotated[
         str,

@@ -1,6 +1,6 @@
-"""Searches in the shapes of other services, so that programs written for those search here.
+"""Searches in the formats of other services, so that their clients can search here.
 
-Dify's external knowledge API, and the search of OpenAI's vector stores. Both carry what every answer carries besides.
+Dify's external knowledge API, and the search of OpenAI's vector stores. Responses add the fields of every response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_QUERIES = 10
 
 
 class DifySetting(Struct):
-    """How many records, and the least score of one."""
+    """Number of records, and the minimum score of one."""
 
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
@@ -66,29 +66,29 @@ class DifyCondition(Struct):
     ] = None
 
     def where(self, at: str) -> dict[str, Any]:
-        """The same as a condition of ours."""
+        """Return the condition in the service's own form."""
         names = [self.name] if isinstance(self.name, str) else self.name
         parts = [self._of(f"metadata.{name}", at) for name in names]
         return parts[0] if len(parts) == 1 else {"any": parts}
 
     def _of(self, name: str, at: str) -> dict[str, Any]:
-        said = self.comparison_operator
-        if said in {"empty", "not empty"}:
+        operator = self.comparison_operator
+        if operator in {"empty", "not empty"}:
             present = {"all": [_leaf(name, "exists", True), _leaf(name, "ne", "")]}  # noqa: FBT003  (the value)
-            return present if said == "not empty" else {"not": present}
+            return present if operator == "not empty" else {"not": present}
         if self.value is None:
             raise _wrong(f"{at}.value is required.", f"{at}.value", "missing")
-        if said in {"in", "not in"}:
+        if operator in {"in", "not in"}:
             values = self.value if isinstance(self.value, list) else _split(self.value)
-            return _leaf(name, "in" if said == "in" else "nin", values)
+            return _leaf(name, "in" if operator == "in" else "nin", values)
         if isinstance(self.value, list):
-            raise _wrong(f"{at}.value: `{said}` takes one value.", f"{at}.value", "wrong_type")
-        if said == "not contains":
+            raise _wrong(f"{at}.value: `{operator}` takes one value.", f"{at}.value", "wrong_type")
+        if operator == "not contains":
             return {"not": _leaf(name, "contains", self.value)}
-        if said in {"before", "after"}:
-            return _moment(name, "lt" if said == "before" else "gt", self.value, f"{at}.value")
-        value = _number(self.value) if said in _NUMERIC else self.value
-        return _leaf(name, _OPS[said], value)
+        if operator in {"before", "after"}:
+            return _moment(name, "lt" if operator == "before" else "gt", self.value, f"{at}.value")
+        value = _number(self.value) if operator in _NUMERIC else self.value
+        return _leaf(name, _OPS[operator], value)
 
 
 _OPS = {
@@ -119,12 +119,12 @@ class DifyConditions(Struct):
 
     def where(self) -> dict[str, Any] | None:
         at = "metadata_condition.conditions"
-        parts = [one.where(f"{at}[{number}]") for number, one in enumerate(self.conditions or [])]
+        parts = [condition.where(f"{at}[{number}]") for number, condition in enumerate(self.conditions or [])]
         return {"any" if self.logical_operator == "or" else "all": parts} if parts else None
 
 
 class DifyRetrieval(Struct):
-    """What Dify asks of an external knowledge base."""
+    """Dify's request to an external knowledge base."""
 
     knowledge_id: Annotated[str, Meta(description="The namespace's id.")]
     query: QueryText
@@ -136,15 +136,15 @@ class DifyRetrieval(Struct):
     )
 
     def to_search(self) -> HybridSearchRequest:
-        """The same as a search of ours, by meaning and words in equal parts."""
-        setting, asked = self.retrieval_setting, self.metadata_condition
+        """Return the hybrid search of this request, with equal weights."""
+        setting, conditions = self.retrieval_setting, self.metadata_condition
         return HybridSearchRequest(
             query=self.query,
             namespace_id=self.knowledge_id,
             hybrid_config=HALF,
             top_k=setting.top_k,
             score_threshold=setting.score_threshold,
-            filter=_filter(None if asked is None else asked.where()),
+            filter=_filter(None if conditions is None else conditions.where()),
         )
 
 
@@ -162,7 +162,7 @@ class DifyRecord(Struct):
 
 
 class DifyAnswer(Answer, kw_only=True):
-    """What Dify expects, beside what every answer carries."""
+    """Dify's response fields, besides those of every response."""
 
     records: Annotated[list[DifyRecord], Meta(description="What was found, best first.")]
 
@@ -179,20 +179,20 @@ class VectorStoreFilter(Struct, omit_defaults=True):
     filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The parts of `and` and `or`.")] = UNSET
 
     def where(self, at: str) -> dict[str, Any]:
-        """The same as a condition of ours."""
+        """Return the filter as a condition in the service's own form."""
         if self.type in {"and", "or"}:
             if not self.filters:
                 raise _wrong(f"{at}.filters must be an array of at least one filter.", f"{at}.filters", "missing")
-            parts = [one.where(f"{at}.filters[{number}]") for number, one in enumerate(self.filters)]
+            parts = [part.where(f"{at}.filters[{number}]") for number, part in enumerate(self.filters)]
             return {"all" if self.type == "and" else "any": parts}
-        for name, sent in (("key", self.key), ("value", self.value)):
-            if sent is UNSET:
+        for name, value in (("key", self.key), ("value", self.value)):
+            if value is UNSET:
                 raise _wrong(f"{at}.{name} is required.", f"{at}.{name}", "missing")
         return _leaf(f"metadata.{self.key}", self.type, self.value)
 
 
 class VectorStoreWeights(Struct):
-    """How much meaning and words count, in proportion to each other."""
+    """Weights of meaning and words, in proportion to each other."""
 
     embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the meaning counts.")]
     text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the words count.")]
@@ -206,7 +206,7 @@ class VectorStoreWeights(Struct):
 
 
 class VectorStoreRanking(Struct):
-    """How results are ranked, and the least score of one."""
+    """Ranking of results, and the minimum score of one."""
 
     ranker: Annotated[str | None, Meta(description="`none` switches the namespace's reranker off.")] = None
     score_threshold: Threshold | None = 0.0
@@ -216,7 +216,7 @@ class VectorStoreRanking(Struct):
 
 
 class VectorStoreSearch(Struct):
-    """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
+    """OpenAI's request to search a vector store, whose id is the namespace's."""
 
     query: Annotated[
         QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MOST_QUERIES)],
@@ -236,7 +236,7 @@ class VectorStoreSearch(Struct):
         return [self.query] if isinstance(self.query, str) else list(dict.fromkeys(self.query))
 
     def to_searches(self, namespace: str) -> list[HybridSearchRequest]:
-        """The same as searches of ours, one for each query: by document, each with its best chunks."""
+        """Return a search for each query, grouped by document, each with its best chunks."""
         ranking = self.ranking_options or VectorStoreRanking()
         filtered = _filter(None if self.filters is None else self.filters.where("filters"))
         weights = HALF if ranking.hybrid_search is None else ranking.hybrid_search.to_config()
@@ -276,20 +276,20 @@ class VectorStoreResult(Struct):
 
     @classmethod
     def of(cls, chunks: list[SearchResult]) -> VectorStoreResult:
-        """Of chunks of one document, best first."""
+        """Return the result for chunks of one document, best first."""
         best = chunks[0]
-        own = {name: value for name, value in best.metadata.items() if name not in {"id", "source", "type"}}
+        metadata = {name: value for name, value in best.metadata.items() if name not in {"id", "source", "type"}}
         return cls(
             file_id=best.document.id,
             filename=best.document.name,
             score=best.score,
-            attributes={name: value for name, value in own.items() if isinstance(value, str | int | float)},
+            attributes={name: value for name, value in metadata.items() if isinstance(value, str | int | float)},
             content=[VectorStoreContent(chunk.passage) for chunk in chunks],
         )
 
 
 class VectorStoreSearchAnswer(Answer, kw_only=True):
-    """What a client of OpenAI's expects, beside what every answer carries."""
+    """OpenAI's response fields, besides those of every response."""
 
     search_query: Annotated[list[str], Meta(description="The queries that were searched.")]
     data: Annotated[list[VectorStoreResult], Meta(description="Documents with their best chunks, best first.")]
@@ -313,7 +313,7 @@ def _split(value: Scalar) -> list[Any]:
 
 
 def _number(value: Scalar) -> Scalar:
-    """Text as the number that it spells, anything else as it is."""
+    """Return the number that a text spells, any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -326,7 +326,7 @@ def _number(value: Scalar) -> Scalar:
 
 
 def _moment(name: str, op: str, value: Scalar, at: str) -> dict[str, Any]:
-    """Before or after a date; a number is Unix seconds, and compares with numbers in documents too."""
+    """Return the condition for before or after a date. A number is Unix seconds, and also compares with numbers."""
     number = _number(value)
     if isinstance(number, str):
         return _leaf(name, op, {"date": number})

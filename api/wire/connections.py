@@ -1,4 +1,4 @@
-"""Connections on the wire: tokens go out masked, and never come in."""
+"""Connections in requests and responses. Tokens are returned masked, and never accepted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SyncInterval = Annotated[
 
 
 class Permissions(StrEnum):
-    """Whom documents of a connection are for."""
+    """Source of access lists for documents of a connection."""
 
     IGNORE = "IGNORE"
     SOURCE = "SOURCE"
@@ -76,7 +76,7 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
-    """What to change; without anything it only asks for a new authorization. Null takes a value away."""
+    """Changes to a connection; without any it only requests a new authorization. Null removes a value."""
 
     namespace_id: NamespaceId
     name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
@@ -96,14 +96,14 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
 
 
 class Fate(StrEnum):
-    """What becomes of documents that no other connection has."""
+    """Treatment of documents that no other connection has."""
 
     KEEP = "KEEP"
     DELETE = "DELETE"
 
 
 class RevokeConnection(Struct, rename="camel", kw_only=True):
-    """Which namespace the connection is in, and what becomes of its documents."""
+    """The connection's namespace, and the treatment of its documents."""
 
     namespace_id: NamespaceId
     documents: Annotated[
@@ -116,7 +116,7 @@ class RevokeConnection(Struct, rename="camel", kw_only=True):
 
 
 class ConnectionsQuery(PartQuery, kw_only=True):
-    """Which connections; those of every connector if none is named."""
+    """Filter of connections; those of every connector if none is named."""
 
     namespace_id: NamespaceId
     connector: Annotated[ConnectorName | None, Meta(description="Only connections of this content service.")] = None
@@ -140,7 +140,7 @@ class ConnectionCredentials(Struct, rename="camel"):
 
 
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
-    """How the access was given. No credentials before the authorization, and none after the revocation."""
+    """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
 
     auth_type: Annotated[Literal["OAUTH2"], Meta(description="How the access was given.")] = "OAUTH2"
     credentials: Annotated[
@@ -183,7 +183,7 @@ class Connection(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
-        """The one place that says what of a connection is echoed, and what masked."""
+        """Return the connection, with its tokens masked."""
         tokens, minutes = connection.tokens, connection.sync_minutes
         is_due = connection.status == ConnectionStatus.ACTIVE
         return cls(
@@ -213,7 +213,7 @@ class CreatedConnectionData(Struct, rename="camel"):
 
 
 class ConnectionDocuments(Struct):
-    """How many documents the connection alone has, and how many that others have too."""
+    """Number of documents that only the connection has, and of those that others have too."""
 
     own: Annotated[int, Meta(description="Documents that no other connection has.")]
     shared: Annotated[int, Meta(description="Documents that other connections have too.")]
@@ -228,7 +228,7 @@ class ChosenEntry(Struct, rename="camel", kw_only=True):
 
 
 class Chosen(Struct):
-    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
+    """Selection of the newest ingestion: its `include`, `exclude` and `access` as requested."""
 
     include: Annotated[list[ChosenEntry], Meta(description="What is taken; without any, all of the account.")]
     exclude: Annotated[list[ChosenEntry], Meta(description="What is left out, of what is taken.")]
@@ -239,7 +239,7 @@ class Chosen(Struct):
 
     @classmethod
     def of(cls, asked: Asked | None, *, named: bool) -> Chosen | UnsetType:
-        """`named`: whether those may be named whom the documents are for."""
+        """Return the selection. `named`: whether `access` may be shown."""
         access = asked.access if asked is not None and named else None
         if asked is None or not (asked.choice or access):
             return UNSET
@@ -249,13 +249,13 @@ class Chosen(Struct):
 
 def _entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
     return [
-        ChosenEntry(id=one.get("id", UNSET), path=one.get("path", UNSET), mime_type=one.get("mimeType", UNSET))
-        for one in entries
+        ChosenEntry(id=entry.get("id", UNSET), path=entry.get("path", UNSET), mime_type=entry.get("mimeType", UNSET))
+        for entry in entries
     ]
 
 
 class ConnectionData(Struct):
-    """One connection, with what it has."""
+    """One connection, with the number of its documents."""
 
     connection: Connection
     documents: ConnectionDocuments
@@ -266,7 +266,7 @@ class ConnectionData(Struct):
 
 
 class RevokedDocuments(Struct):
-    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
+    """Treatment of the documents; those that are `shared` stay with the other connections that have them."""
 
     kept: Annotated[int, Meta(description="Documents that no other connection has, and that stay without one.")]
     deleted: Annotated[int, Meta(description="Documents that no other connection has, and that are removed.")]
@@ -274,14 +274,14 @@ class RevokedDocuments(Struct):
 
 
 class RevokedConnectionData(Struct):
-    """The connection as it is for good, and what becomes of its documents."""
+    """The revoked connection, and the treatment of its documents."""
 
     connection: Annotated[Connection, Meta(description="The connection that it came by; null without one.")]
     documents: RevokedDocuments
 
 
 class ConnectionsData(Listing, kw_only=True):
-    """All connections, or a part of them, newest first."""
+    """Connections, newest first; all or one page."""
 
     connections: list[Connection]
 
@@ -294,7 +294,7 @@ class UpdatedConnectionData(Struct, rename="camel"):
 
 
 class BrowseConnection(Struct, rename="camel", kw_only=True):
-    """Which folder to look into; without `parentId` the top of the account."""
+    """The folder to list; without `parentId` the top of the account."""
 
     namespace_id: NamespaceId
     parent_id: (
@@ -305,14 +305,14 @@ class BrowseConnection(Struct, rename="camel", kw_only=True):
 
 
 class EntryKind(StrEnum):
-    """What lies in an account."""
+    """Kinds of entries in an account."""
 
     FOLDER = "FOLDER"
     FILE = "FILE"
 
 
 class BrowsedEntry(Struct, rename="camel", kw_only=True):
-    """A file or folder of an account, as the service says it."""
+    """A file or folder of an account, as the service lists it."""
 
     id: Annotated[str, Meta(description="The service's own id, as include and exclude take it.")]
     name: Annotated[str, Meta(description="The name, for people.")]
@@ -357,7 +357,7 @@ class BrowsedData(Struct, rename="camel"):
 
 
 class BrowsedAnswer(DataAnswer[BrowsedData]):
-    """What lies in a folder."""
+    """Entries of a folder."""
 
 
 class ConnectionCreatedAnswer(DataAnswer[CreatedConnectionData]):

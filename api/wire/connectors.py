@@ -1,4 +1,4 @@
-"""Apps of content services on the wire, made of what each connector says of itself, and their ingestion."""
+"""Apps of content services and their ingestion requests, built from each connector's declaration."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ S = TypeVar("S", bound=Struct)
 
 
 def _titles(app: type[Struct]) -> str:
-    """The services that have this kind of app: `A, B or C`."""
-    *most, last = [info.title for info in registry.infos().values() if info.app is app]
-    return f"{', '.join(most)} or {last}" if most else last
+    """Return the services that have this kind of app: `A, B or C`."""
+    *all_but_last, last = [info.title for info in registry.infos().values() if info.app is app]
+    return f"{', '.join(all_but_last)} or {last}" if all_but_last else last
 
 
 _DESCRIPTIONS = {
@@ -54,7 +54,7 @@ def _is_described(kind: Any) -> bool:
 
 
 def _described(kind: Any, name: str) -> Any:
-    """The type of the field `name` of an app, with its description."""
+    """Return the type of the field `name` of an app, with its description."""
     return Annotated[kind, Meta(description=_DESCRIPTIONS[name])]
 
 
@@ -62,7 +62,7 @@ _APPS = {info.app: _wire(info.app) for info in registry.infos().values()}
 
 
 def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[S]], type[S]]:
-    """The struct with a field for each content service's app, `<name>_config`; `kind`: its type."""
+    """Return the struct with a field for each content service's app, `<name>_config`; `kind`: its type."""
 
     def made(struct: type[S]) -> type[S]:
         about = "The {} app that users authorize; null without one."
@@ -74,14 +74,14 @@ def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[ty
             )
             for name, info in registry.infos().items()
         ]
-        name, module, said = struct.__name__, struct.__module__, {"__doc__": struct.__doc__}
-        return cast("type[S]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=said))
+        name, module, namespace = struct.__name__, struct.__module__, {"__doc__": struct.__doc__}
+        return cast("type[S]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=namespace))
 
     return made
 
 
 class _View(Struct, rename="camel", omit_defaults=True):
-    """What every app has."""
+    """Fields of every app."""
 
     client_id: Annotated[str, Meta(description="The id of the app.")]
     client_secret: Annotated[
@@ -108,7 +108,7 @@ def masked(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of a struct `with_apps` for the apps that a namespace has, by their names in the contract."""
+    """Return the fields of a struct `with_apps` for the apps that a namespace has, by their API names."""
     return {
         f"{name.lower()}_config": msgspec.convert(masked(configs[area]), ConnectorAppView) if area in configs else None
         for name, area in APPS.items()
@@ -126,7 +126,7 @@ ConnectionId = Annotated[
 
 
 class ConnectorConfig(Struct, rename="camel", kw_only=True):
-    """What the connection gives access to, or the chosen part of it. `metadata` is attached to the documents."""
+    """The connection to ingest from, or the chosen part of it. `metadata` is attached to the documents."""
 
     connection_id: ConnectionId
     metadata: Metadata | None = None
@@ -159,14 +159,14 @@ _EXCLUDE = "What to leave out of it, as in include: where both name a file, it i
 
 
 def _body(name: str) -> type[IngestFromConnector]:
-    """The request of one content service: its source, and what of it may be chosen."""
+    """Return the request struct of one content service: its source, and its `include` and `exclude`."""
 
     def struct(kind: str, base: type[S], about: str, *fields: tuple[Any, ...]) -> type[S]:
-        said = {"__doc__": about}
-        made = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=said)
-        return cast("type[S]", made)
+        namespace = {"__doc__": about}
+        struct_type = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=namespace)
+        return cast("type[S]", struct_type)
 
-    info, known = registry.infos()[name], pascal(name)
+    info, prefix = registry.infos()[name], pascal(name)
     chosen = info.choice
     include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
@@ -174,11 +174,11 @@ def _body(name: str) -> type[IngestFromConnector]:
         ("include", Annotated[include, Meta(description=chosen.about)], None),
         ("exclude", Annotated[exclude, Meta(description=_EXCLUDE)], None),
     )
-    config = struct(f"{known}Config", ConnectorConfig, chosen.scope, *choices)
+    config = struct(f"{prefix}Config", ConnectorConfig, chosen.scope, *choices)
     source = ("source", Literal[name])
-    ingestion = struct(f"{known}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
+    ingestion = struct(f"{prefix}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
     about = f"{info.account} to ingest into a namespace."
-    return struct(f"Ingest{known}", IngestFromConnector, about, ("ingest_config", ingestion))
+    return struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))
 
 
 BODIES: Mapping[str, type[IngestFromConnector]] = {name: _body(name) for name in registry.infos()}

@@ -28,7 +28,7 @@ class PageToCheck(Struct, rename="camel"):
 
 
 class DocumentProperties(Struct, rename="camel"):
-    """What was found out about a document's content; null while it is not known."""
+    """Properties of a document's content; null while unknown."""
 
     mime_type: Annotated[str | None, Meta(description="The media type.")] = None
     file_size: Annotated[int | None, Meta(description="The size in bytes.")] = None
@@ -83,16 +83,16 @@ class DocumentProperties(Struct, rename="camel"):
 
     @classmethod
     def of(cls, row: DocumentRow) -> DocumentProperties:
-        """What the pipeline recorded under these names. A page's URL is where it was found if it names no other."""
-        known = dict(row.properties)
-        known.setdefault("url", known.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
-        known.setdefault("path", known.get(ARCHIVE_PATH))
-        dates = {key: _moment(known.get(key)) for key in ("createdAt", "modifiedAt")}
-        return msgspec.convert({**known, **dates}, cls)
+        """Return the properties that the pipeline stored. A page without a canonical URL has its source URL."""
+        properties = dict(row.properties)
+        properties.setdefault("url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
+        properties.setdefault("path", properties.get(ARCHIVE_PATH))
+        dates = {key: _moment(properties.get(key)) for key in ("createdAt", "modifiedAt")}
+        return msgspec.convert({**properties, **dates}, cls)
 
 
 def _moment(stamp: object) -> Timestamp | None:
-    """Of a date that a file or a content service gave; null if it is none."""
+    """Return the timestamp of a date from a file or a content service; None if it is no date."""
     try:
         moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
         return Timestamp.of(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else None
@@ -101,7 +101,7 @@ def _moment(stamp: object) -> Timestamp | None:
 
 
 class ChunksQuery(Struct, rename="camel"):
-    """Where the document is, and from where on; `cursor` is the `nextCursor` of the page before."""
+    """The document's namespace, and the first chunk; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
@@ -141,7 +141,7 @@ class ChunksAnswer(DataAnswer[ChunksData]):
 
 
 class HistoryQuery(Struct, rename="camel"):
-    """Where the document is; `cursor` is the `nextCursor` of the page before."""
+    """The document's namespace; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
@@ -194,7 +194,7 @@ class HistoryAnswer(DataAnswer[HistoryData]):
 
 
 class PageQuery(Struct, rename="camel"):
-    """Where the document is; `chunk` is the index of the chunk to shade on the page."""
+    """The document's namespace; `chunk` is the index of the chunk to shade on the page."""
 
     namespace_id: NamespaceId
     chunk: Annotated[

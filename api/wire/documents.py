@@ -38,7 +38,7 @@ class Pagination(Struct, rename="camel"):
 
 
 class IncludeConfig(Struct, rename="camel"):
-    """What an answer holds beside or instead of the documents."""
+    """Parts of the response beside or instead of the documents."""
 
     documents: Annotated[bool | None, Meta(description="Whether to answer the documents.")] = True
     raw_file_url: Annotated[bool | None, Meta(description="Whether to answer a link to the file as it came.")] = False
@@ -54,7 +54,7 @@ class IncludeConfig(Struct, rename="camel"):
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
-    """Which documents to list. Without pagination up to 1000 and a cursor."""
+    """Filter of the documents to list. Without pagination up to 1000 and a cursor."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -82,7 +82,7 @@ class MetadataOperators(Struct, rename={"set": "$set", "append": "$append", "rem
 
 
 class DocumentChange(Struct, rename={"operators": "$metadata"}):
-    """`metadata` merges by key: keys that are not named stay. `access` replaces all that was said of it."""
+    """Changes to documents. `metadata` merges by key: other keys stay. `access` replaces the whole list."""
 
     metadata: Metadata | None = None
     operators: MetadataOperators | None = None
@@ -93,7 +93,7 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
-    """Which documents to change, and how. A filter that restricts nothing is refused."""
+    """Filter of the documents, and the changes. A filter that restricts nothing is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -101,14 +101,14 @@ class UpdateDocuments(Struct, rename="camel", kw_only=True):
 
 
 class DeleteDocuments(Struct, rename="camel", kw_only=True):
-    """Which documents to delete. A filter that restricts nothing is refused."""
+    """Filter of the documents to delete. A filter that restricts nothing is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
 
 
 class EmbeddingConfig(Struct, rename="camel"):
-    """How a document was cut and embedded: the values used, which may be lower than those asked for."""
+    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
 
     provider: Annotated[str | None, Meta(description="Whose service it is.")] = None
     model: Annotated[str | None, Meta(description="The model's name.")] = None
@@ -120,7 +120,7 @@ class EmbeddingConfig(Struct, rename="camel"):
 
 
 class Providers(Struct, rename="camel"):
-    """Who serves the namespace."""
+    """Services that store and serve the namespace."""
 
     file_storage: Annotated[str, Meta(description="The kind of file storage.")]
     vector_storage: Annotated[str, Meta(description="The provider of the vector storage.")]
@@ -199,7 +199,7 @@ class Document(Struct, rename="camel", kw_only=True):
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
     def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer, bearer: Bearer) -> None:
-        """Add the links that were asked for, for the caller; null where there is no such file yet."""
+        """Add the requested links, for the caller; null if there is no such file yet."""
         if include.raw_file_url:
             self.raw_file_url = signer.link(row.id, Kind.RAW, bearer) if row.raw_key else None
         if include.parsed_text_file_url:
@@ -208,7 +208,7 @@ class Document(Struct, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a document says of where it lies."""
+    """The scope and providers that every document of a response repeats."""
 
     scope: Scope
     providers: Providers
@@ -230,7 +230,7 @@ class Surroundings:
         )
 
     def show(self, row: DocumentRow) -> Document:
-        """The one place that says what of a document is echoed."""
+        """Return the document for a response."""
         return Document(
             id=row.id,
             external_id=row.external_id,
@@ -296,7 +296,7 @@ class FacetCount(Struct):
 
 
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
+    """A page of documents, newest first; requested statistics count all that match."""
 
     documents: list[Document] | UnsetType = UNSET
     items_returned: Annotated[int, Meta(description="How many are in this answer.")]
@@ -318,7 +318,7 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     ] = UNSET
 
     def count(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
-        """Add the statistics that were asked for; `synced`: when sources were."""
+        """Add the requested statistics. `synced`: the time of the last complete listing by source."""
         if include.stats_by_source:
             times = {name: Timestamp.of(at) for name, at in synced.items()}
             self.stats_by_source = [
@@ -344,13 +344,13 @@ class DocumentsUpdatedAnswer(DataAnswer[UpdatedDocumentsData]):
 
 
 class DocumentsDeletedAnswer(DeletionAnswered[None], kw_only=True):
-    """The documents are gone from every answer; the message says how many."""
+    """The documents no longer appear in any response; the message has their number."""
 
     data: Annotated[None, Meta(description="What was asked for.")] = None
 
 
 class ResyncDocuments(Struct, rename="camel", kw_only=True):
-    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+    """Filter of the documents to ingest again from their source. A filter that restricts nothing is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -360,7 +360,7 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
 
 
 class ResyncedDocument(Struct, rename="camel"):
-    """What became of a document that matched. `error` says why it is not eligible."""
+    """Result for a document that matched. `error` is the reason why it is not eligible."""
 
     id: Annotated[str, Meta(description="The id.")]
     status: Annotated[
@@ -387,7 +387,7 @@ class ResyncData(Struct, rename="camel", kw_only=True):
         return cls(
             items_queued=made.queued,
             items_skipped=len(made.documents) - made.queued,
-            documents=[ResyncedDocument(one.id, one.status, one.error) for one in made.documents],
+            documents=[ResyncedDocument(document.id, document.status, document.error) for document in made.documents],
             ingest_job_run_id=made.job_runs[0] if made.job_runs else None,
             ingest_job_run_ids=made.job_runs,
         )

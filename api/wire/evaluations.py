@@ -1,4 +1,4 @@
-"""Evaluations on the wire: judged questions, settings to compare, and what came out."""
+"""Evaluations in requests and responses: judged questions, settings to compare, and results."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A query as users ask it, with everything that answers it."""
+    """A query as users send it, with everything that answers it."""
 
     query: QueryText
     relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000, description="The documents that answer.")]
     filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
 
     def to_values(self, field: str) -> dict[str, Any]:
-        """As it is stored. `field`: where it stands in the request, for errors."""
+        """Return the question as stored. `field`: its path in the request, for errors."""
         checked(self.query, INVALID, field=f"{field}.query")
         where_of(self.filter, INVALID, field=f"{field}.filter")
-        for number, one in enumerate(self.relevant):
+        for number, document in enumerate(self.relevant):
             at = f"{field}.relevant[{number}]"
-            if (one.document_id is UNSET) == (one.external_id is UNSET):
+            if (document.document_id is UNSET) == (document.external_id is UNSET):
                 raise _wrong(f"{at} needs either documentId or externalId.", at)
-            if (one.start is UNSET) != (one.end is UNSET):
+            if (document.start is UNSET) != (document.end is UNSET):
                 raise _wrong(f"{at}: start and end come together.", at)
-            if one.start is not UNSET and one.end is not UNSET and one.start >= one.end:
+            if document.start is not UNSET and document.end is not UNSET and document.start >= document.end:
                 raise _wrong(f"{at}.end must be greater than start.", f"{at}.end")
         stored: dict[str, Any] = msgspec.to_builtins(self)
         return stored
@@ -66,7 +66,7 @@ class CreateEvaluation(Struct, rename="camel", kw_only=True):
 
 
 class Verdict(Struct, rename="camel", kw_only=True):
-    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+    """Judgement of one document for a query; grade 0 removes it. `filter` is for a question that is new."""
 
     query: QueryText
     document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
@@ -75,7 +75,7 @@ class Verdict(Struct, rename="camel", kw_only=True):
     filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
 
     def to_values(self, field: str) -> JudgedDocument:
-        """`field`: where it stands in the request, for errors."""
+        """Return the judgement. `field`: its path in the request, for errors."""
         checked(self.query, INVALID, field=f"{field}.query")
         where_of(self.filter, INVALID, field=f"{field}.filter")
         if (self.document_id is UNSET) == (self.external_id is UNSET):
@@ -125,7 +125,7 @@ class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class StartRun(Struct, rename="camel", kw_only=True):
-    """Settings to compare; differences are told from the first."""
+    """Settings to compare; differences are computed from the first."""
 
     namespace_id: NamespaceId
     settings: Annotated[
@@ -136,7 +136,7 @@ class StartRun(Struct, rename="camel", kw_only=True):
     ]
 
     def to_values(self) -> list[dict[str, Any]]:
-        """As they are stored; INVALID_REQUEST for names that repeat, or weights that do not sum to 1."""
+        """Return the settings as stored. Raises INVALID_REQUEST for repeated names, or weights that do not sum to 1."""
         if len({setting.name for setting in self.settings}) < len(self.settings):
             raise _wrong("Each of the settings needs a name of its own.", "settings")
         for number, setting in enumerate(self.settings):
@@ -148,7 +148,7 @@ class StartRun(Struct, rename="camel", kw_only=True):
 
 
 class EvaluationQuery(Struct, rename="camel"):
-    """The namespace that the evaluation is of."""
+    """The namespace of the evaluation."""
 
     namespace_id: NamespaceId
 
@@ -160,8 +160,8 @@ class EvaluationsQuery(PartQuery, rename="camel", kw_only=True):
 
 
 class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
-    """Where the run is; `questionLimit`: so many of its questions, those that the setting `changed` changed most first,
-    or in their order without it."""
+    """The namespace of the run. `questionLimit`: number of questions to return, those first whose results `changed`
+    changed most, or in their order without it."""
 
     question_limit: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
@@ -174,7 +174,7 @@ class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
 
 
 class QuestionsQuery(EvaluationsQuery, rename="camel", kw_only=True):
-    """Where the evaluation is; `query`: only the questions that ask just this."""
+    """The namespace of the evaluation; `query`: only the questions with exactly this query."""
 
     query: Annotated[QueryText | None, Meta(description="What to look for, up to 8 KB.")] = None
 
@@ -217,7 +217,7 @@ class Metric(Struct, rename="camel"):
 
 
 class Metrics(Struct, rename="camel"):
-    """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
+    """Metrics as defined by trec_eval; `spanRecallAt10` is null where no span is judged."""
 
     ndcg_at10: Annotated[Metric, Meta(description="Discounted gain of the first ten documents, of the best possible.")]
     recall_at10: Annotated[Metric, Meta(description="Share of the judged documents among the first ten.")]
@@ -237,7 +237,7 @@ class Latency(Struct):
 
 
 class Compared(Struct):
-    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
+    """Numbers of questions whose first judged document ranks higher than under the first setting, equal, or lower."""
 
     better: Annotated[int, Meta(description="Questions whose first judged document stands higher.")]
     same: Annotated[
@@ -247,7 +247,7 @@ class Compared(Struct):
 
 
 class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
-    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
+    """A setting and, once the run has ended, its results; `compared` if `questionLimit` was sent."""
 
     metrics: Annotated[Metrics | UnsetType, Meta(description="What the setting achieved.")] = UNSET
     latency_ms: Annotated[
@@ -261,7 +261,7 @@ class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class Progress(Struct):
-    """Searches that were made, of all."""
+    """Number of searches done, of all."""
 
     asked: Annotated[int, Meta(description="Searches that were made.")]
     total: Annotated[int, Meta(description="Searches that the run makes: each question under each setting.")]
@@ -312,22 +312,22 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
 
 
 def compared(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
-    """The run with so many of its questions as are asked for, what changed most first, and how the settings compare."""
-    told = EvaluationRun.of(run)
+    """Return the run with the requested number of questions, the most changed first, and how the settings compare."""
+    evaluation_run = EvaluationRun.of(run)
     if query.question_limit is None:
-        return told
+        return evaluation_run
     result = run.result or {}
-    questions, names = result.get("questions", []), [one.name for one in told.settings]
+    questions, names = result.get("questions", []), [entry.name for entry in evaluation_run.settings]
     if query.changed is not None and query.changed not in names:
         raise _wrong("changed: the run has no setting of this name.", "changed")
-    for setting in told.settings[1:] if questions else []:
+    for setting in evaluation_run.settings[1:] if questions else []:
         counted = tally(questions, names[0], setting.name)
         setting.compared = Compared(counted.better, counted.same, counted.worse)
     if query.changed is not None:
         questions = most_changed(questions, names[0], query.changed, query.question_limit)
-    told.questions = msgspec.convert(questions[: query.question_limit], list[QuestionResult])
-    told.progress = None if run.progress is None else msgspec.convert(run.progress, Progress)
-    return told
+    evaluation_run.questions = msgspec.convert(questions[: query.question_limit], list[QuestionResult])
+    evaluation_run.progress = None if run.progress is None else msgspec.convert(run.progress, Progress)
+    return evaluation_run
 
 
 class EvaluationData(Struct):
@@ -365,11 +365,11 @@ class EvaluationAnswer(DataAnswer[EvaluationData]):
 
 
 class EvaluationsAnswer(DataAnswer[EvaluationsData]):
-    """All evaluations of the scope, or a part of them."""
+    """Evaluations of the scope, all or one page."""
 
 
 class EvaluationDeletedAnswer(Answer, kw_only=True):
-    """It is gone, with its runs."""
+    """The evaluation was deleted with its runs."""
 
     data: Annotated[None, Meta(description="What was asked for.")] = None
 
@@ -383,7 +383,7 @@ class RunAnswer(DataAnswer[RunData]):
 
 
 class RunsAnswer(DataAnswer[RunsData]):
-    """All runs of an evaluation, or a part of them."""
+    """Runs of an evaluation, all or one page."""
 
 
 def _wrong(message: str, field: str) -> ServiceError:

@@ -1,4 +1,4 @@
-"""Ingestion on the wire: what to ingest from texts, files and the web, and what is accepted; conversion of files."""
+"""Ingestion requests for texts, files and the web, their receipts, and conversion of files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ For = Annotated[
 
 
 class ChunkConfig(Struct, rename="camel"):
-    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
+    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered to it."""
 
     chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Tokens of a chunk at most.")]
     chunk_overlap: Annotated[
@@ -73,7 +73,7 @@ Chunking = Annotated[
 
 
 class OcrConfig(Struct, rename="camel"):
-    """How to find the text of a file."""
+    """Text recognition of a file."""
 
     strategy: Annotated[
         OcrStrategy, Meta(description="The file's own text layer only, or optical recognition too.")
@@ -119,7 +119,7 @@ class IngestText(Struct, rename="camel"):
 
 
 class FileSource(StrEnum):
-    """Where a file comes from; both mean this request."""
+    """Source of a file; both values mean the file of this request."""
 
     FILE = "FILE"
     LOCAL_FILE = "LOCAL_FILE"
@@ -177,25 +177,25 @@ class IngestAnswer(Answer, kw_only=True):
 
     @classmethod
     def of(cls, accepted: Accepted, what: str) -> IngestAnswer:
-        known = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
+        documents = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
         message = f"Added {what} ingestion request to the queue"
         if accepted.replaces:
             message += "; it replaces the document of the same identity, which stays searchable until then"
-        return cls(message=message, data=IngestData(accepted.job_run_id, known))
+        return cls(message=message, data=IngestData(accepted.job_run_id, documents))
 
     @classmethod
     def of_dry_run(cls, receipt: Receipt, what: str) -> IngestAnswer:
-        """Nothing will be ingested."""
+        """Return the response to a dry run."""
         message = f"Added dry run of the {what} ingestion to the queue"
         return cls(message=message, data=IngestData(receipt.job_run_id, []))
 
     @classmethod
     def of_several(cls, receipt: Receipt, what: str) -> IngestAnswer:
-        known = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
+        queued = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
         message = f"Added {what} ingestion request to the queue"
         if receipt.replaces:
             message += f"; documents that it replaces, which stay searchable until then: {receipt.replaces}"
-        return cls(message=message, data=IngestData(receipt.job_run_id, known))
+        return cls(message=message, data=IngestData(receipt.job_run_id, queued))
 
 
 def ingestion(
@@ -207,25 +207,25 @@ def ingestion(
     modified: tuple[str, str | None] | None = None,
     access: tuple[str, Access | None] | None = None,
 ) -> Ingestion:
-    """The wire's options as the service's own; what was not sent takes the service's defaults.
+    """Convert request options to an Ingestion; options that were not sent take the service's defaults.
 
-    modified, access: the path of `modifiedAt` and of `access` in the request, and what was sent there.
+    modified, access: the path of `modifiedAt` and of `access` in the request, and the value that was sent.
     """
-    given: dict[str, Any] = {"metadata": metadata}
+    values: dict[str, Any] = {"metadata": metadata}
     if chunks is not None:
         chunks.check(chunks_at)
-        given |= {"chunk_size": chunks.chunk_size, "chunk_overlap": chunks.chunk_overlap}
+        values |= {"chunk_size": chunks.chunk_size, "chunk_overlap": chunks.chunk_overlap}
     if ocr is not None:
-        given["ocr"] = ocr.strategy
+        values["ocr"] = ocr.strategy
     if modified is not None and modified[1] is not None:
-        given["modified_at"] = _moment(modified[1], modified[0])
+        values["modified_at"] = _moment(modified[1], modified[0])
     if access is not None:
-        given["access"] = of_request(access[1], ErrorCode.INVALID_INGEST_CONFIG, access[0])
-    return Ingestion(**given)
+        values["access"] = of_request(access[1], ErrorCode.INVALID_INGEST_CONFIG, access[0])
+    return Ingestion(**values)
 
 
 def _moment(sent: str, field: str) -> str:
-    """In UTC, to the millisecond."""
+    """Return a date in UTC, to the millisecond."""
     try:
         moment = datetime.fromisoformat(sent)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -243,7 +243,7 @@ MaxLinks = Annotated[int, Meta(ge=1, description="The most documents to make; up
 
 
 class ScrapeOptions(Struct, rename="camel"):
-    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
+    """CSS selectors of the elements to keep and to leave out of each page; up to 50 of 200 characters each."""
 
     include_selectors: Annotated[
         Annotated[list[Selector], Meta(examples=[["main"]])] | None,
@@ -256,7 +256,7 @@ class ScrapeOptions(Struct, rename="camel"):
 
 
 class PageConfig(Struct, rename="camel", kw_only=True):
-    """What the three kinds share."""
+    """Options that URLs, sitemaps and websites share."""
 
     scrape_options: Annotated[
         ScrapeOptions | None, Meta(description="Which elements of a page to take and to leave.")
@@ -266,11 +266,11 @@ class PageConfig(Struct, rename="camel", kw_only=True):
     access: For = None
 
     def request(self, **addresses: Any) -> dict[str, Any]:
-        """What the flow needs to know, in the contract's words; the ingestion has its own place for the rest."""
-        kept = msgspec.to_builtins(self) | addresses
+        """Return the options for the flow under their API names, without those that the ingestion itself holds."""
+        members = msgspec.to_builtins(self) | addresses
         return {
             key: value
-            for key, value in kept.items()
+            for key, value in members.items()
             if key not in {"metadata", "chunkConfig", "access"} and value is not None
         }
 
@@ -357,7 +357,7 @@ class ConvertForm(Struct, rename="camel", kw_only=True):
 
 
 class ConvertedDocument(Struct, omit_defaults=True):
-    """The file, or one that was packed into it; `error` says why that one could not be read."""
+    """The file, or one packed into it; `error` is the reason why that one could not be read."""
 
     filename: Annotated[str, Meta(description="The file's name, and the path of what was packed into it.")]
     markdown: Annotated[str, Meta(description="The text; empty where it could not be read.")]

@@ -1,4 +1,4 @@
-"""Namespaces on the wire: configs come in with their secrets and go out without them."""
+"""Namespaces in requests and responses. Secrets of configs are accepted, and returned masked or not at all."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
 
 @with_apps(lambda app: app | UnsetType | None, UNSET)
 class _Changes(Struct, rename="camel", kw_only=True):
-    """What may be changed at any time."""
+    """Fields that may be changed at any time."""
 
     name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
     file_storage_config: Annotated[
@@ -87,7 +87,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Gate(Struct, rename="camel", kw_only=True):
-    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+    """Condition for swapping in the new generation: `minimum`, or `notWorseThan` compared with the current one."""
 
     evaluation_id: Annotated[str, Meta(min_length=1, max_length=200, description="An evaluation of the namespace.")]
     metric: Annotated[
@@ -98,7 +98,7 @@ class Gate(Struct, rename="camel", kw_only=True):
     not_worse_than: Annotated[Share | UnsetType, Meta(description="By how much it may fall below today's.")] = UNSET
 
     def asked(self) -> gates.Gate:
-        """INVALID_NAMESPACE_CONFIG unless it has one of the two."""
+        """Return the condition. Raises INVALID_NAMESPACE_CONFIG unless it has exactly one of the two."""
         if (self.minimum is UNSET) == (self.not_worse_than is UNSET):
             raise validation.invalid("gate", "gate takes either minimum or notWorseThan.", "invalid")
         minimum = None if self.minimum is UNSET else self.minimum
@@ -107,7 +107,8 @@ class Gate(Struct, rename="camel", kw_only=True):
 
 
 class UpdateNamespace(_Changes, kw_only=True):
-    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+    """Changes to a namespace. A config is replaced whole; null removes an optional one; a masked secret stays as
+    stored."""
 
     reembed: Annotated[
         bool, Meta(description="Embed all documents again where the model or the index becomes another one.")
@@ -124,7 +125,7 @@ class UpdateNamespace(_Changes, kw_only=True):
 
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)
 class _Shown(Struct, rename="camel", kw_only=True):
-    """What of a namespace answers show before its times."""
+    """Fields of a namespace in responses, before its times."""
 
     id: Annotated[str, Meta(description="The id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
@@ -154,19 +155,19 @@ class _Shown(Struct, rename="camel", kw_only=True):
 
 
 class Namespace(_Shown, kw_only=True):
-    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+    """A namespace in responses; a bound key gets only `id`, `identifier` and `name`."""
 
     created_at: Annotated[Timestamp | UnsetType, Meta(description="When it was made.")] = UNSET
     updated_at: Annotated[Timestamp | UnsetType, Meta(description="When it last changed.")] = UNSET
 
     @classmethod
     def name_of(cls, namespace: NamespaceConfig) -> Namespace:
-        """What a bound key may see of it."""
+        """Return the fields that a bound key may see."""
         return cls(id=namespace.id, identifier=namespace.id, name=namespace.name)
 
     @classmethod
     def of(cls, namespace: NamespaceConfig) -> Namespace:
-        """The one place that says what of a namespace is echoed, and what masked."""
+        """Return the namespace, with its secrets masked."""
         scraper, reranker, parser = namespace.web_scraper, namespace.reranker, namespace.parser
         return cls(
             id=namespace.id,
@@ -187,20 +188,20 @@ class Namespace(_Shown, kw_only=True):
 
 
 class NamespaceData(Struct, rename="camel"):
-    """One namespace; `ingestJobRunId` where its documents are embedded again."""
+    """One namespace; `ingestJobRunId` if its documents are being embedded again."""
 
     namespace: Namespace
     ingest_job_run_id: Annotated[str | UnsetType, Meta(description="The job run to follow.")] = UNSET
 
 
 class NamespacesData(Listing, kw_only=True):
-    """All namespaces, or a part of them, newest first."""
+    """Namespaces, newest first; all or one page."""
 
     namespaces: list[Namespace]
 
 
 class DeletedNamespace(Struct):
-    """The id of what is gone, under both of its names."""
+    """The id of the deleted namespace, under both of its names."""
 
     id: Annotated[str, Meta(description="The id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
@@ -215,4 +216,4 @@ class NamespacesAnswer(DataAnswer[NamespacesData]):
 
 
 class NamespaceDeletedAnswer(DeletionAnswered[DeletedNamespace]):
-    """The namespace is gone from every answer; what it stored follows in the background."""
+    """The namespace no longer appears in any response; its data is removed in the background."""

@@ -1,4 +1,4 @@
-"""Job runs on the wire: one with all that is known of it, and many in a listing."""
+"""Job runs in requests and responses: one in detail, and listings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 
 
 class ListQuery(Struct, rename="camel"):
-    """Which job runs; `cursor` is the `nextCursor` of the page before."""
+    """Filters of job runs; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
     status: Annotated[StatusName | None, Meta(description="Only job runs with this status.")] = None
@@ -41,7 +41,7 @@ class ListQuery(Struct, rename="camel"):
 
 
 class RunQuery(Struct, rename="camel"):
-    """Where the job run is, how many of its documents to answer, and how long to wait for another status."""
+    """The run's namespace, the number of its documents to return, and how long to wait for another status."""
 
     namespace_id: NamespaceId
     document_limit: Annotated[
@@ -55,20 +55,20 @@ class RunQuery(Struct, rename="camel"):
 
 
 class RunRequest(Struct, rename="camel"):
-    """Where the job run is."""
+    """The namespace of the job run."""
 
     namespace_id: NamespaceId
 
 
 class RetryRequest(Struct, rename="camel"):
-    """Where the job run is, and how else to read and cut what failed."""
+    """The run's namespace, and other options to read and chunk the failed documents."""
 
     namespace_id: NamespaceId
     ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
     chunk_config: Chunking = None
 
     def changes(self) -> dict[str, Any]:
-        """Of the job's configuration. INVALID_CHUNK_CONFIG."""
+        """Return the changes to the job's configuration. Raises INVALID_CHUNK_CONFIG."""
         changed: dict[str, Any] = {}
         if self.ocr_config is not None:
             changed["ocr"] = self.ocr_config.strategy.value
@@ -80,7 +80,7 @@ class RetryRequest(Struct, rename="camel"):
 
 
 class JobRunDocuments(Struct):
-    """The documents of a run by how far they have come."""
+    """Documents of a run by state."""
 
     queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
     processing: Annotated[list[JobRunDocument], Meta(description="Documents that are worked on.")]
@@ -90,8 +90,8 @@ class JobRunDocuments(Struct):
 
 
 class RunProgress(Struct, rename="camel"):
-    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
-    and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
+    """Numbers of documents by step. An unchanged one was fetched and needed no more; skipped ones were listed and left
+    out, with the reasons. Removed ones no longer exist at the content service; the removal of many at once awaits a
     person's confirmation."""
 
     found: Annotated[int, Meta(description="Documents that are known.")]
@@ -110,14 +110,14 @@ class RunProgress(Struct, rename="camel"):
 
 
 class RunNotice(Struct):
-    """What a person is to know of a run beside its documents, and of how many things it is true."""
+    """A notice about a run beside its documents, and the number of things that it applies to."""
 
     reason: Annotated[str, Meta(description="What there is to know, in a sentence.")]
     count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
 
     @classmethod
     def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
-        return [cls(one.reason, one.count) for one in told]
+        return [cls(notice.reason, notice.count) for notice in told]
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
@@ -142,14 +142,14 @@ Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null
 
 
 class EstimatedCost(Struct):
-    """What the embedding costs, by the prices that the operator has set."""
+    """Cost of the embedding, by the prices that the operator has set."""
 
     amount: Annotated[float, Meta(description="In units of the currency.")]
     currency: Annotated[str, Meta(description="ISO 4217.")]
 
 
 class DryRunReport(Struct, rename="camel", kw_only=True):
-    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+    """Effects of an ingestion on documents, and its cost. `sampled`: not all of them were read."""
 
     create: Annotated[int, Meta(description="Documents that would be new.")]
     update: Annotated[int, Meta(description="Documents that would be replaced.")]
@@ -175,7 +175,7 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
 
 
 class JobRunData(Struct, rename="camel"):
-    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
+    """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
 
     id: Annotated[str, Meta(description="The id.")]
     name: Annotated[
@@ -239,7 +239,7 @@ class JobRunData(Struct, rename="camel"):
 
 
 class JobRunAnswer(DataAnswer[JobRunData]):
-    """A job run as it stands."""
+    """The current state of a job run."""
 
 
 class JobRunSummary(Struct, rename="camel", kw_only=True):

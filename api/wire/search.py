@@ -1,4 +1,4 @@
-"""Search on the wire: the two requests share their fields; results carry where they come from."""
+"""Search requests, which share their fields, and results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Explain = Annotated[bool, Meta(description="Answer how each score came about, an
 
 
 class RerankOptions(Struct, rename="camel"):
-    """How many of the best are read again, and for how long the answer may wait for it."""
+    """Number of best results to rerank, and the time limit for it."""
 
     candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="How many of the best are read again.")] = (
         CANDIDATES
@@ -95,7 +95,7 @@ class Filtered(Struct):
 
     @classmethod
     def check_sent(cls, body: bytes, invalid: ErrorCode) -> None:
-        """Refuse what restricts documents if it stands beside `documents`, where it would be ignored."""
+        """Refuse restrictions that are beside `documents` instead of within it, where they would be ignored."""
         for name, value in (_SENT.decode(body).filter or {}).items():
             if name in _OF_DOCUMENTS and value not in (None, [], ""):
                 message = f"filter.{name} belongs into `documents`: send filter.documents.{name}."
@@ -106,7 +106,7 @@ _SENT = msgspec.json.Decoder(_SentFilter)
 
 
 class Expand(Struct, rename="camel"):
-    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
+    """Context of each result: its unit of the document, up to a number of tokens of the embedding model."""
 
     unit: Annotated[Unit, Meta(description="What surrounds a result: its chunk, section, page or document.")]
     max_tokens: Annotated[
@@ -118,8 +118,7 @@ class Expand(Struct, rename="camel"):
 
 
 class RecencyConfig(Struct, rename="camel"):
-    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the score
-    halves every `halfLifeDays`."""
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
 
     half_life_days: Annotated[
         float, Meta(gt=0, le=1_000_000, examples=[30.0], description="Days in which what the age adds halves.")
@@ -150,7 +149,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
-        """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
+        """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
         return _reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
@@ -158,7 +157,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
 
 
 class HybridConfig(Struct, rename="camel"):
-    """How much meaning and how much words count; the two sum to 1.0."""
+    """Weights of meaning and of words; the two sum to 1.0."""
 
     semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much meaning counts.")]
     keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
@@ -183,7 +182,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
-        """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
+        """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
         return _reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
@@ -215,7 +214,7 @@ class ResultDocument(Struct, rename="camel"):
 
 
 class ResultChunk(Struct):
-    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+    """Position in the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
     index: Annotated[int, Meta(description="Its number in the document, from 0.")]
     start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
@@ -224,9 +223,10 @@ class ResultChunk(Struct):
 
 
 class Explanation(Struct, rename="camel"):
-    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of it.
+    """Parts of a score: both scores before they are weighed, and the rank in each list, null outside of it.
 
-    `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed."""
+    `recencyScore`, if `recency` was sent: the part that the age adds, before it is weighed.
+    """
 
     semantic_score: Annotated[float, Meta(description="The score of meaning, before it is weighed.")]
     keyword_score: Annotated[float, Meta(description="The score of words, before it is weighed.")]
@@ -240,18 +240,18 @@ class Explanation(Struct, rename="camel"):
 
     @classmethod
     def of(cls, hit: Hit) -> Explanation:
-        found = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
+        explanation = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
         if hit.rerank_score is not None and hit.rank_before is not None:
-            found.rerank_score, found.rank_before = hit.rerank_score, hit.rank_before
+            explanation.rerank_score, explanation.rank_before = hit.rerank_score, hit.rank_before
         if hit.recency is not None:
-            found.recency_score = hit.recency
-        return found
+            explanation.recency_score = hit.recency
+        return explanation
 
 
 class ResultContext(Struct):
     """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong to.
 
-    Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without `expand`.
+    Present if `expand` was sent, and for rows of a table, whose content is the result's own without `expand`.
     """
 
     content: Annotated[str, Meta(description="The chunk's text.")]
@@ -274,7 +274,7 @@ class ResultContext(Struct):
 
 
 def with_header(header: str, rows: str) -> str:
-    """Rows of a table below its column names, unless these are among them."""
+    """Return rows of a table below its column names, unless these are among them."""
     return embedded_text("", header, rows)
 
 
@@ -341,7 +341,7 @@ class SearchTimings(Struct):
 
 
 class SearchData(Struct):
-    """Best first; `timings` if `explain` was asked for."""
+    """Results, best first; `timings` if `explain` was sent."""
 
     results: Annotated[list[SearchResult], Meta(description="What was found, best first.")]
     timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
@@ -357,7 +357,7 @@ class SearchData(Struct):
 
 
 class SearchAnswer(DataAnswer[SearchData]):
-    """What was found, best first."""
+    """Results of the search, best first."""
 
 
 def checked(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:
@@ -369,13 +369,13 @@ def checked(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -
 
 
 def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
-    given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": where_of(request.filter)}
+    values = {"top_k": request.top_k, "threshold": request.score_threshold, "where": where_of(request.filter)}
     shape = Shape(
         request.per_document,
         None if request.expand is None else request.expand.to_values(),
         None if request.recency is None else request.recency.to_values(),
     )
-    return {"shape": shape} | {name: value for name, value in given.items() if value is not None}
+    return {"shape": shape} | {name: value for name, value in values.items() if value is not None}
 
 
 def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:

@@ -55,7 +55,7 @@ class SearchBatchRequest(Struct, rename="camel", kw_only=True):
 
 
 class Peek(Struct, rename="camel"):
-    """What tells the two kinds of search apart."""
+    """Fields that distinguish the two kinds of search."""
 
     hybrid_config: Raw | UnsetType = UNSET
     search_type: Raw | UnsetType = UNSET
@@ -66,7 +66,7 @@ class Peek(Struct, rename="camel"):
 
 
 class SearchBatchResult(Struct, omit_defaults=True):
-    """What one of the searches answers, `results` or `error`."""
+    """Result of one search: `results` or `error`."""
 
     results: Annotated[list[SearchResult] | UnsetType, Meta(description="What was found, best first.")] = UNSET
     timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
@@ -81,17 +81,17 @@ class SearchBatchResult(Struct, omit_defaults=True):
 
 
 class SearchBatchData(Struct):
-    """One for each query, in their order."""
+    """Results of the queries, in their order."""
 
     results: Annotated[list[SearchBatchResult], Meta(description="What was found, best first.")]
 
 
 class SearchBatchAnswer(DataAnswer[SearchBatchData]):
-    """What each of the searches found."""
+    """Results of all searches."""
 
 
 class WhyRequest(Filtered, rename="camel", kw_only=True):
-    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
+    """A search, hybrid with `hybridConfig`, and the document to explain: by its id or its external id."""
 
     query: QueryText
     namespace_id: NamespaceId
@@ -109,8 +109,8 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
     explain: Explain | None = None
 
     def to_values(self) -> Query:
-        named = [one for one in (self.document_id, self.external_id) if one is not None]
-        if len(named) != 1 or "\0" in named[0]:
+        document_ids = [document_id for document_id in (self.document_id, self.external_id) if document_id is not None]
+        if len(document_ids) != 1 or "\0" in document_ids[0]:
             message = "Send either documentId or externalId."
             raise ServiceError(INVALID, message, field="documentId", reason="missing")
         plain = SearchRequest(
@@ -128,12 +128,12 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
         return HybridSearchRequest(**both, hybrid_config=self.hybrid_config).to_values()
 
     def parts(self) -> list[Part]:
-        """Each part of the filter that can leave a document out, by its place in the request."""
+        """Return the parts of the filter that can leave a document out, by their path in the request."""
         return [] if self.filter is None else list(_parts(self.filter))
 
 
 class WhyDocument(Struct, rename="camel"):
-    """The document that was asked about."""
+    """The explained document."""
 
     id: Annotated[str, Meta(description="The id.")]
     name: Annotated[str, Meta(description="The name, for people.")]
@@ -144,7 +144,7 @@ class WhyDocument(Struct, rename="camel"):
 
 
 class WhyReason(Struct):
-    """What keeps it from being shown."""
+    """A reason why the document is not shown."""
 
     kind: Annotated[
         Literal["STATUS", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
@@ -158,7 +158,7 @@ Score = Annotated[float, Meta(description="From 0 to 1; null where there is none
 
 
 class WhyData(Struct, rename="camel"):
-    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
+    """Evaluation of the document by the search; scores, ranks and words are those of its best chunk."""
 
     document: Annotated[WhyDocument, Meta(description="The document that it is from.")]
     shown: Annotated[bool, Meta(description="Whether the search shows it.")]
@@ -185,14 +185,14 @@ class WhyData(Struct, rename="camel"):
             why.semantic_score,
             why.keyword_score,
             why.last_shown_score,
-            [WhyReason(one.kind, one.detail) for one in why.reasons],  # type: ignore[arg-type]
+            [WhyReason(reason.kind, reason.detail) for reason in why.reasons],  # type: ignore[arg-type]
             why.matched,
             why.missing,
         )
 
 
 class WhyAnswer(DataAnswer[WhyData]):
-    """Why the document is shown, or is not."""
+    """The explanation of why the document is shown, or is not."""
 
 
 _NAMES = {

@@ -35,7 +35,7 @@ class CreateWebhook(Struct, rename="camel"):
 
 
 class UpdateWebhook(Struct, rename="camel"):
-    """What to change; what is not sent stays."""
+    """Changes to a webhook; fields that are not sent stay."""
 
     url: Annotated[Url | UnsetType, Meta(description="Another address.")] = UNSET
     events: Annotated[Events | UnsetType, Meta(description="Other events, instead of the former ones.")] = UNSET
@@ -46,7 +46,7 @@ class UpdateWebhook(Struct, rename="camel"):
 
 
 class RotateWebhook(Struct, rename="camel"):
-    """How the secrets change."""
+    """Rotation of the secrets."""
 
     overlap_hours: Annotated[
         float,
@@ -120,7 +120,7 @@ class SecretAnswer(DataAnswer[SecretData]):
 
 
 class DeliveriesQuery(PartQuery, rename="camel"):
-    """Which deliveries to list: 50 at a time unless `pageSize` says otherwise."""
+    """Filter of deliveries: 50 at a time by default."""
 
     status: Annotated[
         Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Those of this status alone.")
@@ -173,7 +173,7 @@ class DeliveriesData(Listing, kw_only=True):
 
 
 class DeliveriesAnswer(DataAnswer[DeliveriesData]):
-    """What the endpoint was sent, and what waits."""
+    """Deliveries to the endpoint, sent and waiting."""
 
 
 class DeliveryData(Struct):

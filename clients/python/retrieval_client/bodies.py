@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Access(TypedDict):
-    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
+    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
@@ -35,7 +35,7 @@ class BoxIngestion(TypedDict):
 
 
 class BrowseConnection(TypedDict):
-    """Which folder to look into; without `parentId` the top of the account."""
+    """The folder to list; without `parentId` the top of the account."""
 
     namespaceId: str
     parentId: NotRequired[str | None]
@@ -50,7 +50,7 @@ class BuiltinScraper(TypedDict):
 
 
 class ChunkConfig(TypedDict):
-    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
+    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered to it."""
 
     chunkSize: int
     chunkOverlap: int
@@ -190,14 +190,14 @@ class CreateWebhook(TypedDict):
 
 
 class DeleteDocuments(TypedDict):
-    """Which documents to delete. A filter that restricts nothing is refused."""
+    """Filter of the documents to delete. A filter that restricts nothing is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
 
 
 class Denied(TypedDict):
-    """Who may not see it, whatever else is said."""
+    """Users and groups that may not see the document. Denial overrides everything else."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
@@ -238,7 +238,7 @@ class DifyConditions(TypedDict):
 
 
 class DifyRetrieval(TypedDict):
-    """What Dify asks of an external knowledge base."""
+    """Dify's request to an external knowledge base."""
 
     knowledge_id: str
     query: str
@@ -247,7 +247,7 @@ class DifyRetrieval(TypedDict):
 
 
 class DifySetting(TypedDict):
-    """How many records, and the least score of one."""
+    """Number of records, and the minimum score of one."""
 
     top_k: NotRequired[int | None]
     score_threshold: NotRequired[float | None]
@@ -291,14 +291,14 @@ class EndpointReranker(TypedDict):
 
 
 class Expand(TypedDict):
-    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
+    """Context of each result: its unit of the document, up to a number of tokens of the embedding model."""
 
     unit: Literal["CHUNK", "DOCUMENT", "PAGE", "SECTION"]
     maxTokens: NotRequired[int | None]
 
 
 class FetchDocuments(TypedDict):
-    """Which documents to list. Without pagination up to 1000 and a cursor."""
+    """Filter of the documents to list. Without pagination up to 1000 and a cursor."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -333,7 +333,7 @@ class FirecrawlScraper(TypedDict):
 
 
 class Gate(TypedDict):
-    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+    """Condition for swapping in the new generation: `minimum`, or `notWorseThan` compared with the current one."""
 
     evaluationId: str
     metric: Literal["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"]
@@ -370,14 +370,14 @@ class GoogleDriveIngestion(TypedDict):
 
 
 class GroupMembers(TypedDict):
-    """What a group holds. Groups may hold each other: cycles are harmless."""
+    """Members of a group. Groups may be members of each other: cycles are harmless."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
 
 
 class HybridConfig(TypedDict):
-    """How much meaning and how much words count; the two sum to 1.0."""
+    """Weights of meaning and of words; the two sum to 1.0."""
 
     semanticWeight: float
     keywordWeight: float
@@ -403,7 +403,7 @@ class HybridSearchRequest(TypedDict):
 
 
 class IncludeConfig(TypedDict):
-    """What an answer holds beside or instead of the documents."""
+    """Parts of the response beside or instead of the documents."""
 
     documents: NotRequired[bool | None]
     rawFileUrl: NotRequired[bool | None]
@@ -600,7 +600,7 @@ class NotionIngestion(TypedDict):
 
 
 class OcrConfig(TypedDict):
-    """How to find the text of a file."""
+    """Text recognition of a file."""
 
     strategy: NotRequired[Literal["BASIC_PARSER", "STANDARD_OCR"]]
 
@@ -675,14 +675,14 @@ class Place(TypedDict):
 
 
 class PutGroup(TypedDict):
-    """All that the group holds from now on, 10,000 members at most."""
+    """The complete members of a group, 10,000 at most. They replace the current ones."""
 
     namespaceId: str
     members: GroupMembers
 
 
 class Question(TypedDict):
-    """A query as users ask it, with everything that answers it."""
+    """A query as users send it, with everything that answers it."""
 
     query: str
     relevant: list[Relevant]
@@ -690,9 +690,7 @@ class Question(TypedDict):
 
 
 class RecencyConfig(TypedDict):
-    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
-    score halves every `halfLifeDays`.
-    """
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
 
     halfLifeDays: float
     weight: float
@@ -709,14 +707,14 @@ class Relevant(TypedDict):
 
 
 class RerankOptions(TypedDict):
-    """How many of the best are read again, and for how long the answer may wait for it."""
+    """Number of best results to rerank, and the time limit for it."""
 
     candidates: NotRequired[int]
     budgetMs: NotRequired[int]
 
 
 class ResyncDocuments(TypedDict):
-    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+    """Filter of the documents to ingest again from their source. A filter that restricts nothing is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -724,7 +722,7 @@ class ResyncDocuments(TypedDict):
 
 
 class RetryRequest(TypedDict):
-    """Where the job run is, and how else to read and cut what failed."""
+    """The run's namespace, and other options to read and chunk the failed documents."""
 
     namespaceId: str
     ocrConfig: NotRequired[OcrConfig | None]
@@ -732,20 +730,20 @@ class RetryRequest(TypedDict):
 
 
 class RevokeConnection(TypedDict):
-    """Which namespace the connection is in, and what becomes of its documents."""
+    """The connection's namespace, and the treatment of its documents."""
 
     namespaceId: str
     documents: NotRequired[Literal["DELETE", "KEEP"]]
 
 
 class RotateWebhook(TypedDict):
-    """How the secrets change."""
+    """Rotation of the secrets."""
 
     overlapHours: NotRequired[float]
 
 
 class RunRequest(TypedDict):
-    """Where the job run is."""
+    """The namespace of the job run."""
 
     namespaceId: str
 
@@ -768,7 +766,7 @@ class S3Storage(TypedDict):
 
 
 class ScrapeOptions(TypedDict):
-    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
+    """CSS selectors of the elements to keep and to leave out of each page; up to 50 of 200 characters each."""
 
     includeSelectors: NotRequired[list[str] | None]
     excludeSelectors: NotRequired[list[str] | None]
@@ -881,7 +879,7 @@ class SitemapIngestion(TypedDict):
 
 
 class StartRun(TypedDict):
-    """Settings to compare; differences are told from the first."""
+    """Settings to compare; differences are computed from the first."""
 
     namespaceId: str
     settings: list[Setting]
@@ -910,7 +908,7 @@ class TextIngestion(TypedDict):
 
 
 class UpdateConnection(TypedDict):
-    """What to change; without anything it only asks for a new authorization. Null takes a value away."""
+    """Changes to a connection; without any it only requests a new authorization. Null removes a value."""
 
     namespaceId: str
     name: NotRequired[str]
@@ -920,7 +918,7 @@ class UpdateConnection(TypedDict):
 
 
 class UpdateDocuments(TypedDict):
-    """Which documents to change, and how. A filter that restricts nothing is refused."""
+    """Filter of the documents, and the changes. A filter that restricts nothing is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -940,7 +938,9 @@ class UpdateEvaluation(TypedDict):
 
 
 class UpdateNamespace(TypedDict):
-    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+    """Changes to a namespace. A config is replaced whole; null removes an optional one; a masked secret stays as
+    stored.
+    """
 
     name: NotRequired[str]
     fileStorageConfig: NotRequired[S3Storage | LocalStorage]
@@ -961,19 +961,19 @@ class UpdateNamespace(TypedDict):
 
 
 class UpdateOrganization(TypedDict):
-    """What to change of the organization."""
+    """Changes to the organization."""
 
     quotas: NotRequired[SetQuotas]
 
 
 class UpdateTenant(TypedDict):
-    """What to change of a tenant."""
+    """Changes to a tenant."""
 
     quotas: NotRequired[SetQuotas]
 
 
 class UpdateWebhook(TypedDict):
-    """What to change; what is not sent stays."""
+    """Changes to a webhook; fields that are not sent stay."""
 
     url: NotRequired[str]
     events: NotRequired[
@@ -1030,7 +1030,7 @@ class VectorStoreFilter(TypedDict):
 
 
 class VectorStoreRanking(TypedDict):
-    """How results are ranked, and the least score of one."""
+    """Ranking of results, and the minimum score of one."""
 
     ranker: NotRequired[str | None]
     score_threshold: NotRequired[float | None]
@@ -1038,7 +1038,7 @@ class VectorStoreRanking(TypedDict):
 
 
 class VectorStoreSearch(TypedDict):
-    """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
+    """OpenAI's request to search a vector store, whose id is the namespace's."""
 
     query: str | list[str]
     filters: NotRequired[VectorStoreFilter | None]
@@ -1048,14 +1048,14 @@ class VectorStoreSearch(TypedDict):
 
 
 class VectorStoreWeights(TypedDict):
-    """How much meaning and words count, in proportion to each other."""
+    """Weights of meaning and words, in proportion to each other."""
 
     embedding_weight: float
     text_weight: float
 
 
 class Verdict(TypedDict):
-    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+    """Judgement of one document for a query; grade 0 removes it. `filter` is for a question that is new."""
 
     query: str
     documentId: NotRequired[str]
@@ -1065,7 +1065,7 @@ class Verdict(TypedDict):
 
 
 class VerifyDeletion(TypedDict):
-    """A receipt as it was answered; its fields may also stand in the body itself."""
+    """A receipt as returned; its fields may also be in the body itself."""
 
     deletion: NotRequired[dict[str, Any]]
 
@@ -1093,7 +1093,7 @@ class WebsiteIngestion(TypedDict):
 
 
 class WhyRequest(TypedDict):
-    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
+    """A search, hybrid with `hybridConfig`, and the document to explain: by its id or its external id."""
 
     query: str
     namespaceId: str

@@ -9,7 +9,7 @@ from retrieval_client.record import Record
 
 
 class Access(Record):
-    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
+    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
 
     users: list[str] | None
     groups: list[str] | None
@@ -20,7 +20,7 @@ class Access(Record):
 
 
 class ActivityAnswer(Record):
-    """What goes on in the namespace and tenant."""
+    """Activity of the namespace and tenant."""
 
     success: Literal[True]
     message: str
@@ -41,7 +41,7 @@ class ActivityData(Record):
 
 
 class Allowance(Record):
-    """How much of a limit is used."""
+    """A limit and the part of it that is used."""
 
     used: int
     limit: int
@@ -114,7 +114,7 @@ class AuditEntry(Record):
 
 
 class Breaker(Record):
-    """A vendor or site that nobody asks for a while."""
+    """A vendor or site that gets no requests for a while, because they failed."""
 
     name: str
     reason: str
@@ -127,7 +127,7 @@ class Breaker(Record):
 
 
 class BrowsedAnswer(Record):
-    """What lies in a folder."""
+    """Entries of a folder."""
 
     success: Literal[True]
     message: str
@@ -147,7 +147,7 @@ class BrowsedData(Record):
 
 
 class BrowsedEntry(Record):
-    """A file or folder of an account, as the service says it."""
+    """A file or folder of an account, as the service lists it."""
 
     id: str
     name: str
@@ -162,7 +162,7 @@ class BrowsedEntry(Record):
 
 
 class Chosen(Record):
-    """Which part of the account the newest ingestion takes, as its `include` and `exclude` said it, and for whom."""
+    """Selection of the newest ingestion: its `include`, `exclude` and `access` as requested."""
 
     include: list[ChosenEntry]
     exclude: list[ChosenEntry]
@@ -214,7 +214,7 @@ class ChunksData(Record):
 
 
 class Compared(Record):
-    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
+    """Numbers of questions whose first judged document ranks higher than under the first setting, equal, or lower."""
 
     better: int
     same: int
@@ -280,7 +280,7 @@ class ConnectionAnswer(Record):
 
 
 class ConnectionConfig(Record):
-    """How the access was given. No credentials before the authorization, and none after the revocation."""
+    """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
 
     auth_type: Literal["OAUTH2"] | None
     credentials: ConnectionCredentials | None
@@ -307,7 +307,7 @@ class ConnectionCredentials(Record):
 
 
 class ConnectionData(Record):
-    """One connection, with what it has."""
+    """One connection, with the number of its documents."""
 
     connection: Connection
     documents: ConnectionDocuments
@@ -321,7 +321,7 @@ class ConnectionData(Record):
 
 
 class ConnectionDocuments(Record):
-    """How many documents the connection alone has, and how many that others have too."""
+    """Number of documents that only the connection has, and of those that others have too."""
 
     own: int
     shared: int
@@ -359,7 +359,7 @@ class ConnectionsAnswer(Record):
 
 
 class ConnectionsData(Record):
-    """All connections, or a part of them, newest first."""
+    """Connections, newest first; all or one page."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -398,7 +398,7 @@ class ConvertData(Record):
 
 
 class ConvertedDocument(Record):
-    """The file, or one that was packed into it; `error` says why that one could not be read."""
+    """The file, or one packed into it; `error` is the reason why that one could not be read."""
 
     filename: str
     markdown: str
@@ -423,7 +423,7 @@ class DeletedGroup(Record):
 
 
 class DeletedNamespace(Record):
-    """The id of what is gone, under both of its names."""
+    """The id of the deleted namespace, under both of its names."""
 
     id: str
     identifier: str
@@ -431,7 +431,7 @@ class DeletedNamespace(Record):
 
 
 class Deletion(Record):
-    """What a DELETE has removed, and where it was looked for afterwards."""
+    """Receipt of a DELETE: the removed objects, and the stores that were read back afterwards."""
 
     id: str
     status: Literal["CONFIRMED", "FAILED", "PENDING"]
@@ -454,7 +454,7 @@ class Deletion(Record):
 
 
 class DeletionAnswer(Record):
-    """A receipt, as far as the deletion has come."""
+    """The receipt in its current state."""
 
     success: Literal[True]
     message: str
@@ -472,7 +472,7 @@ class DeletionData(Record):
 
 
 class DeletionStore(Record):
-    """What one store has lost."""
+    """Removals from one store."""
 
     store: str
     removed: int
@@ -482,7 +482,7 @@ class DeletionStore(Record):
 
 
 class DeletionVerifiedAnswer(Record):
-    """Whether the receipt is ours, and unchanged."""
+    """The receipt was checked: `valid` if this service signed it and it is unchanged."""
 
     success: Literal[True]
     message: str
@@ -492,7 +492,7 @@ class DeletionVerifiedAnswer(Record):
 
 
 class DeliveriesAnswer(Record):
-    """What the endpoint was sent, and what waits."""
+    """Deliveries to the endpoint, sent and waiting."""
 
     success: Literal[True]
     message: str
@@ -562,7 +562,7 @@ class DeliveryData(Record):
 
 
 class Denied(Record):
-    """Who may not see it, whatever else is said."""
+    """Users and groups that may not see the document. Denial overrides everything else."""
 
     users: list[str] | None
     groups: list[str] | None
@@ -570,7 +570,7 @@ class Denied(Record):
 
 
 class DifyAnswer(Record):
-    """What Dify expects, beside what every answer carries."""
+    """Dify's response fields, besides those of every response."""
 
     success: Literal[True]
     message: str
@@ -707,7 +707,7 @@ class Document(Record):
 
 
 class DocumentProperties(Record):
-    """What was found out about a document's content; null while it is not known."""
+    """Properties of a document's content; null while unknown."""
 
     mime_type: str | None
     file_size: int | None
@@ -765,7 +765,7 @@ class DocumentsAnswer(Record):
 
 
 class DocumentsData(Record):
-    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
+    """A page of documents, newest first; requested statistics count all that match."""
 
     documents: list[Document] | None
     items_returned: int
@@ -797,7 +797,7 @@ class DocumentsData(Record):
 
 
 class DocumentsDeletedAnswer(Record):
-    """The documents are gone from every answer; the message says how many."""
+    """The documents no longer appear in any response; the message has their number."""
 
     success: Literal[True]
     message: str
@@ -817,7 +817,7 @@ class DocumentsUpdatedAnswer(Record):
 
 
 class DryRunReport(Record):
-    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+    """Effects of an ingestion on documents, and its cost. `sampled`: not all of them were read."""
 
     create: int
     update: int
@@ -855,7 +855,7 @@ class DryRunReport(Record):
 
 
 class EmbeddingConfig(Record):
-    """How a document was cut and embedded: the values used, which may be lower than those asked for."""
+    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
 
     provider: str | None
     model: str | None
@@ -876,8 +876,8 @@ class EmbeddingModelView(Record):
 
 
 class ErrorDetails(Record):
-    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
-    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
+    """Details of an error. `reason` is stable, for programs; `field` is the dotted path of the invalid field.
+    `quota`, `used` and `limit` are present with QUOTA_EXCEEDED only.
     """
 
     reason: str
@@ -889,7 +889,7 @@ class ErrorDetails(Record):
 
 
 class ErrorInfo(Record):
-    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them."""
+    """Code, message and details of an error. `type` and `param` are for clients of OpenAI's API."""
 
     code: Literal[
         "CONNECTION_NOT_FOUND",
@@ -940,7 +940,7 @@ class ErrorInfo(Record):
 
 
 class EstimatedCost(Record):
-    """What the embedding costs, by the prices that the operator has set."""
+    """Cost of the embedding, by the prices that the operator has set."""
 
     amount: float
     currency: str
@@ -979,7 +979,7 @@ class EvaluationData(Record):
 
 
 class EvaluationDeletedAnswer(Record):
-    """It is gone, with its runs."""
+    """The evaluation was deleted with its runs."""
 
     success: Literal[True]
     message: str
@@ -1014,7 +1014,7 @@ class EvaluationRun(Record):
 
 
 class EvaluationsAnswer(Record):
-    """All evaluations of the scope, or a part of them."""
+    """Evaluations of the scope, all or one page."""
 
     success: Literal[True]
     message: str
@@ -1034,8 +1034,8 @@ class EvaluationsData(Record):
 
 
 class Explanation(Record):
-    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of
-    it. `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed.
+    """Parts of a score: both scores before they are weighed, and the rank in each list, null outside of it.
+    `recencyScore`, if `recency` was sent: the part that the age adds, before it is weighed.
     """
 
     semantic_score: float
@@ -1144,7 +1144,7 @@ class GroupData(Record):
 
 
 class GroupDeletedAnswer(Record):
-    """The group holds nobody any more."""
+    """The group was deleted."""
 
     success: Literal[True]
     message: str
@@ -1161,7 +1161,7 @@ class Health(Record):
 
 
 class HeldMembers(Record):
-    """What the group holds, directly, as it is compared."""
+    """Direct members of a group, as they are compared."""
 
     users: list[str]
     groups: list[str]
@@ -1250,7 +1250,7 @@ class IngestData(Record):
 
 
 class JobRunAnswer(Record):
-    """A job run as it stands."""
+    """The current state of a job run."""
 
     success: Literal[True]
     message: str
@@ -1260,7 +1260,7 @@ class JobRunAnswer(Record):
 
 
 class JobRunData(Record):
-    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
+    """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
 
     id: str
     name: str
@@ -1325,7 +1325,7 @@ class JobRunDocument(Record):
 
 
 class JobRunDocuments(Record):
-    """The documents of a run by how far they have come."""
+    """Documents of a run by state."""
 
     queued: list[JobRunDocument]
     processing: list[JobRunDocument]
@@ -1536,7 +1536,7 @@ class Metric(Record):
 
 
 class Metrics(Record):
-    """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
+    """Metrics as defined by trec_eval; `spanRecallAt10` is null where no span is judged."""
 
     ndcg_at10: Metric
     recall_at10: Metric
@@ -1564,7 +1564,7 @@ class ModelUsage(Record):
 
 
 class Namespace(Record):
-    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+    """A namespace in responses; a bound key gets only `id`, `identifier` and `name`."""
 
     id: str
     identifier: str
@@ -1638,7 +1638,7 @@ class NamespaceAnswer(Record):
 
 
 class NamespaceData(Record):
-    """One namespace; `ingestJobRunId` where its documents are embedded again."""
+    """One namespace; `ingestJobRunId` if its documents are being embedded again."""
 
     namespace: Namespace
     ingest_job_run_id: str | None
@@ -1647,7 +1647,7 @@ class NamespaceData(Record):
 
 
 class NamespaceDeletedAnswer(Record):
-    """The namespace is gone from every answer; what it stored follows in the background."""
+    """The namespace no longer appears in any response; its data is removed in the background."""
 
     success: Literal[True]
     message: str
@@ -1675,7 +1675,7 @@ class NamespacesAnswer(Record):
 
 
 class NamespacesData(Record):
-    """All namespaces, or a part of them, newest first."""
+    """Namespaces, newest first; all or one page."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -1745,7 +1745,7 @@ class ParserConfigView(Record):
 
 
 class Progress(Record):
-    """Searches that were made, of all."""
+    """Number of searches done, of all."""
 
     asked: int
     total: int
@@ -1753,7 +1753,7 @@ class Progress(Record):
 
 
 class Providers(Record):
-    """Who serves the namespace."""
+    """Services that store and serve the namespace."""
 
     file_storage: str
     vector_storage: str
@@ -1763,7 +1763,7 @@ class Providers(Record):
 
 
 class Question(Record):
-    """A query as users ask it, with everything that answers it."""
+    """A query as users send it, with everything that answers it."""
 
     query: str
     relevant: list[Relevant]
@@ -1811,7 +1811,7 @@ class QueueAnswer(Record):
 
 
 class QueueData(Record):
-    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
+    """Waiting and running job runs. Workers, loops and `stalled` are those of the installation."""
 
     queued: int
     oldest_queued_at: Timestamp | None
@@ -1856,9 +1856,7 @@ class Quotas(Record):
 
 
 class Readiness(Record):
-    """Whether work goes on; `reason` says why not, a sentence for each cause; `warnings` do not make it
-    unavailable.
-    """
+    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not make it unavailable."""
 
     status: Literal["ready", "unavailable"]
     reason: str | None
@@ -1867,9 +1865,7 @@ class Readiness(Record):
 
 
 class RecencyConfig(Record):
-    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
-    score halves every `halfLifeDays`.
-    """
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
 
     half_life_days: float
     weight: float
@@ -1899,7 +1895,7 @@ class RerankConfigView(Record):
 
 
 class RerankOptions(Record):
-    """How many of the best are read again, and for how long the answer may wait for it."""
+    """Number of best results to rerank, and the time limit for it."""
 
     candidates: int | None
     budget_ms: int | None
@@ -1907,7 +1903,7 @@ class RerankOptions(Record):
 
 
 class ResultChunk(Record):
-    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+    """Position in the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
     index: int
     start: int
@@ -1918,7 +1914,7 @@ class ResultChunk(Record):
 
 class ResultContext(Record):
     """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong
-    to. Sent where `expand` asks for it, and for rows of a table, whose content is the result's own without
+    to. Present if `expand` was sent, and for rows of a table, whose content is the result's own without
     `expand`.
     """
 
@@ -1964,7 +1960,7 @@ class ResyncData(Record):
 
 
 class ResyncedDocument(Record):
-    """What became of a document that matched. `error` says why it is not eligible."""
+    """Result for a document that matched. `error` is the reason why it is not eligible."""
 
     id: str
     status: Literal["QUEUED_FOR_RESYNC", "NOT_ELIGIBLE_FOR_RESYNC", "REMOVED"]
@@ -1973,7 +1969,7 @@ class ResyncedDocument(Record):
 
 
 class RevokedConnectionData(Record):
-    """The connection as it is for good, and what becomes of its documents."""
+    """The revoked connection, and the treatment of its documents."""
 
     connection: Connection
     documents: RevokedDocuments
@@ -1982,7 +1978,7 @@ class RevokedConnectionData(Record):
 
 
 class RevokedDocuments(Record):
-    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
+    """Treatment of the documents; those that are `shared` stay with the other connections that have them."""
 
     kept: int
     deleted: int
@@ -2009,7 +2005,7 @@ class RunData(Record):
 
 
 class RunNotice(Record):
-    """What a person is to know of a run beside its documents, and of how many things it is true."""
+    """A notice about a run beside its documents, and the number of things that it applies to."""
 
     reason: str
     count: int
@@ -2017,9 +2013,9 @@ class RunNotice(Record):
 
 
 class RunProgress(Record):
-    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were
-    found and left out, with the reasons. Removed ones are gone at the content service; of many at once the
-    removal awaits a person's confirmation.
+    """Numbers of documents by step. An unchanged one was fetched and needed no more; skipped ones were listed and
+    left out, with the reasons. Removed ones no longer exist at the content service; the removal of many at once
+    awaits a person's confirmation.
     """
 
     found: int
@@ -2051,7 +2047,7 @@ class RunProgress(Record):
 
 
 class RunsAnswer(Record):
-    """All runs of an evaluation, or a part of them."""
+    """Runs of an evaluation, all or one page."""
 
     success: Literal[True]
     message: str
@@ -2082,7 +2078,7 @@ class SearchActivity(Record):
 
 
 class SearchAnswer(Record):
-    """What was found, best first."""
+    """Results of the search, best first."""
 
     success: Literal[True]
     message: str
@@ -2092,7 +2088,7 @@ class SearchAnswer(Record):
 
 
 class SearchBatchAnswer(Record):
-    """What each of the searches found."""
+    """Results of all searches."""
 
     success: Literal[True]
     message: str
@@ -2102,7 +2098,7 @@ class SearchBatchAnswer(Record):
 
 
 class SearchBatchData(Record):
-    """One for each query, in their order."""
+    """Results of the queries, in their order."""
 
     results: list[SearchBatchResult]
     _fields = frozenset(["results"])
@@ -2110,7 +2106,7 @@ class SearchBatchData(Record):
 
 
 class SearchBatchResult(Record):
-    """What one of the searches answers, `results` or `error`."""
+    """Result of one search: `results` or `error`."""
 
     results: list[SearchResult] | None
     timings: SearchTimings | None
@@ -2126,7 +2122,7 @@ class SearchBatchResult(Record):
 
 
 class SearchData(Record):
-    """Best first; `timings` if `explain` was asked for."""
+    """Results, best first; `timings` if `explain` was sent."""
 
     results: list[SearchResult]
     timings: SearchTimings | None
@@ -2211,7 +2207,7 @@ class SecretData(Record):
 
 
 class SettingResult(Record):
-    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
+    """A setting and, once the run has ended, its results; `compared` if `questionLimit` was sent."""
 
     name: str
     semantic_weight: float
@@ -2303,7 +2299,7 @@ class TenantData(Record):
 
 
 class TenantDeletedAnswer(Record):
-    """The tenant is not known any more; its data stays."""
+    """The tenant is no longer known; its data stays."""
 
     success: Literal[True]
     message: str
@@ -2358,7 +2354,7 @@ class UpdatedDocumentsData(Record):
 
 
 class UsageAnswer(Record):
-    """What the organization uses of what it may use."""
+    """Usage of the organization and its limits."""
 
     success: Literal[True]
     message: str
@@ -2368,8 +2364,8 @@ class UsageAnswer(Record):
 
 
 class UsageData(Record):
-    """`storageBytes` sums the documents' sizes as they were sent; `requests` are those of this calendar minute.
-    What follows `namespaces` is there where days or groups were asked for.
+    """Usage of the organization. `storageBytes` sums the documents' sizes as sent; `requests` are those of this
+    calendar minute. The fields after `namespaces` are present if days or groups were requested.
     """
 
     documents: int
@@ -2410,7 +2406,7 @@ class UsageData(Record):
 
 
 class UsageGroup(Record):
-    """What belongs to a day, a namespace or a tenant. `used` and `limit` stand with tenants that have quotas."""
+    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants that have quotas."""
 
     day: str | None
     namespace_id: str | None
@@ -2457,7 +2453,7 @@ class VectorStoreResult(Record):
 
 
 class VectorStoreSearchAnswer(Record):
-    """What a client of OpenAI's expects, beside what every answer carries."""
+    """OpenAI's response fields, besides those of every response."""
 
     success: Literal[True]
     message: str
@@ -2471,7 +2467,7 @@ class VectorStoreSearchAnswer(Record):
 
 
 class VerifiedDeletion(Record):
-    """What is known of a receipt."""
+    """Result of checking a receipt."""
 
     valid: bool
     _fields = frozenset(["valid"])
@@ -2561,7 +2557,7 @@ class WebhooksData(Record):
 
 
 class WhyAnswer(Record):
-    """Why the document is shown, or is not."""
+    """The explanation of why the document is shown, or is not."""
 
     success: Literal[True]
     message: str
@@ -2571,7 +2567,7 @@ class WhyAnswer(Record):
 
 
 class WhyData(Record):
-    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
+    """Evaluation of the document by the search; scores, ranks and words are those of its best chunk."""
 
     document: WhyDocument
     shown: bool
@@ -2605,7 +2601,7 @@ class WhyData(Record):
 
 
 class WhyDocument(Record):
-    """The document that was asked about."""
+    """The explained document."""
 
     id: str
     name: str
@@ -2615,7 +2611,7 @@ class WhyDocument(Record):
 
 
 class WhyReason(Record):
-    """What keeps it from being shown."""
+    """A reason why the document is not shown."""
 
     kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
     detail: str
