@@ -93,7 +93,7 @@ class Breaker(Struct, rename="camel"):
     name: Annotated[str, Meta(description="The vendor or site.")]
     reason: Annotated[str, Meta(description="How the last request failed.")]
     failures: Annotated[int, Meta(description="Failures in a row.")]
-    since: Annotated[Timestamp, Meta(description="The status that is known already.")]
+    since: Annotated[Timestamp, Meta(description="When requests to it were stopped.")]
     until: Annotated[Timestamp, Meta(description="When it is tried again.")]
     waiting_job_runs: Annotated[int, Meta(description="Job runs that wait for it.")]
 
@@ -204,8 +204,8 @@ class QueueData(Struct, rename="camel", kw_only=True):
             ),
             warnings=warnings,
             breakers=[Breaker.of(breaker) for breaker in found.breakers],
-            working=[Work.of(breaker) for breaker in found.working],
-            loops=[DispatcherLoop.of(breaker) for breaker in found.dispatch.loops],
+            working=[Work.of(batch) for batch in found.working],
+            loops=[DispatcherLoop.of(loop) for loop in found.dispatch.loops],
         )
 
 

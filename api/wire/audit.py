@@ -122,7 +122,7 @@ class DeletionStore(Struct, rename="camel"):
     """Removals from one store."""
 
     store: Annotated[str, Meta(description="Which store.")]
-    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")]
+    removed: Annotated[int, Meta(description="Vectors or files that were removed from it.")]
     read_back_at: Annotated[
         Timestamp | None, Meta(description="When the store was asked again and had nothing left; null before.")
     ]
@@ -137,8 +137,8 @@ class Deletion(Struct, rename="camel"):
     confirmed_at: Annotated[
         Timestamp | None, Meta(description="When every store had been read back and had nothing left; null before.")
     ]
-    documents: Annotated[int, Meta(description="The documents.")]
-    chunks: Annotated[int, Meta(description="The chunks, in their order.")]
+    documents: Annotated[int, Meta(description="Documents that were removed.")]
+    chunks: Annotated[int, Meta(description="Chunks that were removed.")]
     vectors: Annotated[int, Meta(description="Vectors that were removed.")]
     files: Annotated[int, Meta(description="Files that were removed.")]
     stores: Annotated[list[DeletionStore], Meta(description="What each store has lost.")]

@@ -174,7 +174,7 @@ class VectorStoreFilter(Struct, omit_defaults=True):
         Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"],
         Meta(description="`and` or `or` of `filters`, or how the value of `key` is compared."),
     ]
-    key: Annotated[str | UnsetType, Meta(description="The API key, without its secret.")] = UNSET
+    key: Annotated[str | UnsetType, Meta(description="The metadata key to compare.")] = UNSET
     value: Annotated[Scalar | list[Scalar] | UnsetType, Meta(description="What it is compared with.")] = UNSET
     filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The parts of `and` and `or`.")] = UNSET
 
@@ -260,7 +260,7 @@ class VectorStoreContent(Struct):
     """A chunk of the document."""
 
     text: Annotated[str, Meta(description="The chunk.")]
-    type: Annotated[Literal["text"], Meta(description="Which kind of file storage.")] = "text"
+    type: Annotated[Literal["text"], Meta(description="The kind of content: always text.")] = "text"
 
 
 class VectorStoreResult(Struct):

@@ -276,7 +276,7 @@ class RevokedDocuments(Struct):
 class RevokedConnectionData(Struct):
     """The revoked connection, and the treatment of its documents."""
 
-    connection: Annotated[Connection, Meta(description="The connection that it came by; null without one.")]
+    connection: Annotated[Connection, Meta(description="The revoked connection.")]
     documents: RevokedDocuments
 
 
