@@ -288,8 +288,8 @@ async def matching(connection: AsyncConnection[Row], scope: Scope, where: Docume
     among: LiteralString = ""
     if where.words or where.sites:
         matched, _ = of_scope(where)
-        found = await connection.execute(f"select d.id from {matched}", params | scopes.params(scope))
-        params["among"] = [row["id"] for row in await found.fetchall()]
+        result = await connection.execute(f"select d.id from {matched}", params | scopes.params(scope))
+        params["among"] = [row["id"] for row in await result.fetchall()]
         among = " and d.id = any(%(among)s)"
     cursor = await connection.execute(
         f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}{among} order by d.id for no key update",

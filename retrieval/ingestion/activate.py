@@ -117,7 +117,7 @@ def flip(
 
 
 def _relabel(connection: Connection[Row], labelled: Mapping[str, Row]) -> None:
-    """Have the store told of metadata that changed after the vectors were written and before they became visible."""
+    """Queue an update of vector metadata that changed between the write of the vectors and their activation."""
     rows = connection.execute(
         "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
     ).fetchall()
@@ -197,7 +197,7 @@ def _leave(
     flipped: frozenset[Key],
     before: Mapping[str, Row],
 ) -> None:
-    """What nobody sees any more goes to the sweep: old generations, and new ones that came too late."""
+    """Queue invisible data for garbage collection: old generations, and new ones that are outdated already."""
     generations: list[tuple[str, int]] = []
     files: list[str] = []
     for item in work:
@@ -269,7 +269,7 @@ def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int
 
 
 def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[Any]]:
-    """Of each its metadata, the moment that it is of and what clients changed since; null where these stay."""
+    """Return the columns of each document: metadata, its time and later changes of clients; null to keep these."""
     settled = [_settled(item, before.get(item.key.document_id)) for item in work]
     return {
         "runs": [item.key.job_run_id for item in work],

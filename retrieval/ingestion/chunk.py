@@ -72,7 +72,7 @@ def _record(
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
-    """The same text under the same model has the same key, whichever document it stands in."""
+    """Return the key of an embedding: equal for equal text and model, in any document."""
     return key_of(embedder.passage_prefix + text, embedder.provider, embedder.model, embedder.dimensions)
 
 

@@ -1,4 +1,4 @@
-"""A file as Markdown for whoever sends it, with the files that are packed into it; nothing is stored."""
+"""Conversion of a file, with the files packed into it, to Markdown; nothing is stored."""
 
 from __future__ import annotations
 

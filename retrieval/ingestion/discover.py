@@ -38,7 +38,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Change:
-    """What a crawl learnt with one piece of its listing."""
+    """Changes of a crawl's frontier in one part of its listing."""
 
     ended: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Waiting:
 
     @property
     def picks(self) -> bool:
-        """Whether it only lists: what is new waits in BACKLOG for a resync."""
+        """Tell if the run only lists: new documents wait in BACKLOG for a resync."""
         return bool(self.request.config.get("pick"))
 
 
@@ -134,10 +134,10 @@ def run(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Record what the source lists as documents of the run, from the last saved page on; safe to repeat.
+    """Record the source's listing as documents of the run, from the last saved page on; safe to repeat.
 
-    `files`: where content is stored that the source returns with the listing. Ends early if the run is cancelled, or
-    where `goes_on`, asked after each page, says no. Retryable if the listing breaks off.
+    `files`: stores content that the source returns with the listing. Ends early if the run is cancelled, or when
+    `goes_on`, called after each page, returns False. Retryable if the listing breaks off.
     """
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -158,21 +158,21 @@ def run(
 
 
 def _cursor(db: Database, wanted: Waiting) -> str | None:
-    """Of the last page that was saved, by whichever try."""
+    """Return the cursor of the last page that any try saved."""
     rows = db.rows("select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
     cursor: str | None = rows[0]["discover_cursor"] if rows else None
     return cursor
 
 
 def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
-    """The run knows no more than it knows: one entry carries the reason, what was found goes on."""
+    """End the listing of a run: one entry has the reason, and the documents listed so far are ingested."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         give_up(connection, wanted.job_run_id, error)
 
 
 def give_up(connection: Connection[Row], job_run_id: str, error: str) -> None:
-    """The same inside the caller's transaction."""
+    """Form of `fail` inside the caller's transaction."""
     batches.refuse(connection, job_run_id, error)
     _all_known(connection, job_run_id)
 

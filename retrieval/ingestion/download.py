@@ -28,7 +28,7 @@ THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A document whose content lies at its source only."""
+    """A document to download from its source."""
 
     item: Item
     listed: SourceItem
@@ -46,7 +46,8 @@ def run(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Each document for itself: one that cannot be had fails, one that may work later keeps the others' content."""
+    """Download each document independently: permanent errors fail it alone, transient ones keep the content of the
+    others."""
 
     def fetch(wanted: Wanted) -> str | Retryable | None:
         if not goes_on():

@@ -1,8 +1,7 @@
-"""What an ingestion would do, found out as the pipeline finds it out, and written nowhere.
+"""Dry run: estimates an ingestion with the steps of the pipeline, without writing anything.
 
-Content is fetched, read and cut as it would be; what would be embedded is counted with the texts that have vectors
-already left out. Of sources that list more than `SAMPLE` documents so many of them, spread over the list, are read, and
-the counts grow in proportion: the report says `sampled`.
+Content is fetched, parsed and chunked as usual; texts to embed are counted without those that have vectors. A list of
+more than `SAMPLE` documents is sampled at even distances, and the counts are extrapolated: the report has `sampled`.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _EMBEDDED: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the pipeline would use."""
+    """Dependencies of the pipeline that a dry run uses."""
 
     db: Database
     partition: int
@@ -102,7 +101,7 @@ class _Read:
 
 @dataclass(slots=True)
 class Estimator:
-    """Counts documents as they come. `goes_on` is asked between them and may raise to end it."""
+    """Adds documents to a report one by one. `goes_on` is called between them and may raise to end it."""
 
     tools: Tools
     goes_on: Callable[[], None]
@@ -157,7 +156,7 @@ class Estimator:
                 self._window(list(pool.map(one, window, places)), report)
 
     def _window(self, read: list[_Read], report: Report) -> None:
-        """Documents that are embedded together; what is packed into them comes in windows of its own."""
+        """Add documents that are embedded together; members of archives are added in windows of their own."""
         self._add(read, report)
         members = [member for document in read for member in self._members(document, report)]
         for part in _parts(members):
@@ -206,7 +205,7 @@ class Estimator:
         return self._read(item.external_id, raw, known, folder, 0)
 
     def _as_before(self, item: SourceItem, known: Row | None, folder: Path) -> _Read:
-        """The source says that nothing has changed: the stored file serves again."""
+        """Read the stored file of a document that the source reports as unchanged."""
         if known is None or not known["kept"]:
             raise Skippable("The source gave nothing.")
         path = folder / "raw"
@@ -306,7 +305,7 @@ class Estimator:
     def _item(
         self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: Row | None, *, title: str
     ) -> Item:
-        """As the pipeline has it, for what decides by it."""
+        """Return the document as an item of the pipeline, for functions that take one."""
         config, request = self.tools.ingestion, self.tools.request
         web = self.tools.source in WEB and is_page(media_type)
         return Item(

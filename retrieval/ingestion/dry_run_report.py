@@ -47,7 +47,7 @@ USUAL_PACE: Final = 3_000.0
 
 
 def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
-    """How long the ingestion will take: what the dry run took, and the embedding at the pace of the last runs."""
+    """Estimate the seconds of the ingestion: the time of the dry run, plus embedding at the pace of the last runs."""
     row = db.row(_PACE, {"partition": partition}) or {}
     measured = row.get("seconds") and row.get("tokens")
     pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if measured else USUAL_PACE

@@ -59,9 +59,9 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
 
 
 def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder) -> None:
-    """As many calls beside each other as the model takes. If one of them fails, what others bring is kept all the same.
+    """Embed texts with as many concurrent calls as the model supports. If one fails, results of the others are kept.
 
-    No more is asked for then: the step's next try asks for what is left.
+    No further call is started then; the next try of the step embeds the rest.
     """
     starts = iter(range(0, len(texts), embedder.batch_size))
     waiting: dict[Future[Embeddings], Sequence[Row]] = {}

@@ -34,10 +34,11 @@ def run(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new, and the
-    address of an external parser, if there is one.
+    """Fetch the content of a window's documents.
 
-    `goes_on`: asked before each document that lies at a source; what is not begun stays as it is.
+    `embedding`: provider, model and dimensions, and the address of an external parser, if there is one. With the
+    content they determine if a document has changed. `goes_on`: called before each download; documents not begun stay
+    as they are.
     """
     later: Retryable | None = None
     if source is not None:

@@ -1,4 +1,4 @@
-"""The documents of a batch and how far each has come: what the steps share, and the only writer of these rows."""
+"""Documents of a batch and their progress: shared by the steps, and the only writer of these rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Item:
 
     @property
     def vectors(self) -> str:
-        """What the ids of this generation's vectors begin with."""
+        """Return the prefix of this generation's vector ids."""
         return ids.vector_prefix(self.key.document_id, self.generation)
 
 
@@ -118,11 +118,11 @@ _ITEMS: LiteralString = (
 
 
 def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None) -> list[list[Key]]:
-    """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes.
+    """Group unfinished documents, in order of arrival, into windows of at most `documents` and about `size` bytes.
 
-    But for what is to be worked on alone (`suspects`). known: documents of a window of those that have a visible
-    version already, apart from others; None: they are as others. Windows of both kinds fill side by side: where new
-    documents and new versions arrive by turns, a window would end at each turn.
+    Without suspects, which run alone (`suspects`). known: limit of documents in separate windows for those with a
+    visible version; None: no separate windows. Windows of both kinds fill in parallel, so that alternating arrivals of
+    new documents and new versions do not end a window each time.
     """
     rows = db.rows(
         """
@@ -161,7 +161,7 @@ def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Item]:
 
 
 def label(db: Database, window: Sequence[Key]) -> str:
-    """What people call a window: the name of its first document, and how many more there are."""
+    """Return the display name of a window: the name of its first document, and the number of others."""
     rows = db.rows(
         "select name from run_documents where job_run_id = %(run)s and document_id = %(document)s",
         {"run": window[0].job_run_id, "document": window[0].document_id},
@@ -252,7 +252,7 @@ def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, 
 
 
 def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
-    """The same inside the caller's transaction."""
+    """Form of `advance` inside the caller's transaction."""
     alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
     for item, values in done:
         alike.setdefault(tuple(sorted(values)), []).append((item, values))

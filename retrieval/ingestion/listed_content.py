@@ -42,7 +42,7 @@ def store(
 
 
 def keep(connection: Connection[Row], job_run_id: str, keys: Sequence[str | None]) -> None:
-    """What is recorded is no leftover."""
+    """Remove files of recorded documents from garbage collection."""
     connection.execute(
         "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
         "select from run_documents d where d.job_run_id = %(run)s and d.raw_key = file_key)",
@@ -51,7 +51,7 @@ def keep(connection: Connection[Row], job_run_id: str, keys: Sequence[str | None
 
 
 def described(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
-    """Columns of a document in a job run whose content is stored. `listed`: what the listing said of it."""
+    """Return the columns of a run's document with stored content. `listed`: properties from the listing."""
     properties = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
     return {
         "raw_key": key,

@@ -56,7 +56,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What became of one file: what was found out and what was packed into it, or why it cannot be read."""
+    """Result of parsing one file: properties and packed files, or the reason of a failure."""
 
     item: Item
     found: Mapping[str, Any]
@@ -72,11 +72,11 @@ def run(
     parser: Parser,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Parse what is fetched, several files beside each other. A file that cannot be read fails alone.
+    """Parse fetched files of a window, several at a time. A file that cannot be parsed fails alone.
 
-    `goes_on`: asked while a file waits for others; what is not begun then stays as it is.
+    `goes_on`: called while a file waits for others; files not begun stay as they are.
 
-    What is read is recorded every other moment, so that the loss of the process takes little along.
+    Results are recorded every few moments, so that a crash of the process loses little.
     """
     work = items.at_stage(db, lease, window, Stage.FETCHED)
     trouble: list[Retryable] = []
@@ -108,7 +108,7 @@ def run(
 
 
 def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
-    """What was found out, and the files that were packed into others, in one transaction; then what failed."""
+    """Record results and packed files in one transaction; then failures."""
     refused = {parsed_item.item.key: parsed_item.refused for parsed_item in read if parsed_item.refused is not None}
     with db.transaction() as connection:
         batches.guard(connection, lease)

@@ -1,8 +1,8 @@
 """Recovery of batches whose flow run was lost. Interruptions fail no document; one that kills its process fails alone.
 
-An orderly interruption, such as a worker's restart, hands the lease back and counts for nothing. Other losses are held
-against what was being worked on, until it gets on: much if its process died, little if the whole worker was lost. From
-`items.ALONE` on a document is worked on alone, and fails alone if it goes on taking its process with it.
+An orderly interruption, such as a worker's restart, returns the lease and does not count. Other losses are attributed
+to the work in progress, until it makes progress: with a high weight if its process died, a low one if the whole worker
+was lost. From `items.ALONE` on a document runs alone, and fails alone if its process keeps dying.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from retrieval.statuses import DocumentStatus
 
 
 def list_suspects(db: Database, lease: Lease) -> list[Key]:
-    """What is not at its end and may be to blame for the loss of a process, least of all first."""
+    """Return unfinished documents that may have crashed a process, the least suspicious first."""
     rows = db.rows(
         """
         select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
@@ -36,7 +36,7 @@ def list_suspects(db: Database, lease: Lease) -> list[Key]:
 
 
 def clear_suspects(connection: Connection[Row], lease: Lease, documents: Collection[str]) -> None:
-    """These got on since a process was lost: nothing is held against them any more."""
+    """Reset the crash counts of documents that made progress since."""
     connection.execute(
         "update run_documents d set blame = 0 from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s"
         " and d.document_id = any(%(documents)s) and d.blame > 0",

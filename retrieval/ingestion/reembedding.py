@@ -119,7 +119,7 @@ _RUN: LiteralString = """
 
 
 def target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
-    """What to build for, and the job run; None if it was cancelled, replaced or swapped."""
+    """Return the configuration to build for, and the job run; None if it was cancelled, replaced or swapped."""
     row = db.row(_TARGET, {"batch": lease.batch_id, "namespace": lease.scope.namespace})
     if row is None:
         return None
@@ -168,7 +168,7 @@ _REFRESH: LiteralString = f"""
 
 
 def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
-    """What is still to be built, in windows of one partition each; what is to be worked on alone comes last."""
+    """Group unfinished documents in windows of one partition each; documents that run alone come last."""
     rows = db.rows(
         """
         select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(alone)s as alone from run_documents d
@@ -194,7 +194,7 @@ def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
 
 
 def failed(db: Database, job_run_id: str) -> bool:
-    """Whether a document that is still as it was listed could not be built."""
+    """Tell if building failed for a document that has not changed since it was listed."""
     return bool(
         db.rows(
             f"select 1 from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
@@ -238,7 +238,7 @@ def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[Name
 
 
 def place(config: NamespaceConfig) -> dict[str, Any]:
-    """What makes a vector store another one: everything but its key."""
+    """Return the identity of a vector store: its configuration without the key."""
     return {key: value for key, value in config.vector_storage.items() if key != "apiKey"}
 
 

@@ -61,7 +61,7 @@ def shadow(db: Database, job_run_id: str) -> Iterator[None]:
 
 
 def note(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]) -> None:
-    """Keep with the job run what came out: `passed`, `told` and `questions`."""
+    """Record the verdict with the job run: `passed`, `told` and `questions`."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         connection.execute(

@@ -1,4 +1,4 @@
-"""How a batch's documents and job runs end, and what the flow reports of them."""
+"""Completion of a batch's documents and job runs, and the results that the flow reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How many documents are gone at their content service: removed with the run, or held for confirmation."""
+    """Numbers of documents that the content service removed: deleted with the run, or held for confirmation."""
 
     removed: int
     held: int
@@ -44,7 +44,7 @@ NOBODY = Left(0, 0)
 
 
 def left(db: Database, lease: Lease) -> Left:
-    """Of the batch's job runs."""
+    """Count the removed documents of the batch's job runs."""
     row = db.row(
         "select coalesce(sum((progress ->> 'removed')::int), 0)::int as removed,"
         " coalesce(max((progress ->> 'awaitingConfirmation')::int), 0) as held"
@@ -55,7 +55,7 @@ def left(db: Database, lease: Lease) -> Left:
 
 
 def progress(db: Database, lease: Lease) -> Progress:
-    """How the batch's documents stand."""
+    """Count the batch's documents by status."""
     row = db.row(
         """
         select count(*) as documents, count(*) filter (where d.status = 'FAILED') as failed,
@@ -68,7 +68,7 @@ def progress(db: Database, lease: Lease) -> Progress:
 
 
 def table(db: Database, lease: Lease) -> list[Outcome]:
-    """How each document of the batch stands."""
+    """Return the status of each document of the batch."""
     rows = db.rows(
         """
         select d.job_run_id, d.document_id, d.name, d.status, d.stage, d.error,
@@ -82,7 +82,7 @@ def table(db: Database, lease: Lease) -> list[Outcome]:
 
 
 def skipped(db: Database, lease: Lease) -> dict[str, int]:
-    """What the batch's job runs found and left out, by reason."""
+    """Count the pages that the batch's job runs left out, by reason."""
     rows = db.rows(
         "select key, sum(value::int)::int as pages"
         " from job_runs r, jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))"
@@ -93,7 +93,7 @@ def skipped(db: Database, lease: Lease) -> dict[str, int]:
 
 
 def settle(db: Database, lease: Lease) -> None:
-    """Cancel what was asked to be cancelled, and complete each job run whose documents are all at their end."""
+    """Cancel documents of cancelled job runs, and complete each job run whose documents are all finished."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         rows = connection.execute(

@@ -168,7 +168,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
 
 
 def _within_quotas(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> list[Stored]:
-    """The same, in which members beyond a quota bear the reason; their files are left to garbage collection."""
+    """Mark members beyond a quota with the reason; their files are left to garbage collection."""
     members = [stored_member for stored_member in stored if not stored_member.member.reason]
     reasons = within_quotas.members(
         connection, item.key.job_run_id, [stored_member.member.size for stored_member in members]
@@ -257,7 +257,7 @@ def _count(connection: Connection[Row], job_run_id: str) -> int:
 
 
 def _refuse(connection: Connection[Row], item: Item, members: Sequence[Member], first: int) -> None:
-    """One failed entry of the run for each member that was left out; no document stands behind it."""
+    """Record one failed entry of the run for each member that was left out, without a document."""
     with connection.cursor() as cursor:
         cursor.executemany(
             """

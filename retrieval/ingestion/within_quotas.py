@@ -1,7 +1,7 @@
-"""Quotas on the way: what a listing, an archive or a fetch brings beyond them fails, each document with the reason.
+"""Quotas during a run: documents of a listing, an archive or a fetch beyond a quota fail with the reason.
 
-A request's own documents and bytes are checked when it comes (`retrieval.accounts.quotas`); what a flow finds out later
-is checked here. Nothing is looked up for organizations without quotas but that they have none.
+The documents and bytes of a request are checked when it arrives (`retrieval.accounts.quotas`); those that a flow adds
+later are checked here. Organizations without quotas cost one lookup.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
 
 
 def _uses(connection: Connection[Row], organization: str, tenant: str) -> tuple[Use, ...]:
-    """What is used, and nobody else adds until the transaction ends; nothing where there are no quotas."""
+    """Return usage, locked until the transaction ends; empty without quotas."""
     row = connection.execute("select counted from organizations where id = %(id)s", {"id": organization}).fetchone()
     if row is None or not row["counted"]:
         return ()

@@ -88,7 +88,7 @@ def find_boundaries(text: str, records: Sequence[tuple[int, int]] = ()) -> Bound
 def _with_first_sentence(
     text: str, headings: list[tuple[int, int]], paragraphs: Positions, sentences: Positions
 ) -> list[tuple[int, int]]:
-    """Each heading with what it announces: the first sentence, or the next heading and its first sentence."""
+    """Join each heading with the first sentence below it, or with the next heading and its first sentence."""
     ranges: list[tuple[int, int]] = []
     next_heading, next_end = len(text), len(text)
     for start, end in reversed(headings):
@@ -149,11 +149,11 @@ class Cutter:
         self.marks = marks or (Boundaries() if small else find_boundaries(text, headers.structure.records.ranges))
 
     def sized(self, size: int, overlap: int) -> Cutter:
-        """The same text, cut by another size and overlap; neither is larger than here."""
+        """Return a cutter of this text with another size and overlap; neither may be larger than this one's."""
         return Cutter(self.text, self.units, size, overlap, self.headers, self.marks)
 
     def ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
-        """Each chunk of what lies between `cut` and `stop`, blank margins left out; the first begins at `start`."""
+        """Yield the chunks between `cut` and `stop`, without blank margins; the first begins at `start`."""
         stop = len(self.text) if stop is None else stop
         while cut < stop:
             end = self._end(start, cut, stop)
@@ -169,7 +169,7 @@ class Cutter:
         return _INK.search(self.text, start, end) is None
 
     def _end(self, start: int, cut: int, stop: int) -> int:
-        """Where the chunk ends that begins at `start` and must bring something new beyond `cut`; at most `stop`."""
+        """Return the end of the chunk from `start`; it is beyond `cut` and at most `stop`."""
         limit = self._limit(start)
         if limit >= stop:
             return stop
@@ -205,7 +205,8 @@ class Cutter:
         return word
 
     def next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word.
+        """Return the start of the next chunk: `overlap` tokens before the cut, or the next sentence, or else the next
+        word.
 
         Rows and records are not repeated: chunks of a table begin with its header instead.
         """

@@ -22,7 +22,7 @@ _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell holds a number as people write it, with a currency or percent sign or without."""
+    """Tell if a cell holds a number, with or without a currency or percent sign."""
     return _NUMBER.fullmatch(cell) is not None
 
 

@@ -44,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a former chunk stands in the text: its range, and where the one before it should end, at least and best."""
+    """Position of a former chunk in the text: its range, and the least and best end of the chunk before it."""
 
     start: int
     end: int
@@ -95,7 +95,7 @@ class _Path:
         return next((span for span in self.places[first : first + _REACH] if span.end > beyond), None)
 
     def _fill(self, before: Range, place: _Place | None) -> bool:
-        """Cut what lies before `place`, with kept neighbours where that makes no new chunk more; False: nothing to."""
+        """Cut the text before `place`, with kept neighbours if that adds no chunk; False if there is nothing to cut."""
         gap = self._gap(before, place)
         for _ in range(_JOINED if len(gap) <= _FEW else 0):
             further = place and self._next(before, place.end)
@@ -144,7 +144,7 @@ def _kept_share(overlap: int) -> int:
 
 
 def _places(cutter: Cutter, pieces: Iterable[Piece]) -> Iterator[_Place]:
-    """Where former chunks stand in the text, by their start; at each start the longest."""
+    """Yield the positions of former chunks in the text, by start; at each start the longest."""
     text, units = cutter.text, cutter.units
     pieces_by_start: dict[str, list[Piece]] = defaultdict(list)
     for piece in {piece.text: piece for piece in pieces if len(piece.text) >= _SHORT}.values():
@@ -169,7 +169,7 @@ def _places(cutter: Cutter, pieces: Iterable[Piece]) -> Iterator[_Place]:
 
 
 def _word_starts(cutter: Cutter) -> Iterator[int]:
-    """Each place where a token begins that may be the first of a chunk, without the blanks before it."""
+    """Yield each position where a token begins that may be the first of a chunk, without leading blanks."""
     text, reached = cutter.text, -1
     for start in cutter.units.starts:
         if start <= reached:

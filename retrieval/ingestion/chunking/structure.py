@@ -61,7 +61,7 @@ class Table:
         return row_values.typed(self.names, [cells(self.text[start:end]) for start, end in self.rows])
 
     def between(self, start: int, end: int) -> list[dict[str, Any]]:
-        """Fields of the rows that lie in this range, torn ones included."""
+        """Return the fields of the rows in this range, including partial rows."""
         return [self.values[index] for index in _overlapping(self.rows, start, end)]
 
 
@@ -73,7 +73,7 @@ class Records:
     text: str = field(default="", repr=False)
 
     def between(self, start: int, end: int) -> list[dict[str, Any]]:
-        """Fields of the records that lie in this range, torn ones included. They are read when they are asked for."""
+        """Read the fields of the records in this range, including partial records."""
         fields = (self._fields(*self.ranges[index]) for index in _overlapping(self.ranges, start, end))
         return [row for row in fields if row is not None]
 
@@ -106,7 +106,7 @@ class Structure:
         return None
 
     def first_table(self, start: int, end: int) -> Table | None:
-        """The first table of which rows lie in this range."""
+        """Return the first table with rows in this range."""
         return next((table for table in self._tables(start, end) if start < table.end), None)
 
     def _tables(self, start: int, end: int) -> Sequence[Table]:
@@ -114,7 +114,7 @@ class Structure:
         return self.tables[max(first, 0) : end_index]
 
     def is_tabular(self, position: int) -> bool:
-        """Whether the position lies within or right behind a row or a record, where chunks do not overlap."""
+        """Tell if the position is within or right after a row or a record, where chunks do not overlap."""
         if self.table_at(position) is not None or (position and self.table_at(position - 1) is not None):
             return True
         ranges = self.records.ranges
@@ -127,7 +127,7 @@ class Structure:
 
 
 def find(text: str, media_type: str = "") -> Structure:
-    """The structure of a text. `media_type` says whether it is JSON, JSON Lines, or may hold Markdown tables."""
+    """Find the structure of a text. `media_type` decides between JSON, JSON Lines and Markdown tables."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind in LINES_TYPES:
         return Structure(records=_lines(text))
@@ -279,7 +279,7 @@ class Headers:
         return cls(find(parsed.text, str(parsed.properties.get("mimeType", ""))), tokenizer, size // HEADER_SHARE)
 
     def of_chunk(self, start: int, end: int) -> str:
-        """The header of the first table of which rows lie in this range, "" without one."""
+        """Return the header of the first table with rows in this range, "" without one."""
         table = self.structure.first_table(start, end)
         return "" if table is None else self._cut(table)[0]
 

@@ -1,4 +1,4 @@
-"""The title line before a chunk in what is embedded, so that a chunk from deep inside still says what it is about."""
+"""Title line before each chunk in the embedded text, so that chunks from deep inside keep their topic."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _has_title(title: str, chunk: Chunk) -> bool:
 
 
 def of(title: str, tokenizer: Tokenizer, max_tokens: int) -> str:
-    """The title as it stands before chunks for a model that reads so many tokens."""
+    """Return the title line for chunks, shortened for a model with this token limit."""
     return usable(title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
 
 

@@ -28,7 +28,7 @@ _FILES: Final = {
 
 
 def tokenizer_for(provider: str, model: str) -> Tokenizer:
-    """The tokenizer of a namespace's model, or the fallback if it has none offline; its `name` says which."""
+    """Return the tokenizer of a namespace's model, or the fallback if none is available offline; see its `name`."""
     return _load(model if provider == "LOCAL" and model in _FILES else FALLBACK)
 
 

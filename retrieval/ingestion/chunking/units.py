@@ -63,7 +63,7 @@ def read(text: str, tokenizer: Tokenizer) -> Units:
 
 
 def _flat(column: npt.NDArray[np.int64]) -> array[int]:
-    """The same numbers in a form that is quick to search one at a time."""
+    """Copy the numbers into an array that is fast to search one at a time."""
     numbers = array("q")
     numbers.frombytes(column.tobytes())
     return numbers
@@ -88,7 +88,7 @@ def _piece_end(text: str, start: int, end: int) -> int:
 
 
 def _bounded(offsets: Offsets, length: int) -> Offsets:
-    """Tokens and gaps of more than a few characters divided, so that no count stands for an unbounded text."""
+    """Split tokens and gaps of more than a few characters, so that each count stands for bounded text."""
     import numpy as np
 
     if (np.diff(offsets, axis=0) < 0).any():
