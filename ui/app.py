@@ -48,9 +48,9 @@ def _page(name: str, title: str, icon: str) -> Page:
     return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=is_first)
 
 
-def _is_for(who: session.Person, name: str, scope: str | None) -> bool:
+def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
     """Whether a page has something to show to this person."""
-    return (scope is None or who.may(scope)) and (who.sees_all or name not in BEYOND)
+    return (scope is None or person.may(scope)) and (person.sees_all or name not in BEYOND)
 
 
 def main() -> None:

@@ -84,15 +84,15 @@ class Api:
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
         """One request. ApiError says why not."""
-        wanted = {name: value for name, value in query.items() if value not in (None, "")}
-        return self._send(method, path, json=body, params=wanted)
+        parameters = {name: value for name, value in query.items() if value not in (None, "")}
+        return self._send(method, path, json=body, params=parameters)
 
     def upload(
         self, path: str, form: Mapping[str, str], name: str, content: bytes | IO[bytes], media_type: str, once: str = ""
     ) -> ApiResponse:
         """A multipart form with one file, which is read as it is sent. `once`: its Idempotency-Key."""
-        sent = {"file": (name, content, media_type)}
-        return self._send("POST", path, once=once, data=dict(form), files=sent, timeout=UPLOAD_SECONDS)
+        files = {"file": (name, content, media_type)}
+        return self._send("POST", path, once=once, data=dict(form), files=files, timeout=UPLOAD_SECONDS)
 
     def get(self, path: str, **query: Any) -> Json:
         return _object(self.call("GET", path, **query))

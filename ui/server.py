@@ -30,7 +30,9 @@ def content_security_policy() -> str:
     """
     page = (Path(streamlit.__file__).parent / "static" / "index.html").read_text()
     inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in inline)
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in inline
+    )
     return "; ".join(
         (
             "default-src 'self'",
@@ -77,8 +79,8 @@ class SecurityHeaders:
 
 def _by_https(scope: Scope) -> bool:
     """Whether the browser came by https, to this server or to the proxy before it."""
-    told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    return scope["scheme"] == "https" or told[:1] == [b"https"]
+    protocols = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return scope["scheme"] == "https" or protocols[:1] == [b"https"]
 
 
 def _only_by_https(headers: MutableHeaders) -> None:

@@ -73,19 +73,23 @@ def api_address() -> str:
 def sign_in(key: str, tenant: str = "") -> Person:
     """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
     api = Api(api_address(), key.strip(), tenant.strip(), waiting.show_notice)
-    known = api.get("/v1/keys/current")["key"]
-    role = known.get("role")
-    sees_all = not (known.get("principal") or known.get("principalRequired")) if role is None else role != "viewer"
-    bounds = known["namespaceId"], known["tenantId"]
-    person = Person(api, known["name"], frozenset(known["scopes"]), *bounds, role, sees_all, known.get("id"))
+    current_key = api.get("/v1/keys/current")["key"]
+    role = current_key.get("role")
+    sees_all = (
+        not (current_key.get("principal") or current_key.get("principalRequired")) if role is None else role != "viewer"
+    )
+    bounds = current_key["namespaceId"], current_key["tenantId"]
+    person = Person(
+        api, current_key["name"], frozenset(current_key["scopes"]), *bounds, role, sees_all, current_key.get("id")
+    )
     st.session_state[_WHO] = person
     return person
 
 
-def own_key_ended(who: Person) -> bool:
+def own_key_ended(person: Person) -> bool:
     """Whether the key of this session is not valid any more. ApiError without an answer."""
     try:
-        who.api.get("/v1/keys/current")
+        person.api.get("/v1/keys/current")
     except ApiError as error:
         if not unauthorized(error):
             raise
@@ -108,11 +112,11 @@ def token() -> str | None:
 
 def sign_in_by_token() -> ApiError | None:
     """Sign in whoever the identity provider has signed in, if anybody; the refusal where the API does not take it."""
-    held = token()
-    if held is None:
+    id_token = token()
+    if id_token is None:
         return None
     try:
-        sign_in(held, st.session_state.get(_TENANT) or "")
+        sign_in(id_token, st.session_state.get(_TENANT) or "")
     except ApiError as error:
         return error
     return None
@@ -120,23 +124,23 @@ def sign_in_by_token() -> ApiError | None:
 
 def choose_tenant(name: str) -> None:
     """Look at another tenant from now on; who signed in by OpenID Connect was not asked for one."""
-    who = person()
-    st.session_state[_WHO] = replace(who, api=replace(who.api, tenant=name.strip()))
+    signed_in = person()
+    st.session_state[_WHO] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
     st.session_state[_TENANT] = name.strip()
 
 
 def person() -> Person:
     """The signed-in person. Ends the script run if there is none: pages run only behind the sign-in form."""
-    found = st.session_state.get(_WHO)
-    if not isinstance(found, Person):
+    signed_in = st.session_state.get(_WHO)
+    if not isinstance(signed_in, Person):
         st.stop()
-    return found
+    return signed_in
 
 
 def silence() -> AbstractContextManager[None]:
     """A run of a page, or of a part of it that runs by itself: see `client.Silence`."""
-    found = st.session_state.get(_WHO)
-    return found.api.silence if isinstance(found, Person) else nullcontext()
+    signed_in = st.session_state.get(_WHO)
+    return signed_in.api.silence if isinstance(signed_in, Person) else nullcontext()
 
 
 def is_signed_in() -> bool:
@@ -151,21 +155,21 @@ def sign_out() -> None:
         st.logout()
 
 
-def namespaces(who: Person) -> list[dict[str, Any]]:
+def namespaces(person: Person) -> list[dict[str, Any]]:
     """The newest namespaces that the key may see, and the one that the address names, or that was seen last."""
-    if not who.may("namespaces:read"):
-        return [{"id": who.namespace, "name": who.namespace}] if who.namespace else []
-    data = who.api.get("/v1/namespaces", pageSize=NAMESPACES)
-    found: list[dict[str, Any]] = data["namespaces"]
-    wanted = parameter("namespace") or last_seen()
-    if data["hasNextPage"] and wanted and wanted not in {space["id"] for space in found}:
-        found += _one(who, wanted)
-    return found
+    if not person.may("namespaces:read"):
+        return [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
+    data = person.api.get("/v1/namespaces", pageSize=NAMESPACES)
+    spaces: list[dict[str, Any]] = data["namespaces"]
+    linked = parameter("namespace") or last_seen()
+    if data["hasNextPage"] and linked and linked not in {space["id"] for space in spaces}:
+        spaces += _one(person, linked)
+    return spaces
 
 
-def _one(who: Person, namespace: str) -> list[dict[str, Any]]:
+def _one(person: Person, namespace: str) -> list[dict[str, Any]]:
     try:
-        return [who.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"]]
+        return [person.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"]]
     except ApiError as error:
         if error.status != 404:
             raise
@@ -179,16 +183,16 @@ def parameter(name: str) -> str | None:
 
 def named(name: str) -> str | None:
     """The id that the page's address carries, as a part of a path: what is no id names nothing that there is."""
-    given = parameter(name)
-    return quote(given, safe="") if given else None
+    value = parameter(name)
+    return quote(value, safe="") if value else None
 
 
 def remember(**values: str | None) -> None:
     """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
-    before = st.query_params.to_dict()
-    now = {name: value for name, value in {**before, **values}.items() if value}
-    if now != before:
-        st.query_params.from_dict(now)
+    previous = st.query_params.to_dict()
+    updated = {name: value for name, value in {**previous, **values}.items() if value}
+    if updated != previous:
+        st.query_params.from_dict(updated)
 
 
 def seen(namespace: str) -> None:
@@ -197,8 +201,8 @@ def seen(namespace: str) -> None:
 
 
 def last_seen() -> str | None:
-    found: str | None = st.session_state.get(_SEEN)
-    return found
+    namespace: str | None = st.session_state.get(_SEEN)
+    return namespace
 
 
 def unauthorized(error: ApiError) -> bool:

@@ -46,7 +46,7 @@ class Level:
         self.first = max(0, min(self.first + entries, len(self.entries) - 1))
 
     def told(self) -> str:
-        folders = sum(one["kind"] == "FOLDER" for one in self.entries)
+        folders = sum(entry["kind"] == "FOLDER" for entry in self.entries)
         parts = [count(folders, "folder")] if folders else []
         parts += [count(len(self.entries) - folders, "file")] if len(self.entries) > folders else []
         return ("empty" if not parts else ", ".join(parts)) + (" and more" if self.cursor else "")
@@ -88,19 +88,19 @@ class Tree:
 
     def config(self) -> dict[str, list[Json]]:
         """`include` and `exclude` of an ingestion."""
-        some = self.mode == SOME
-        take = [*({"id": one} for one in self.include), *self.unsaid.get("include", ())] if some else []
-        leave = [*({"id": one} for one in self.exclude), *self.unsaid.get("exclude", ())]
+        is_partial = self.mode == SOME
+        take = [*({"id": entry_id} for entry_id in self.include), *self.unsaid.get("include", ())] if is_partial else []
+        leave = [*({"id": entry_id} for entry_id in self.exclude), *self.unsaid.get("exclude", ())]
         return {name: chosen for name, chosen in (("include", take), ("exclude", leave)) if chosen}
 
 
-def show(who: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
+def show(person: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
     """The tree and fields for paths and types. The `include` and `exclude` that they ask for, the `access` of the
     newest ingestion, `unchosen` if nothing is chosen yet; None where the account cannot be listed: nobody is to take
     all of it for want of a choice."""
     tree = st.session_state.setdefault(f"tree-{connection}", Tree())
     if not tree.levels:
-        _load(who, namespace, connection, tree, _TOP)
+        _load(person, namespace, connection, tree, _TOP)
     if not tree.levels:
         _tell(tree)
         st.button("Try again", icon=":material/replay:")
@@ -112,7 +112,7 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
     @frame.live()
     def browse() -> None:
         with st.container(border=True, height=420):
-            _level(who, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
+            _level(person, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
         _tell(tree)
         lines = st.session_state.get(f"include-{connection}", tree.lines.get("include"))
         st.caption(_summary(tree, typed=bool(str(lines or "").strip())))
@@ -122,16 +122,16 @@ def show(who: session.Person, namespace: str, connection: str, kind: str) -> dic
     service = api_schema.known_services().get(kind)
     with st.expander("By path or type", icon=":material/rule:"):
         about = service.choice.path if service and service.choice else ""
-        left, right = st.columns(2)
+        left_column, right_column = st.columns(2)
         for name in ("include", "exclude"):
             st.session_state.setdefault(f"{name}-{connection}", tree.lines.get(name, ""))
-        take = left.text_area("Include, one a line", key=f"include-{connection}", help=about, height=100)
-        leave = right.text_area("Exclude, one a line", key=f"exclude-{connection}", help=about, height=100)
+        take = left_column.text_area("Include, one a line", key=f"include-{connection}", help=about, height=100)
+        leave = right_column.text_area("Exclude, one a line", key=f"exclude-{connection}", help=about, height=100)
     tree.lines = {"include": take or "", "exclude": leave or ""}
     for name, typed in tree.lines.items():
-        named = [_named(line.strip()) for line in typed.splitlines() if line.strip()]
-        if named:
-            config[name] = [*config.get(name, []), *named]
+        entries = [_named(line.strip()) for line in typed.splitlines() if line.strip()]
+        if entries:
+            config[name] = [*config.get(name, []), *entries]
     if tree.access:
         config |= tree.access
         st.caption(
@@ -146,19 +146,19 @@ def _named(line: str) -> Json:
 
 def _line(entry: Json) -> str:
     """What says an entry in the field; "" where nothing does."""
-    said = entry.get("mimeType") or entry.get("path") or ""
-    return said if said == said.strip() and _named(said) == entry else ""
+    text = entry.get("mimeType") or entry.get("path") or ""
+    return text if text == text.strip() and _named(text) == entry else ""
 
 
 def _summary(tree: Tree, *, typed: bool) -> str:
     """`typed`: whether paths or types to include are named beside the tree."""
-    left = f", {len(tree.exclude):,} left out" if tree.exclude else ""
+    excluded = f", {len(tree.exclude):,} left out" if tree.exclude else ""
     if tree.mode == ALL:
-        what = "What Include names by path or type" if typed else "Everything in the account"
-        return f"{what}{left}. The preview counts the documents."
+        included = "What Include names by path or type" if typed else "Everything in the account"
+        return f"{included}{excluded}. The preview counts the documents."
     if not tree.include:
         return "Nothing is chosen in the tree." if typed else "Nothing is chosen yet."
-    return f"{len(tree.include):,} chosen{left}. The preview counts the documents."
+    return f"{len(tree.include):,} chosen{excluded}. The preview counts the documents."
 
 
 def _tell(tree: Tree) -> None:
@@ -166,7 +166,7 @@ def _tell(tree: Tree) -> None:
         frame.show(tree.trouble)
 
 
-def _load(who: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
+def _load(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
     """The next part of a folder, or why there is none."""
     tree.trouble = None
     level = tree.levels.get(folder)
@@ -174,9 +174,9 @@ def _load(who: session.Person, namespace: str, connection: str, tree: Tree, fold
     try:
         with st.spinner("Listing …"):
             path = f"/v1/connections/{connection}/browse"
-            data = who.api.post(path, {name: value for name, value in body.items() if value})
+            data = person.api.post(path, {name: value for name, value in body.items() if value})
         if not folder and not level:
-            chosen = who.api.get(f"/v1/connections/{connection}", namespaceId=namespace).get("chosen")
+            chosen = person.api.get(f"/v1/connections/{connection}", namespaceId=namespace).get("chosen")
             _as_before(tree, chosen or {})
     except ApiError as error:
         tree.trouble = error
@@ -192,49 +192,51 @@ def _as_before(tree: Tree, chosen: Json) -> None:
     include, exclude = chosen.get("include") or [], chosen.get("exclude") or []
     tree.mode = SOME if include else ALL
     tree.access = {"access": chosen["access"]} if "access" in chosen else {}
-    tree.include, tree.exclude = ({one["id"]: one["id"] for one in said if "id" in one} for said in (include, exclude))
-    for name, said in (("include", include), ("exclude", exclude)):
-        others = [one for one in said if "id" not in one]
-        tree.lines[name] = "\n".join(filter(None, map(_line, others)))
-        tree.unsaid[name] = [one for one in others if not _line(one)]
+    tree.include, tree.exclude = (
+        {entry["id"]: entry["id"] for entry in entries if "id" in entry} for entries in (include, exclude)
+    )
+    for name, entries in (("include", include), ("exclude", exclude)):
+        by_path = [entry for entry in entries if "id" not in entry]
+        tree.lines[name] = "\n".join(filter(None, map(_line, by_path)))
+        tree.unsaid[name] = [entry for entry in by_path if not _line(entry)]
 
 
 def _level(
-    who: session.Person, namespace: str, connection: str, tree: Tree, folder: str, depth: int, *, above: bool
+    person: session.Person, namespace: str, connection: str, tree: Tree, folder: str, depth: int, *, above: bool
 ) -> None:
     level = tree.levels[folder]
     for entry in level.drawn:
-        one, key = entry["id"], f"{connection}-{entry['id']}"
+        entry_id, key = entry["id"], f"{connection}-{entry['id']}"
         barred = folder != _TOP and not above and _lies_in_left_out(tree, folder)
-        taken = tree.takes(one, above=above) and not barred
+        is_taken = tree.takes(entry_id, above=above) and not barred
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             for _ in range(min(depth, DEEPEST)):
                 st.space("medium")
             box = f"take-{tree.mode}-{above}-{barred}-{key}"  # a click on what was there before counts for nothing
-            st.session_state[box] = taken
+            st.session_state[box] = is_taken
             st.checkbox(
                 f"Take {plain(entry['name'])}",
                 key=box,
                 label_visibility="collapsed",
                 disabled=barred,
                 on_change=tree.toggle,
-                args=(one, entry["name"]),
+                args=(entry_id, entry["name"]),
                 kwargs={"above": above},
                 width="content",
             )
-            inner = tree.levels.get(one)
+            inner = tree.levels.get(entry_id)
             if entry["hasChildren"]:
-                _folder(who, namespace, connection, tree, entry)
+                _folder(person, namespace, connection, tree, entry)
                 st.caption(inner.told() if inner else "", width="content")
             else:
                 st.markdown(f":material/draft: {plain(entry['name'])}", width="content")
                 st.caption(size(entry["size"]) if entry["size"] is not None else "", width="content")
-        if one in tree.opened and inner:
-            _level(who, namespace, connection, tree, one, depth + 1, above=taken)
-    _ends(who, namespace, connection, tree, folder)
+        if entry_id in tree.opened and inner:
+            _level(person, namespace, connection, tree, entry_id, depth + 1, above=is_taken)
+    _ends(person, namespace, connection, tree, folder)
 
 
-def _ends(who: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
+def _ends(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
     """What leads to the entries of a folder that are not drawn."""
     level = tree.levels[folder]
     if not level.first and not level.goes_on:
@@ -242,7 +244,7 @@ def _ends(who: session.Person, namespace: str, connection: str, tree: Tree, fold
 
     def more() -> None:
         if level.cursor and level.first + DRAWN >= len(level.entries):
-            _load(who, namespace, connection, tree, folder)
+            _load(person, namespace, connection, tree, folder)
         if level.first + DRAWN < len(level.entries):
             level.go(STEP)
 
@@ -253,14 +255,14 @@ def _ends(who: session.Person, namespace: str, connection: str, tree: Tree, fold
         if level.goes_on:
             st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=more)
         last = level.first + len(level.drawn)
-        known = f"{len(level.entries):,}" + (" and more" if level.cursor else "")
+        total = f"{len(level.entries):,}" + (" and more" if level.cursor else "")
         if level.entries:  # a service may send an empty page before others
-            st.caption(f"{level.first + 1:,} to {last:,} of {known}", width="content")
+            st.caption(f"{level.first + 1:,} to {last:,} of {total}", width="content")
 
 
 def _lies_in_left_out(tree: Tree, folder: str) -> bool:
     """`exclude` wins over `include`: nothing within what is left out can be taken."""
-    holds = {one["id"]: above for above, level in tree.levels.items() for one in level.entries}
+    holds = {entry["id"]: above for above, level in tree.levels.items() for entry in level.entries}
     while folder != _TOP:
         if folder in tree.exclude:
             return True
@@ -268,17 +270,17 @@ def _lies_in_left_out(tree: Tree, folder: str) -> bool:
     return False
 
 
-def _folder(who: session.Person, namespace: str, connection: str, tree: Tree, entry: Json) -> None:
-    one = entry["id"]
+def _folder(person: session.Person, namespace: str, connection: str, tree: Tree, entry: Json) -> None:
+    entry_id = entry["id"]
 
     def turn() -> None:
-        if one in tree.opened:
-            tree.opened.discard(one)
+        if entry_id in tree.opened:
+            tree.opened.discard(entry_id)
             return
-        if one not in tree.levels:
-            _load(who, namespace, connection, tree, one)
-        if one in tree.levels:
-            tree.opened.add(one)
+        if entry_id not in tree.levels:
+            _load(person, namespace, connection, tree, entry_id)
+        if entry_id in tree.levels:
+            tree.opened.add(entry_id)
 
-    icon = ":material/folder_open:" if one in tree.opened else ":material/folder:"
-    st.button(plain(entry["name"]), icon=icon, type="tertiary", key=f"open-{connection}-{one}", on_click=turn)
+    icon = ":material/folder_open:" if entry_id in tree.opened else ":material/folder:"
+    st.button(plain(entry["name"]), icon=icon, type="tertiary", key=f"open-{connection}-{entry_id}", on_click=turn)

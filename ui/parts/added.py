@@ -22,36 +22,36 @@ _WHY = "added_why"
 _STAGES = STAGES[1:]
 
 
-def show_added(who: session.Person, namespace: str) -> None:
+def show_added(person: session.Person, namespace: str) -> None:
     """Sends what waits, then follows the runs until all have ended."""
     added = additions.kept(namespace)
     if added:
-        additions.send(who, added)
+        additions.send(person, added)
     ids = [item.run for item in added.items if item.run] if added else additions.linked()
-    runs = runs_of(who, namespace, ids)
+    runs = runs_of(person, namespace, ids)
     _lost(added, len(ids))
     moving = any(run["status"] in MOVING for run in runs.values())
     fetched = [runs]
 
     @frame.live(LIVE_SECONDS if moving else None)
     def live() -> None:
-        now = fetched.pop() if fetched else runs_of(who, namespace, ids)
-        if moving and not any(run["status"] in MOVING for run in now.values()):
+        current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
+        if moving and not any(run["status"] in MOVING for run in current_runs.values()):
             st.rerun(scope="app")
-        _table(added, ids, now)
+        _table(added, ids, current_runs)
 
     live()
-    _failures(who, namespace, added, runs)
+    _failures(person, namespace, added, runs)
 
 
-def runs_of(who: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
+def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
     """The runs by their ids, however many; one that is gone is not there."""
-    found: dict[str, Json] = {}
+    runs: dict[str, Json] = {}
     for start in range(0, len(ids), additions.LINKED):
         part = ",".join(ids[start : start + additions.LINKED])
-        data = who.api.get("/v1/ingest-job-runs", namespaceId=namespace, ids=part, pageSize=additions.LINKED)
-        found |= {run["id"]: run for run in data["ingestJobRuns"]}
-    return found
+        data = person.api.get("/v1/ingest-job-runs", namespaceId=namespace, ids=part, pageSize=additions.LINKED)
+        runs |= {run["id"]: run for run in data["ingestJobRuns"]}
+    return runs
 
 
 def done(run: Json) -> int:
@@ -65,20 +65,20 @@ def done(run: Json) -> int:
 
 def _lost(added: Addition | None, reached: int) -> None:
     """The truth about what was chosen and has not reached the service: a session that ended took it along."""
-    asked = session.parameter("of") or ""
-    wanted = int(asked) if asked.isdecimal() and len(asked) < 6 else reached
-    missing = wanted - reached
-    if added is None and missing > 0 and wanted <= additions.LINKED:
+    parameter = session.parameter("of") or ""
+    expected = int(parameter) if parameter.isdecimal() and len(parameter) < 6 else reached
+    missing = expected - reached
+    if added is None and missing > 0 and expected <= additions.LINKED:
         st.warning(
-            f"{reached:,} of {count(wanted, 'item')} reached the service before the session ended."
+            f"{reached:,} of {count(expected, 'item')} reached the service before the session ended."
             f" The other {missing:,} were not sent: add them again.",
             icon=":material/warning:",
         )
 
 
 def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
-    known = [runs[one] for one in ids if one in runs]
-    rows = [_row(run) for run in sorted(known, key=lambda run: not run["progress"]["failed"])]
+    present_runs = [runs[run_id] for run_id in ids if run_id in runs]
+    rows = [_row(run) for run in sorted(present_runs, key=lambda run: not run["progress"]["failed"])]
     refused = [_refused(item) for item in (added.items if added else ()) if item.error]
     rows = refused + rows
     if not rows:
@@ -114,13 +114,13 @@ def _refused(item: Item) -> Json:
     return {"Status": ["FAILED"], "Name": item.name, "Progress": 0, "Documents": 0, "Failed": 0}
 
 
-def _failures(who: session.Person, namespace: str, added: Addition | None, runs: dict[str, Json]) -> None:
+def _failures(person: session.Person, namespace: str, added: Addition | None, runs: dict[str, Json]) -> None:
     unsent = [item for item in (added.items if added else ()) if item.error]
     failed = [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]
     if unsent:
         _unsent(unsent)
     if failed:
-        _failed(who, namespace, failed)
+        _failed(person, namespace, failed)
 
 
 def _unsent(items: list[Item]) -> None:
@@ -137,12 +137,12 @@ def _unsent(items: list[Item]) -> None:
             st.rerun()
 
 
-def _failed(who: session.Person, namespace: str, failed: list[Json]) -> None:
+def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
     number = sum(max(run["progress"]["failed"], 1) for run in failed)
     with st.container(border=True):
         st.markdown(f"**Failed: {count(number, 'document')}**")
         for run in failed[:SHOWN]:
-            for reason in _reasons(who, namespace, run):
+            for reason in _reasons(person, namespace, run):
                 st.error(f"**{plain(run['name'])}**  \n{plain(reason)}", icon=":material/error:")
         if len(failed) > SHOWN:
             st.caption(f"And {count(len(failed) - SHOWN, 'other run')}.")
@@ -152,25 +152,27 @@ def _failed(who: session.Person, namespace: str, failed: list[Json]) -> None:
         changes = retrying.controls(frozenset(run["source"] for run in ended), "added")
         label = "Retry" if len(ended) == 1 else f"Retry all {len(ended):,}"
         if st.button(label, type="primary", icon=":material/replay:", key="added_retry"):
-            made = [(run["id"], retrying.again(who, namespace, run["id"], changes)) for run in ended]
-            for old, new in made:
+            retries = [(run["id"], retrying.again(person, namespace, run["id"], changes)) for run in ended]
+            for old, new in retries:
                 if new:
                     additions.replaced(namespace, old, new)
-            if all(new for _, new in made):
+            if all(new for _, new in retries):
                 st.rerun()
 
 
-def _reasons(who: session.Person, namespace: str, run: Json) -> list[str]:
+def _reasons(person: session.Person, namespace: str, run: Json) -> list[str]:
     """Why documents of a run failed, or the run itself; asked once for each run that has ended."""
-    known: dict[str, list[str]] = st.session_state.setdefault(_WHY, {})
-    if run["id"] in known:
-        return known[run["id"]]
-    data: Any = who.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
-    told = [one["error"] for one in data["documents"]["failed"] if one["error"]]
-    told = list(dict.fromkeys(told)) or [notice["reason"] for notice in data["notices"]] or ["No reason was given."]
+    cache: dict[str, list[str]] = st.session_state.setdefault(_WHY, {})
+    if run["id"] in cache:
+        return cache[run["id"]]
+    data: Any = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
+    reasons = [document["error"] for document in data["documents"]["failed"] if document["error"]]
+    reasons = (
+        list(dict.fromkeys(reasons)) or [notice["reason"] for notice in data["notices"]] or ["No reason was given."]
+    )
     if run["outcome"]:
-        known[run["id"]] = told
-    return told
+        cache[run["id"]] = reasons
+    return reasons
 
 
 _PREVIEWS = "preview"
@@ -183,9 +185,9 @@ COUNTS = {
 }
 
 
-def ask_preview(who: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
+def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
     """Have the API find out what the items of a source would do."""
-    additions.send_dry(who, items)
+    additions.send_dry(person, items)
     for item in items:
         item.file = None  # it stays with the field that holds it
     st.session_state[_PREVIEWS] = (namespace, kind, items)
@@ -195,38 +197,38 @@ def forget_previews() -> None:
     st.session_state.pop(_PREVIEWS, None)
 
 
-def show_previews(who: session.Person, namespace: str, kind: str) -> None:
+def show_previews(person: session.Person, namespace: str, kind: str) -> None:
     """The reports of this source, added up, as soon as they are there."""
     space, source, items = st.session_state.get(_PREVIEWS, ("", "", []))
     if (space, source) != (namespace, kind) or not items:
         return
     ids = [item.run for item in items if item.run]
-    runs = runs_of(who, namespace, ids)
+    runs = runs_of(person, namespace, ids)
     moving = any(run["status"] in MOVING for run in runs.values())
     fetched = [runs]
 
     @frame.live(LIVE_SECONDS if moving else None)
     def live() -> None:
-        now = fetched.pop() if fetched else runs_of(who, namespace, ids)
-        if moving and not any(run["status"] in MOVING for run in now.values()):
+        current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
+        if moving and not any(run["status"] in MOVING for run in current_runs.values()):
             st.rerun(scope="app")
-        _report(items, now)
+        _report(items, current_runs)
 
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown("**Preview: nothing has been added yet**", width="content")
             if moving and st.button("Stop the preview", icon=":material/cancel:"):
-                _cancel(who, namespace, runs)
+                _cancel(person, namespace, runs)
                 forget_previews()
                 st.rerun()
         live()
 
 
-def _cancel(who: session.Person, namespace: str, runs: dict[str, Json]) -> None:
+def _cancel(person: session.Person, namespace: str, runs: dict[str, Json]) -> None:
     for run in runs.values():
         if run["status"] in MOVING:
             try:
-                who.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
+                person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
             except ApiError as error:
                 frame.show(error)
 
@@ -268,16 +270,16 @@ def show_numbers(reports: list[Json]) -> None:
 def _cost(reports: list[Json]) -> str:
     """Chunks, tokens, money and time, added up; without a price that says so."""
     tokens = sum(report["tokensToEmbed"] for report in reports)
-    told = [count(sum(report["chunks"] for report in reports), "chunk"), f"{count(tokens, 'token')} to embed"]
+    figures = [count(sum(report["chunks"] for report in reports), "chunk"), f"{count(tokens, 'token')} to embed"]
     pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}
     numbers = {word: sum(report.get(name, 0) for report in reports) for word, name in pages.items()}
-    told += [f"{count(number, 'page')} {word}" for word, number in numbers.items() if number]
+    figures += [f"{count(number, 'page')} {word}" for word, number in numbers.items() if number]
     costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
     if len(costs) == len(reports):
-        told.append(f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}")
+        figures.append(f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}")
     else:
-        told.append("the model's price is not set")
-    told.append(f"about {seconds(sum(report['estimatedSeconds'] for report in reports))}")
+        figures.append("the model's price is not set")
+    figures.append(f"about {seconds(sum(report['estimatedSeconds'] for report in reports))}")
     if any(report["sampled"] for report in reports):
-        told.append("estimated from a sample")
-    return " · ".join(told)
+        figures.append("estimated from a sample")
+    return " · ".join(figures)

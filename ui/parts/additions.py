@@ -55,8 +55,8 @@ class Addition:
 
 def kept(namespace: str) -> Addition | None:
     """What this session is adding to the namespace."""
-    found = st.session_state.get(_KEPT)
-    return found if isinstance(found, Addition) and found.namespace == namespace else None
+    addition = st.session_state.get(_KEPT)
+    return addition if isinstance(addition, Addition) and addition.namespace == namespace else None
 
 
 def start(namespace: str, items: Sequence[Item]) -> Addition:
@@ -81,7 +81,7 @@ def replaced(namespace: str, old: str, new: str) -> None:
     if added := kept(namespace):
         for item in added.items:
             item.run = new if item.run == old else item.run
-    session.remember(runs=",".join(new if one == old else one for one in linked()))
+    session.remember(runs=",".join(new if run_id == old else run_id for run_id in linked()))
 
 
 def goes_on(namespace: str) -> bool:
@@ -97,10 +97,10 @@ def goes_on(namespace: str) -> bool:
 
 def linked() -> list[str]:
     """The runs that the page's address names."""
-    return [one for one in (session.parameter("runs") or "").split(",") if one][:LINKED]
+    return [run_id for run_id in (session.parameter("runs") or "").split(",") if run_id][:LINKED]
 
 
-def send(who: session.Person, added: Addition) -> None:
+def send(person: session.Person, added: Addition) -> None:
     """Send what waits, a few at a time, with a bar. Each item keeps what became of it, whatever becomes of the page."""
     waiting = [item for item in added.items if item.waits]
     if not waiting:
@@ -109,10 +109,10 @@ def send(who: session.Person, added: Addition) -> None:
     bar = st.progress(0.0, text=f"Sending {count(whole, 'item')} …")
     pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
     try:
-        for _ in as_completed([pool.submit(_send, who.api, item) for item in waiting]):
+        for _ in as_completed([pool.submit(_send, person.api, item) for item in waiting]):
             link(added)
-            sent = sum(not item.waits for item in added.items)
-            bar.progress(sent / whole, text=f"{sent:,} of {count(whole, 'item')} sent")
+            sent_count = sum(not item.waits for item in added.items)
+            bar.progress(sent_count / whole, text=f"{sent_count:,} of {count(whole, 'item')} sent")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     link(added)
@@ -122,10 +122,10 @@ def send(who: session.Person, added: Addition) -> None:
             _let_go(item)
 
 
-def send_dry(who: session.Person, items: Sequence[Item]) -> None:
+def send_dry(person: session.Person, items: Sequence[Item]) -> None:
     """Ask what the items would do; each gets the run that finds it out, or an error. Files stay with their items."""
     with st.spinner("Sending for the preview …"), ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:
-        list(pool.map(lambda item: _send(who.api, item, dry=True), items))
+        list(pool.map(lambda item: _send(person.api, item, dry=True), items))
 
 
 def _send(api: Api, item: Item, *, dry: bool = False) -> None:
@@ -146,9 +146,9 @@ def _send(api: Api, item: Item, *, dry: bool = False) -> None:
 def _let_go(item: Item) -> None:
     """The app's memory of a file that the service has, or that nobody wants any more."""
     if item.file is not None and (context := get_script_run_ctx(suppress_warning=True)):
-        held = context.uploaded_file_mgr
-        if isinstance(held, MemoryUploadedFileManager):
-            held.remove_file(context.session_id, item.file.file_id)
+        file_manager = context.uploaded_file_mgr
+        if isinstance(file_manager, MemoryUploadedFileManager):
+            file_manager.remove_file(context.session_id, item.file.file_id)
     item.file = None
 
 

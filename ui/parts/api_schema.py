@@ -18,8 +18,8 @@ EVERY = "*"
 
 def schemas() -> Json:
     """The components of the document. ApiError where the API does not answer."""
-    found: Json = api_document(session.api_address())["components"]["schemas"]
-    return found
+    components: Json = api_document(session.api_address())["components"]["schemas"]
+    return components
 
 
 @st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
@@ -54,8 +54,8 @@ def languages() -> list[str]:
     """The languages that keyword search knows the stems of."""
     return [
         name
-        for one in _alternatives(schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
-        for name in one.get("examples", ())
+        for alternative in _alternatives(schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
+        for name in alternative.get("examples", ())
     ]
 
 
@@ -71,20 +71,20 @@ def scopes() -> list[str]:
 
 def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     """The schemas that a configuration may have, by the provider that they are of."""
-    known, found, open_ones = schemas(), {}, [schemas()[schema]["properties"][name]]
-    while open_ones:
-        one = open_ones.pop(0)
-        open_ones = [*_alternatives(one), *open_ones]
-        if "$ref" in one:
-            about = known[one["$ref"].rpartition("/")[2]]
+    components, providers, pending = schemas(), {}, [schemas()[schema]["properties"][name]]
+    while pending:
+        alternative = pending.pop(0)
+        pending = [*_alternatives(alternative), *pending]
+        if "$ref" in alternative:
+            about = components[alternative["$ref"].rpartition("/")[2]]
             (provider,) = about["properties"]["provider"]["enum"]
-            found[provider] = about
-    return found
+            providers[provider] = about
+    return providers
 
 
 def _items(schema: str, name: str) -> list[str]:
     content = schemas()[schema]["properties"][name]
-    (items,) = (one["items"] for one in [content, *_alternatives(content)] if "items" in one)
+    (items,) = (alternative["items"] for alternative in [content, *_alternatives(content)] if "items" in alternative)
     return list(items["enum"])
 
 
@@ -118,8 +118,8 @@ class Service:
 
 def known_services() -> Mapping[str, Service]:
     """By their names in the contract, in its order. ApiError where the API does not answer."""
-    found: Mapping[str, Service] = _read(session.api_address())
-    return found
+    services: Mapping[str, Service] = _read(session.api_address())
+    return services
 
 
 @st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
@@ -157,22 +157,22 @@ def read_services(document: Json) -> Iterator[tuple[str, Service]]:
 
 def _config(name: str) -> str:
     """`someThingConfig` for SOME_THING."""
-    first, *rest = name.lower().split("_")
-    return f"{first}{''.join(map(str.capitalize, rest))}Config"
+    first, *words = name.lower().split("_")
+    return f"{first}{''.join(map(str.capitalize, words))}Config"
 
 
 def _choice(schemas: Json, include: Json | None) -> Choice | None:
     if include is None:
         return None
-    (items,) = (one["items"] for one in include["anyOf"] if "items" in one)
+    (items,) = (alternative["items"] for alternative in include["anyOf"] if "items" in alternative)
     path = _object(schemas, items)["path"]
     return Choice(include["description"], path["description"], tuple(path.get("examples", ())))
 
 
 def _reference(schema: Json) -> str:
     """The component that a property refers to, be it null or not."""
-    (found,) = (one["$ref"] for one in schema.get("anyOf", [schema]) if "$ref" in one)
-    return str(found).rpartition("/")[2]
+    (reference,) = (alternative["$ref"] for alternative in schema.get("anyOf", [schema]) if "$ref" in alternative)
+    return str(reference).rpartition("/")[2]
 
 
 def _object(schemas: Json, schema: Json) -> dict[str, Any]:

@@ -28,39 +28,45 @@ class PendingAuthorization:
     at: float
 
 
-def ask(who: session.Person, request: Callable[[], Json]) -> bool:
+def ask(person: session.Person, request: Callable[[], Json]) -> bool:
     """Begin one by the request, which answers the connection and the address; False if it is refused, in words."""
     try:
-        given = request()
-        connection = given["connection"]["id"]
-        asked = PendingAuthorization(given["authorizationUrl"], connection, _state(who, connection), time.monotonic())
+        response = request()
+        connection = response["connection"]["id"]
+        pending = PendingAuthorization(
+            response["authorizationUrl"], connection, _state(person, connection), time.monotonic()
+        )
     except ApiError as error:
         frame.show(error)
         return False
-    st.session_state[_ASKED] = asked
+    st.session_state[_ASKED] = pending
     return True
 
 
-def link(who: session.Person) -> None:
+def link(person: session.Person) -> None:
     """Shown while it is waited for; the page is drawn anew once the connection has another state."""
     if _ASKED not in st.session_state:
         return
 
     @frame.live(LIVE_SECONDS)
     def waiting() -> None:
-        asked = st.session_state.get(_ASKED)
-        if not isinstance(asked, PendingAuthorization):
+        pending = st.session_state.get(_ASKED)
+        if not isinstance(pending, PendingAuthorization):
             return
-        if time.monotonic() - asked.at > GOOD_SECONDS or _state(who, asked.connection) != asked.state:
+        if time.monotonic() - pending.at > GOOD_SECONDS or _state(person, pending.connection) != pending.state:
             del st.session_state[_ASKED]
             st.rerun(scope="app")
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        left.info("Allow the access at the service: the card below follows by itself. The link lasts ten minutes.")
-        right.link_button("Open the service", asked.url, type="primary", icon=":material/open_in_new:", width="stretch")
+        left_column, right_column = st.columns([3, 1], vertical_alignment="center")
+        left_column.info(
+            "Allow the access at the service: the card below follows by itself. The link lasts ten minutes."
+        )
+        right_column.link_button(
+            "Open the service", pending.url, type="primary", icon=":material/open_in_new:", width="stretch"
+        )
 
     waiting()
 
 
-def _state(who: session.Person, connection: str) -> Json:
-    known = who.api.get(f"/v1/connections/{connection}")["connection"]
-    return {name: known[name] for name in ("status", "statusReason", "config")}
+def _state(person: session.Person, connection: str) -> Json:
+    details = person.api.get(f"/v1/connections/{connection}")["connection"]
+    return {name: details[name] for name in ("status", "statusReason", "config")}

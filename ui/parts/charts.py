@@ -47,8 +47,8 @@ def funnel(progress: Mapping[str, int]) -> None:
 
 def stage_times(timings: Mapping[str, float]) -> None:
     """Seconds that each step took, in the order of the steps."""
-    known = sorted(timings.items(), key=lambda item: STEPS.index(item[0]) if item[0] in STEPS else len(STEPS))
-    rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(known)]
+    stages = sorted(timings.items(), key=lambda item: STEPS.index(item[0]) if item[0] in STEPS else len(STEPS))
+    rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(stages)]
     bars = (
         alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3, color=COLORS["violet"])
@@ -99,8 +99,8 @@ def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -
         counted[at, str(row["kind"])] += row["count"]
     style = "%d %b" if step >= timedelta(days=1) else "%d %b %H:%M" if slots[0].date() != slots[-1].date() else "%H:%M"
     points = [
-        {"time": slot.strftime(style), "order": place, "kind": kind, "count": counted[slot, kind]}
-        for place, slot in enumerate(slots)
+        {"time": slot.strftime(style), "order": index, "kind": kind, "count": counted[slot, kind]}
+        for index, slot in enumerate(slots)
         for kind in colors
     ]
     _columns(points, colors, "")
@@ -108,11 +108,11 @@ def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -
 
 def by_day(rows: Sequence[Mapping[str, Any]], what: str, start: date, end: date) -> None:
     """A bar of `count` for each `day` (ISO 8601) from the first to the last, empty ones too; `what` is counted."""
-    known = {str(row["day"]): row["count"] for row in rows}
+    counts = {str(row["day"]): row["count"] for row in rows}
     days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
     points = [
-        {"time": day.strftime("%d %b"), "order": place, "kind": what, "count": known.get(day.isoformat(), 0)}
-        for place, day in enumerate(days)
+        {"time": day.strftime("%d %b"), "order": index, "kind": what, "count": counts.get(day.isoformat(), 0)}
+        for index, day in enumerate(days)
     ]
     _columns(points, {what: "blue"}, what)
 
@@ -120,10 +120,10 @@ def by_day(rows: Sequence[Mapping[str, Any]], what: str, start: date, end: date)
 def buckets(times: Sequence[datetime]) -> list[datetime]:
     """The beginnings of steps of one length that hold all these times, 12 at least; the last one holds the newest."""
     first, last = min(times).astimezone(UTC), max(times).astimezone(UTC)
-    least, most = BARS
-    step = next((one for one in STEPS_OF_TIME if (last - first) / one < most - 1), STEPS_OF_TIME[-1])
+    min_bars, max_bars = BARS
+    step = next((width for width in STEPS_OF_TIME if (last - first) / width < max_bars - 1), STEPS_OF_TIME[-1])
     end = _EPOCH + (last - _EPOCH) // step * step
-    start = min(_EPOCH + (first - _EPOCH) // step * step, end - (least - 1) * step)
+    start = min(_EPOCH + (first - _EPOCH) // step * step, end - (min_bars - 1) * step)
     return [start + number * step for number in range((end - start) // step + 1)]
 
 
@@ -188,7 +188,7 @@ _SERIES = ("blue", "orange", "green", "violet", "red", "gray")
 
 def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
     """A line for each `chunk` from its `rank` in one of the searches to that in the next, coloured by its `move`."""
-    most = max(row["rank"] for row in rows)
+    last_rank = max(row["rank"] for row in rows)
     chart = (
         alt.Chart(_series_data(rows))
         .mark_line(point=alt.OverlayMarkDef(size=90, filled=True), strokeWidth=2)
@@ -196,7 +196,7 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
             x=alt.X("search:N", sort=list(searches), title=None, axis=alt.Axis(labelAngle=0, orient="top")),
             y=alt.Y(
                 "rank:Q",
-                scale=alt.Scale(reverse=True, domain=[0.5, most + 0.5], nice=False),
+                scale=alt.Scale(reverse=True, domain=[0.5, last_rank + 0.5], nice=False),
                 axis=alt.Axis(tickMinStep=1, format="d"),
                 title="rank",
             ),
@@ -204,7 +204,7 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
             detail="chunk:N",
             tooltip=[alt.Tooltip("name:N", title="chunk"), "search:N", "rank:Q", "move:N"],
         )
-        .properties(height=min(120 + 18 * most, 480))
+        .properties(height=min(120 + 18 * last_rank, 480))
     )
     st.altair_chart(chart, width="stretch")
 
@@ -253,11 +253,11 @@ def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool 
     order = list(dict.fromkeys(str(row["setting"]) for row in rows))
     base = alt.Chart(_series_data(rows)).encode(y=alt.Y("setting:N", sort=order, title=None))
     exact = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
-    told = ["setting:N", *exact]
+    tooltip = ["setting:N", *exact]
     color = alt.value(COLORS["blue"])
     axis = alt.X("low:Q", title=title, scale=alt.Scale(zero=False))
-    lines = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=axis, x2="high:Q", color=color, tooltip=told)
-    points = base.mark_point(size=110, filled=True, opacity=1).encode(x="value:Q", color=color, tooltip=told)
+    lines = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=axis, x2="high:Q", color=color, tooltip=tooltip)
+    points = base.mark_point(size=110, filled=True, opacity=1).encode(x="value:Q", color=color, tooltip=tooltip)
     layers = [lines, points]
     if zero:
         line = alt.Chart(_series_data([{"at": 0}])).mark_rule(strokeDash=[4, 4], color=COLORS["gray"]).encode(x="at:Q")
@@ -273,15 +273,15 @@ def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
         x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)),
         color=alt.Color("setting:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
     )
-    told = [
+    tooltip = [
         alt.Tooltip("time:T", format="%d %b %Y %H:%M"),
         "setting:N",
         *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")),
     ]
     spans = base.mark_rule(opacity=0.4, strokeWidth=2).encode(
-        y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q", tooltip=told
+        y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q", tooltip=tooltip
     )
-    lines = base.mark_line(point=alt.OverlayMarkDef(size=80, filled=True)).encode(y="value:Q", tooltip=told)
+    lines = base.mark_line(point=alt.OverlayMarkDef(size=80, filled=True)).encode(y="value:Q", tooltip=tooltip)
     st.altair_chart(alt.layer(spans, lines).properties(height=260), width="stretch")
 
 

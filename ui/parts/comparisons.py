@@ -34,12 +34,12 @@ DEFAULTS: list[Json] = [
 COLUMNS = ("Name", "Semantic weight", "Top K", "Per document", "Reranking", "Half-life (days)", "Recency weight")
 
 
-def start(who: session.Person, namespace: str, evaluation: Json) -> None:
+def start(person: session.Person, namespace: str, evaluation: Json) -> None:
     """The settings to compare, a row each; the differences are from the first."""
     st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
     column = st.column_config
     rows = st.data_editor(
-        [{**dict.fromkeys(COLUMNS), **one} for one in DEFAULTS],
+        [{**dict.fromkeys(COLUMNS), **row} for row in DEFAULTS],
         num_rows="dynamic",
         hide_index=True,
         width="stretch",
@@ -59,26 +59,26 @@ def start(who: session.Person, namespace: str, evaluation: Json) -> None:
         type="primary",
         icon=":material/compare_arrows:",
         on_click=_compare,
-        args=(who, namespace, evaluation["id"], rows),
+        args=(person, namespace, evaluation["id"], rows),
     )
 
 
-def _compare(who: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
+def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
     """Start a run and open it."""
     body = {"namespaceId": namespace, "settings": [setting(row) for row in rows]}
     try:
-        made = widgets.post_once(who, f"/v1/evaluations/{evaluation}/runs", body)["run"]
+        run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
     except ApiError as error:
         question_sets.refuse(error)
         return
-    session.remember(run=made["id"], tab="Results")
+    session.remember(run=run["id"], tab="Results")
 
 
 def setting(row: Json) -> Json:
     """A row of the table as the API takes it; what is empty (None, or NaN beside numbers) is left out."""
     row = {name: value for name, value in row.items() if value is not None and value == value}  # noqa: PLR0124
     semantic = min(max(float(row.get("Semantic weight") or 0), 0.0), 1.0)
-    found: Json = {
+    body: Json = {
         "name": str(row.get("Name") or "").strip(),
         "semanticWeight": round(semantic, 6),
         "keywordWeight": round(1 - semantic, 6),
@@ -86,19 +86,19 @@ def setting(row: Json) -> Json:
     }
     for column, name in (("Top K", "topK"), ("Per document", "perDocument")):
         if row.get(column):
-            found[name] = int(row[column])
+            body[name] = int(row[column])
     if row.get("Half-life (days)"):
         weight = row.get("Recency weight")
-        found["recency"] = {
+        body["recency"] = {
             "halfLifeDays": float(row["Half-life (days)"]),
             "weight": 0.2 if weight is None else float(weight),
         }
-    return found
+    return body
 
 
-def results(who: session.Person, namespace: str, evaluation: Json) -> None:
+def results(person: session.Person, namespace: str, evaluation: Json) -> None:
     """The run that the address names, else the newest."""
-    runs = _runs(who, namespace, evaluation)
+    runs = _runs(person, namespace, evaluation)
     if not runs:
         widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
@@ -113,31 +113,33 @@ def results(who: session.Person, namespace: str, evaluation: Json) -> None:
     run_id = st.selectbox("Run", ids, format_func=labels.__getitem__, key=_RUN.key("run"))
     _RUN.write(run=run_id)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
-    run = who.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
+    run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
-        frame.live(LOOK_SECONDS)(partial(_moving, who, namespace, path))()
+        frame.live(LOOK_SECONDS)(partial(_moving, person, namespace, path))()
     elif run["status"] == "FAILED":
         st.error(f"The run failed: {plain(run['error'] or '')}", icon=":material/error:")
     else:
         _measures(run)
-        _changes(who, namespace, evaluation, run, path)
+        _changes(person, namespace, evaluation, run, path)
 
 
-def _runs(who: session.Person, namespace: str, evaluation: Json) -> list[Any]:
+def _runs(person: session.Person, namespace: str, evaluation: Json) -> list[Any]:
     path = f"/v1/evaluations/{evaluation['id']}/runs"
-    found: list[Any] = who.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"]
-    return found
+    runs: list[Any] = person.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"]
+    return runs
 
 
 def _label(run: Json) -> str:
-    names = ", ".join(one["name"] for one in run["settings"])
-    made = f"{moment(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
-    return f"{made} · {names if len(names) <= 60 else names[:60] + ' …'} · {word(run['status'])}"
+    names = ", ".join(setting["name"] for setting in run["settings"])
+    created = (
+        f"{moment(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
+    )
+    return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {word(run['status'])}"
 
 
-def _moving(who: session.Person, namespace: str, path: str) -> None:
+def _moving(person: session.Person, namespace: str, path: str) -> None:
     """How far a run is, until its end."""
-    run = who.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
+    run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] not in OPEN:
         st.rerun()
     progress = run["progress"]
@@ -151,19 +153,19 @@ def _moving(who: session.Person, namespace: str, path: str) -> None:
 def _measures(run: Json) -> None:
     settings = run["settings"]
     first = settings[0]["name"]
-    st.dataframe([_row(one, first) for one in settings], hide_index=True, width="stretch")
+    st.dataframe([_row(setting, first) for setting in settings], hide_index=True, width="stretch")
     st.caption(
         "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
         f" the questions whose first right document stands higher or lower than under “{plain(first)}”."
     )
-    known = [name for name in METRICS if any((one.get("metrics") or {}).get(name) for one in settings)]
+    metric_names = [name for name in METRICS if any((setting.get("metrics") or {}).get(name) for setting in settings)]
     metric = st.segmented_control(
-        "Measure", known, default=known[0], required=True, format_func=METRICS.__getitem__, key="measure"
+        "Measure", metric_names, default=metric_names[0], required=True, format_func=METRICS.__getitem__, key="measure"
     )
-    metric = metric or known[0]
-    measured = [(one["name"], one["metrics"][metric]) for one in settings if one["metrics"].get(metric)]
-    left, right = st.columns(2)
-    with left:
+    metric = metric or metric_names[0]
+    measured = [(setting["name"], setting["metrics"][metric]) for setting in settings if setting["metrics"].get(metric)]
+    left_column, right_column = st.columns(2)
+    with left_column:
         rows = [_interval(name, value["value"], value["ci95"]) for name, value in measured]
         charts.interval_chart(rows, title=f"{METRICS[metric]}, 95 % interval")
     differences = [
@@ -172,7 +174,7 @@ def _measures(run: Json) -> None:
         if value["deltaCi95"]
     ]
     if differences:
-        with right:
+        with right_column:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
         for row in differences:
             st.markdown(verdict(row, METRICS[metric], first))
@@ -180,12 +182,12 @@ def _measures(run: Json) -> None:
 
 def verdict(row: Json, metric: str, first: str) -> str:
     """What a difference says: only an interval that leaves out 0 is one to act on."""
-    name, told = plain(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+    name, interval = plain(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
     if row["low"] > 0:
-        return f":green-badge[better] **{name}**: {metric} {told} against {plain(first)}."
+        return f":green-badge[better] **{name}**: {metric} {interval} against {plain(first)}."
     if row["high"] < 0:
-        return f":red-badge[worse] **{name}**: {metric} {told} against {plain(first)}."
-    return f":gray-badge[no clear difference] **{name}**: {metric} {told}; the interval holds 0."
+        return f":red-badge[worse] **{name}**: {metric} {interval} against {plain(first)}."
+    return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
 
 
 def _interval(name: str, value: float, bounds: list[float]) -> Json:
@@ -193,19 +195,19 @@ def _interval(name: str, value: float, bounds: list[float]) -> Json:
 
 
 def _row(one: Json, first: str) -> Json:
-    found: Json = {"Setting": one["name"], "Semantic weight": one["semanticWeight"]}
+    row: Json = {"Setting": one["name"], "Semantic weight": one["semanticWeight"]}
     for name, title in METRICS.items():
         measured = one["metrics"].get(name)
-        found[title] = _told(measured) if measured else "-"
-    found["Latency p50"] = milliseconds(one["latencyMs"]["p50"])
-    found["Latency p95"] = milliseconds(one["latencyMs"]["p95"])
+        row[title] = _told(measured) if measured else "-"
+    row["Latency p50"] = milliseconds(one["latencyMs"]["p50"])
+    row["Latency p95"] = milliseconds(one["latencyMs"]["p95"])
     compared = one.get("compared")
-    found["Better / same / worse"] = (
+    row["Better / same / worse"] = (
         f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
     )
     if one.get("reranked") is not None:
-        found["Reranked"] = one["reranked"]
-    return found
+        row["Reranked"] = one["reranked"]
+    return row
 
 
 def _told(measured: Json) -> str:
@@ -213,9 +215,9 @@ def _told(measured: Json) -> str:
     return f"{measured['value']:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
+def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
     """Wins and losses of a setting against the first, question by question."""
-    names = [one["name"] for one in run["settings"]]
+    names = [setting["name"] for setting in run["settings"]]
     st.header("Wins and losses")
     against = names[1:] or names
     changed = st.selectbox(
@@ -224,10 +226,10 @@ def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, p
         disabled=len(against) < 2,
         key=f"changed-{run['id']}",
     )
-    asked = {"changed": changed} if len(names) > 1 else {}
-    found = who.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **asked)["run"]["questions"]
-    rows = [question_row(one, names[0], changed) for one in found]
-    chosen = widgets.clicked_row(rows, "changes_table", [one["query"] for one in found])
+    query = {"changed": changed} if len(names) > 1 else {}
+    questions = person.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **query)["run"]["questions"]
+    rows = [question_row(setting, names[0], changed) for setting in questions]
+    chosen = widgets.clicked_row(rows, "changes_table", [setting["query"] for setting in questions])
     st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
     if chosen is not None:
         question_sets.in_lab(namespace, evaluation["id"], {"query": chosen})
@@ -235,23 +237,23 @@ def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, p
 
 def question_row(question: Json, first: str, changed: str) -> Json:
     """A question, and where its first right document stands under two settings."""
-    before, after = (_best(question["ranks"].get(name, [])) for name in (first, changed))
-    places = (before or 10_000, after or 10_000)
-    found = {"": "=" if places[0] == places[1] else "▲ win" if places[1] < places[0] else "▼ loss"}
-    found["Question"] = question["query"]
-    found[first] = str(before or "not found")
+    rank_before, rank_after = (_best(question["ranks"].get(name, [])) for name in (first, changed))
+    places = (rank_before or 10_000, rank_after or 10_000)
+    row = {"": "=" if places[0] == places[1] else "▲ win" if places[1] < places[0] else "▼ loss"}
+    row["Question"] = question["query"]
+    row[first] = str(rank_before or "not found")
     if changed != first:
-        found[changed] = str(after or "not found")
-    return found
+        row[changed] = str(rank_after or "not found")
+    return row
 
 
 def _best(ranks: list[int | None]) -> int | None:
     return min((rank for rank in ranks if rank is not None), default=None)
 
 
-def history(who: session.Person, namespace: str, evaluation: Json) -> None:
+def history(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A measure over time, a line a setting."""
-    runs = [run for run in _runs(who, namespace, evaluation) if run["status"] == "COMPLETED"]
+    runs = [run for run in _runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
     if not runs:
         widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
         return
@@ -260,10 +262,10 @@ def history(who: session.Person, namespace: str, evaluation: Json) -> None:
     )
     metric = metric or "ndcgAt10"
     points = [
-        {"time": run["createdAt"]["isoString"], **_interval(one["name"], measured["value"], measured["ci95"])}
+        {"time": run["createdAt"]["isoString"], **_interval(setting["name"], measured["value"], measured["ci95"])}
         for run in reversed(runs)
-        for one in run["settings"]
-        if (measured := (one.get("metrics") or {}).get(metric))
+        for setting in run["settings"]
+        if (measured := (setting.get("metrics") or {}).get(metric))
     ]
     if not points:
         st.info("No run has this measure: the questions judge no spans.")
@@ -274,8 +276,8 @@ def history(who: session.Person, namespace: str, evaluation: Json) -> None:
         {
             "Run": ago(run["createdAt"]),
             **{
-                one["name"]: _told(measured) if (measured := (one.get("metrics") or {}).get(metric)) else "-"
-                for one in run["settings"]
+                setting["name"]: _told(measured) if (measured := (setting.get("metrics") or {}).get(metric)) else "-"
+                for setting in run["settings"]
             },
         }
         for run in runs

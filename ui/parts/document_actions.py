@@ -31,14 +31,14 @@ def summarize_access(document: Json) -> str:
     return f":material/lock: {_named(access) or 'Nobody but the application itself'}{denied}"
 
 
-def show_access(who: session.Person, namespace: str, document: Json) -> None:
+def show_access(person: session.Person, namespace: str, document: Json) -> None:
     """The names, where they come from, and a form to change them."""
     if see_as.name():
         st.markdown(plain(explain(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")
         return
     st.markdown(summarize_access(document))
-    st.caption(_origin(who, namespace, document))
+    st.caption(_origin(person, namespace, document))
     access = document.get("access") or {}
     denied = access.get("denied") or {}
     rows = [
@@ -49,11 +49,11 @@ def show_access(who: session.Person, namespace: str, document: Json) -> None:
     ]
     if rows:
         st.dataframe(rows, hide_index=True, width="stretch")
-    if who.may("documents:write"):
-        _form(who, namespace, document)
+    if person.may("documents:write"):
+        _form(person, namespace, document)
 
 
-def _origin(who: session.Person, namespace: str, document: Json) -> str:
+def _origin(person: session.Person, namespace: str, document: Json) -> str:
     """Who said so, as far as the API tells."""
     if document["archive"]:
         inside = f"the document that it is packed into ({code(document['archive']['id'])})"
@@ -64,19 +64,18 @@ def _origin(who: session.Person, namespace: str, document: Json) -> str:
         return "Set by the request that ingested it, or changed here or by PATCH /v1/documents."
     try:
         path = f"/v1/connections/{document['connection']['id']}"
-        found = who.api.get(path, namespaceId=namespace)["connection"] if who.may("connections:read") else {}
+        connection = person.api.get(path, namespaceId=namespace)["connection"] if person.may("connections:read") else {}
     except ApiError:
-        found = {}
-    if found.get("permissions") == "SOURCE":
-        return f"From the sharing at the content service, by the connection “{plain(found['name'])}”."
-    if found:
-        return (
-            f"The connection “{plain(found['name'])}” does not read the sharing at its service (permissions: IGNORE)."
-        )
+        connection = {}
+    if connection.get("permissions") == "SOURCE":
+        return f"From the sharing at the content service, by the connection “{plain(connection['name'])}”."
+    if connection:
+        name = plain(connection["name"])
+        return f"The connection “{name}” does not read the sharing at its service (permissions: IGNORE)."
     return "From the connection's settings, or changed here or by PATCH /v1/documents."
 
 
-def _form(who: session.Person, namespace: str, document: Json) -> None:
+def _form(person: session.Person, namespace: str, document: Json) -> None:
     access = document.get("access") or {}
     denied = access.get("denied") or {}
     with st.expander("Edit access", icon=":material/edit:"), st.form(f"access-{document['id']}"):
@@ -88,9 +87,9 @@ def _form(who: session.Person, namespace: str, document: Json) -> None:
         no_groups = st.text_input("Denied groups (comma-separated)", value=", ".join(denied.get("groups") or ()))
         if not st.form_submit_button("Set access", icon=":material/save:"):
             return
-        sent: Json | str | None = INHERIT if kind == INHERITED else None
+        choice: Json | str | None = INHERIT if kind == INHERITED else None
         if kind in KINDS[1:]:
-            sent = {
+            choice = {
                 "users": _list(users),
                 "groups": _list(groups),
                 "denied": {"users": _list(no_users), "groups": _list(no_groups)},
@@ -99,10 +98,10 @@ def _form(who: session.Person, namespace: str, document: Json) -> None:
         body = {
             "namespaceId": namespace,
             "filterConfig": {"documentIds": [document["id"]]},
-            "data": {"access": sent},
+            "data": {"access": choice},
         }
         try:
-            changed = who.api.patch("/v1/documents", body)
+            changed = person.api.patch("/v1/documents", body)
         except ApiError as error:
             frame.show(error)
         else:
@@ -126,9 +125,9 @@ def _list(typed: str) -> list[str]:
 
 def _named(lists: Json) -> str:
     """Users and groups, some of them by name."""
-    names = [*map(code, lists["users"]), *(f"group {code(one)}" for one in lists["groups"])]
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+    names = [*map(code, lists["users"]), *(f"group {code(group)}" for group in lists["groups"])]
+    suffix = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + suffix
 
 
 MOST_GROUPS = 200
@@ -141,8 +140,8 @@ def explain(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
     if not user or not document_ids:
         return {}
     documents = _list_documents(api, namespace, document_ids)
-    archives = sorted({one["archive"]["id"] for one in documents if one["archive"]})
-    names = {one["id"]: one["name"] for one in _list_documents(api, namespace, archives)} if archives else {}
+    archives = sorted({entry["archive"]["id"] for entry in documents if entry["archive"]})
+    names = {entry["id"]: entry["name"] for entry in _list_documents(api, namespace, archives)} if archives else {}
     reasons = _Reasons(api, namespace, _compared(user), names)
     return {document["id"]: reasons.explain(document) for document in documents}
 
@@ -177,8 +176,8 @@ class _Reasons:
             source = f"the list inherited from {self.archives.get(document['archive']['id'], 'its archive')}"
         if denied := self._name_in(access["denied"]):
             return f"Hidden: {source} denies {denied}."
-        if named := self._name_in(access):
-            return f"Seen: {source} names {named}."
+        if name := self._name_in(access):
+            return f"Seen: {source} names {name}."
         return f"Seen: {source} is for every user." if access["public"] else f"Hidden: {source} names no such user."
 
     def _name_in(self, lists: Json) -> str | None:
@@ -188,13 +187,13 @@ class _Reasons:
         domain = self.user.rpartition("@")[2] if "@" in self.user else ""
         if f"domain:{domain}" in lists["groups"]:
             return f"the group domain:{domain}"
-        chains, seen = [[group] for group in lists["groups"]], set(lists["groups"])
+        chains, visited = [[group] for group in lists["groups"]], set(lists["groups"])
         for chain in chains:  # grows: first the groups that are named, then those that they hold
             members = self._members(chain[-1])
             if self.user in members["users"]:
                 return "the group " + ", which holds ".join(chain)
-            chains += [[*chain, group] for group in members["groups"] if group not in seen]
-            seen |= set(members["groups"])
+            chains += [[*chain, group] for group in members["groups"] if group not in visited]
+            visited |= set(members["groups"])
         return None
 
     def _members(self, group: str) -> Json:
@@ -217,20 +216,20 @@ _TOLD = "documents_told"
 
 def told() -> None:
     """What the last action came to, once, on the page that follows it."""
-    said = st.session_state.pop(_TOLD, None)
-    if said:
-        kind, text = said
+    message = st.session_state.pop(_TOLD, None)
+    if message:
+        kind, text = message
         (st.success if kind == "done" else st.warning)(text, icon=":material/check:" if kind == "done" else None)
 
 
-def show_bulk_actions(who: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
+def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
     """Of all documents that the filter leaves: resync, retry of what failed, deletion; each says first what it touches.
 
     data: the page that is shown, with `statsByStatus` of all that match. what: the filter in words.
     """
-    if not who.may("documents:write"):
+    if not person.may("documents:write"):
         return
-    counts = {one["status"]: one["totalCount"] for one in data["statsByStatus"]}
+    counts = {entry["status"]: entry["totalCount"] for entry in data["statsByStatus"]}
     total = sum(counts.values())
     names = [document["name"] for document in data["documents"]]
     first = not session.parameter("cursor")
@@ -242,69 +241,69 @@ def show_bulk_actions(who: session.Person, namespace: str, config: Json, data: J
                     st.write(f"{count(failed, 'failed document')} will be fetched, parsed and indexed again.")
                     only = {**config, "documentIngestionStatuses": ["FAILED"]}
                     if st.button("Retry", type="primary", key="retry-all"):
-                        _resync(who, namespace, only)
+                        _resync(person, namespace, only)
             with st.popover(f"Resync {count(total, 'document')}", icon=":material/sync:"):
                 _preview(total, names if first else [], counts)
                 st.caption("Content that did not change is not embedded again.")
                 if st.button("Resync", type="primary", key="resync-all"):
-                    _resync(who, namespace, config)
+                    _resync(person, namespace, config)
             with st.popover(f"Delete {count(total, 'document')}", icon=":material/delete:"):
                 _preview(total, names if first else [], counts)
                 st.caption(DELETED)
                 if st.button("Delete for good", type="primary", key="delete-all"):
-                    _delete(who, namespace, config, total)
+                    _delete(person, namespace, config, total)
 
 
-def show_actions(who: session.Person, namespace: str, document: Json) -> None:
+def show_actions(person: session.Person, namespace: str, document: Json) -> None:
     """Metadata, resync and deletion of one document."""
-    if not who.may("documents:write"):
+    if not person.may("documents:write"):
         st.caption("This key may not change documents (scope documents:write).")
         return
-    _metadata(who, namespace, document)
+    _metadata(person, namespace, document)
     config = {"documentIds": [document["id"]]}
     resync, delete = st.columns(2)
     if resync.button("Resync this document", icon=":material/sync:", width="stretch", key=f"resync-{document['id']}"):
-        _resync(who, namespace, config)
+        _resync(person, namespace, config)
     with delete.popover("Delete this document", icon=":material/delete:", width="stretch"):
         st.caption(DELETED)
         if st.button("Delete for good", type="primary", key=f"delete-{document['id']}"):
-            _delete(who, namespace, config, 1)
+            _delete(person, namespace, config, 1)
 
 
 def _preview(total: int, names: Sequence[str], counts: Mapping[str, int]) -> None:
     """How many documents it is about, in which states, and the newest by name."""
     states = ", ".join(f"{many:,} {word(status).lower()}" for status, many in counts.items())
     st.markdown(f"**{count(total, 'document')}** ({states})")
-    listed = "\n".join(f"- {plain(called(name))}" for name in names[:NAMES])
-    more = f"\n- and {total - min(len(names), NAMES):,} more" if listed and total > min(len(names), NAMES) else ""
-    if listed:
-        st.markdown(listed + more)
+    lines = "\n".join(f"- {plain(called(name))}" for name in names[:NAMES])
+    remainder = f"\n- and {total - min(len(names), NAMES):,} more" if lines and total > min(len(names), NAMES) else ""
+    if lines:
+        st.markdown(lines + remainder)
 
 
-def _delete(who: session.Person, namespace: str, config: Json, expected: int) -> None:
+def _delete(person: session.Person, namespace: str, config: Json, expected: int) -> None:
     try:
-        answer = who.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
+        answer = person.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
     except ApiError as error:
         _refused(error, "Some may be deleted by now: look at the list again.")
         return
     session.remember(document=None, chunk=None, cursor=None)
-    shown = f" {count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
-    st.session_state[_TOLD] = ("done", plain(f"{answer.message}.{shown}"))
+    matched = f" {count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
+    st.session_state[_TOLD] = ("done", plain(f"{answer.message}.{matched}"))
     st.rerun()
 
 
-def _resync(who: session.Person, namespace: str, config: Json) -> None:
+def _resync(person: session.Person, namespace: str, config: Json) -> None:
     try:
-        made = widgets.post_once(who, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
+        response = widgets.post_once(person, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return
-    text = f"{count(made['itemsQueued'], 'document')} queued for resync."
+    text = f"{count(response['itemsQueued'], 'document')} queued for resync."
     kind = "done"
-    if made["itemsSkipped"]:
+    if response["itemsSkipped"]:
         kind = "partly"
-        reasons = {one["error"]: None for one in made["documents"] if one["error"]}
-        text += f" {count(made['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
+        reasons = {document["error"]: None for document in response["documents"] if document["error"]}
+        text += f" {count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
     st.session_state[_TOLD] = (kind, plain(text))
     st.rerun()
 
@@ -315,7 +314,7 @@ def _refused(error: ApiError, late: str) -> None:
         st.caption(late)
 
 
-def _metadata(who: session.Person, namespace: str, document: Json) -> None:
+def _metadata(person: session.Person, namespace: str, document: Json) -> None:
     with st.form("metadata"):
         typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
         if st.form_submit_button("Set metadata", icon=":material/save:"):
@@ -325,7 +324,7 @@ def _metadata(who: session.Person, namespace: str, document: Json) -> None:
                     "filterConfig": {"documentIds": [document["id"]]},
                     "data": {"metadata": json.loads(typed)},
                 }
-                changed = who.api.patch("/v1/documents", body)
+                changed = person.api.patch("/v1/documents", body)
             except ValueError:
                 st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
             except ApiError as error:

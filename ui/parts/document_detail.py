@@ -18,9 +18,9 @@ from ui.parts.widgets import plain
 HISTORY_PAGE = 20
 
 
-def show_history(who: session.Person, namespace: str, document: Json) -> None:
+def show_history(person: session.Person, namespace: str, document: Json) -> None:
     """A table whose rows lead to their run."""
-    data = who.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=HISTORY_PAGE)
+    data = person.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=HISTORY_PAGE)
     entries = data["history"]
     if not entries:
         widgets.show_empty("No job run holds this document any more.", "Its content stays as it is.")
@@ -32,11 +32,11 @@ def show_history(who: session.Person, namespace: str, document: Json) -> None:
         Status=widgets.status_column(),
         Chunks=st.column_config.TextColumn(alignment="right"),
     )
-    more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
-    st.caption("Search shows one version, whole. Click a row to open its run." + more)
-    if run is not None and who.may("ingest:read"):
-        place = {"namespace": namespace, "run": run}
-        st.switch_page("views/runs.py", query_params=place)
+    note = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
+    st.caption("Search shows one version, whole. Click a row to open its run." + note)
+    if run is not None and person.may("ingest:read"):
+        query_params = {"namespace": namespace, "run": run}
+        st.switch_page("views/runs.py", query_params=query_params)
 
 
 def _history_row(entry: Json) -> Json:
@@ -70,11 +70,11 @@ STYLE = """<style>
 </style>"""
 
 
-def show_chunks(who: session.Person, namespace: str, document: Json) -> None:
+def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     """Choose a chunk; see it in the text, and on its page where the document has pages."""
     linked = _linked()
     start = linked // CHUNK_PAGE * CHUNK_PAGE
-    data = who.api.get(
+    data = person.api.get(
         f"/v1/documents/{document['id']}/chunks",
         namespaceId=namespace,
         firstIndex=max(0, start - 1),
@@ -85,31 +85,31 @@ def show_chunks(who: session.Person, namespace: str, document: Json) -> None:
     if not chunks:
         widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
-    known = {chunk["index"]: chunk for chunk in chunks}
+    by_index = {chunk["index"]: chunk for chunk in chunks}
     fields = url_state.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
     fields.follow({"chunk": linked})
-    fields.offer("chunk", known)
+    fields.offer("chunk", by_index)
     at = st.selectbox(
         f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)",
-        list(known),
-        format_func=lambda one: _chunk_title(known[one]),
+        list(by_index),
+        format_func=lambda one: _chunk_title(by_index[one]),
         key=fields.key("chunk"),
     )
-    chosen = known[at]
+    chosen = by_index[at]
     fields.write(chunk=str(at))
     _more_chunks(start, further=read[-1]["index"] >= start + CHUNK_PAGE)
     neighbours = {chunk["index"]: chunk for chunk in read}
-    left, right = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
-    with left:
-        st.html(STYLE + marked(_chunk_text(who, document), chosen, neighbours))
+    left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
+    with left_column:
+        st.html(STYLE + marked(_chunk_text(person, document), chosen, neighbours))
         st.caption(
             f"characters {chosen['start']:,} to {chosen['end']:,} · {count(chosen['tokens'], 'token')}"
             + (f" · page {chosen['page']}" if chosen["page"] else "")
             + " · orange: shared with the chunk before or after"
         )
-    if right is not None:
-        with right:
-            widgets.show_page_image(who, namespace, document, chosen["page"], chosen["index"])
+    if right_column is not None:
+        with right_column:
+            widgets.show_page_image(person, namespace, document, chosen["page"], chosen["index"])
 
 
 def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
@@ -117,10 +117,10 @@ def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
     if text is None or text[chunk["start"] : chunk["end"]] != chunk["content"]:
         return f'<div class="chunk-text"><mark>{html.escape(chunk["content"])}</mark></div>'
     start, end = chunk["start"], chunk["end"]
-    before = others.get(chunk["index"] - 1)
-    after = others.get(chunk["index"] + 1)
-    head = min(max(start, before["end"]), end) if before else start
-    tail = max(min(end, after["start"]), head) if after else end
+    previous = others.get(chunk["index"] - 1)
+    following = others.get(chunk["index"] + 1)
+    head = min(max(start, previous["end"]), end) if previous else start
+    tail = max(min(end, following["start"]), head) if following else end
     parts = (
         ("aside", text[max(0, start - AROUND) : start]),
         ("overlap", text[start:head]),
@@ -133,8 +133,8 @@ def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
 
 
 def _linked() -> int:
-    wanted = session.parameter("chunk") or ""
-    return min(int(wanted), 2**31 - CHUNK_PAGE - 1) if wanted.isdecimal() and len(wanted) < 11 else 0
+    parameter = session.parameter("chunk") or ""
+    return min(int(parameter), 2**31 - CHUNK_PAGE - 1) if parameter.isdecimal() and len(parameter) < 11 else 0
 
 
 def _chunk_title(chunk: Json) -> str:
@@ -155,8 +155,8 @@ def _more_chunks(start: int, *, further: bool) -> None:
             st.rerun()
 
 
-def _chunk_text(who: session.Person, document: Json) -> str | None:
-    content = who.api.file(document.get("parsedTextFileUrl"))
+def _chunk_text(person: session.Person, document: Json) -> str | None:
+    content = person.api.file(document.get("parsedTextFileUrl"))
     return content.decode("utf-8", "replace") if content is not None else None
 
 
@@ -171,12 +171,12 @@ def summarize_pages_to_check(document: Json) -> str:
     return f"{numbers}: {reasons}" if numbers else reasons
 
 
-def show_pages_to_check(who: session.Person, namespace: str, document: Json) -> None:
+def show_pages_to_check(person: session.Person, namespace: str, document: Json) -> None:
     """Choose a page; see what is wrong with it and how it looks."""
     pages = document["documentProperties"]["pagesToCheck"]
     page = st.selectbox("Page", pages, format_func=_page_title) if len(pages) > 1 else pages[0]
-    left, right = st.columns([2, 3])
-    with left:
+    left_column, right_column = st.columns([2, 3])
+    with left_column:
         st.markdown(f"**{_page_title(page)}**")
         for reason in page["reasons"]:
             st.write(plain(reason))
@@ -186,8 +186,8 @@ def show_pages_to_check(who: session.Person, namespace: str, document: Json) -> 
             else "Its text is indexed as it was read: compare it with the page."
         )
     if page["page"]:
-        with right:
-            widgets.show_page_image(who, namespace, document, page["page"])
+        with right_column:
+            widgets.show_page_image(person, namespace, document, page["page"])
 
 
 def _page_title(page: Json) -> str:
@@ -207,12 +207,12 @@ WORDS = {
 }
 
 
-def show_document(who: session.Person, namespace: str, document_id: str) -> None:
+def show_document(person: session.Person, namespace: str, document_id: str) -> None:
     if st.button("All documents", icon=":material/arrow_back:"):
         session.remember(document=None, chunk=None, tab=None)
         st.rerun()
     document_actions.told()
-    data = who.api.post(
+    data = person.api.post(
         "/v1/documents",
         {"namespaceId": namespace, "filterConfig": {"documentIds": [document_id]}, "includeConfig": LINKS},
     )
@@ -226,16 +226,16 @@ def show_document(who: session.Person, namespace: str, document_id: str) -> None
         return
     document = data["documents"][0]
     _head(document)
-    _links(who, namespace, document)
-    versions = {} if see_as.name() else {"Versions": partial(show_history, who, namespace, document)}
+    _links(person, namespace, document)
+    versions = {} if see_as.name() else {"Versions": partial(show_history, person, namespace, document)}
     to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
-        "Chunks": partial(show_chunks, who, namespace, document),
-        **({TITLE: partial(show_pages_to_check, who, namespace, document)} if to_check else {}),
+        "Chunks": partial(show_chunks, person, namespace, document),
+        **({TITLE: partial(show_pages_to_check, person, namespace, document)} if to_check else {}),
         **versions,
-        "Access": partial(document_actions.show_access, who, namespace, document),
+        "Access": partial(document_actions.show_access, person, namespace, document),
         "Properties": partial(_properties, document),
-        "Edit": partial(document_actions.show_actions, who, namespace, document),
+        "Edit": partial(document_actions.show_actions, person, namespace, document),
     }
     widgets.show_tabs("document_tabs", pages)
 
@@ -253,7 +253,7 @@ def _head(document: Json) -> None:
         st.caption(f"Access: {document_actions.summarize_access(document)}")
 
 
-def _links(who: session.Person, namespace: str, document: Json) -> None:
+def _links(person: session.Person, namespace: str, document: Json) -> None:
     """To the source, the files, the search lab, the run, and what it packs or is packed in."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if source := source_of(document):
@@ -265,32 +265,32 @@ def _links(who: session.Person, namespace: str, document: Json) -> None:
         with st.popover("Share", icon=":material/link:"):
             st.write("Whoever may sign in here and see this namespace opens the same document by this link.")
             st.code(_address(namespace, document), language=None, wrap_lines=True)
-    _ways(who, namespace, document)
+    _ways(person, namespace, document)
 
 
-def _ways(who: session.Person, namespace: str, document: Json) -> None:
+def _ways(person: session.Person, namespace: str, document: Json) -> None:
     links: list[tuple[str, str, str, dict[str, str]]] = []
-    if who.may("search"):
+    if person.may("search"):
         links.append(
             ("search", "Why is this not found?", "troubleshoot", {"document": document["id"], "tab": "Why not found?"})
         )
-    if who.may("ingest:read"):
+    if person.may("ingest:read"):
         links.append(("runs", "Its last run", "play_circle", {"run": document["ingestJobRun"]["id"]}))
     if document["archive"]:
         links.append(("documents", "Parent archive", "unarchive", {"document": document["archive"]["id"]}))
-    if packed := _packed(who, namespace, document):
+    if packed := _packed(person, namespace, document):
         links.append(
             ("documents", f"{count(packed, 'document')} in this archive", "folder_zip", {"archive": document["id"]})
         )
     with st.container(horizontal=True):
-        for page, label, icon, place in links:
-            query = {"namespace": namespace, **place}
+        for page, label, icon, query_params in links:
+            query = {"namespace": namespace, **query_params}
             st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=query)
 
 
-def _packed(who: session.Person, namespace: str, document: Json) -> int:
+def _packed(person: session.Person, namespace: str, document: Json) -> int:
     """How many documents it packs."""
-    members = who.api.post(
+    members = person.api.post(
         "/v1/documents",
         {
             "namespaceId": namespace,
@@ -299,7 +299,7 @@ def _packed(who: session.Person, namespace: str, document: Json) -> int:
             "pagination": {"pageSize": 1},
         },
     )
-    return sum(one["totalCount"] for one in members["statsByStatus"])
+    return sum(entry["totalCount"] for entry in members["statsByStatus"])
 
 
 def source_of(document: Json) -> str | None:
@@ -321,8 +321,8 @@ def _scheme(address: str) -> str:
 
 def _address(namespace: str, document: Json) -> str:
     """The page's address without what only this person has open."""
-    here = (st.context.url or "/documents").partition("?")[0]
-    return f"{here}?namespace={namespace}&document={document['id']}"
+    page_url = (st.context.url or "/documents").partition("?")[0]
+    return f"{page_url}?namespace={namespace}&document={document['id']}"
 
 
 def _properties(document: Json) -> None:

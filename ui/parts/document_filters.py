@@ -29,24 +29,24 @@ TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
 _ID = re.compile(r"doc_[0-9a-z]+")
 
 
-def show(who: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
+def show(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
     """The filterConfig that the form asks for; None, and why, if it cannot be used. `sites`: pages of each site."""
     FIELDS.follow(_shown())
-    before = _address()
+    address = _address()
     text, site, states, is_check = _first(sites)
     FIELDS.write(q=text, site=site, status=",".join(states), quality="check" if is_check else None)
-    opened = any(before[name] for name in SECONDARY)
+    opened = any(address[name] for name in SECONDARY)
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
-        more = _more(who, namespace)
-    if _address() != before:
+        extra_filter = _more(person, namespace)
+    if _address() != address:
         session.remember(cursor=None)
-    named: Json = {"documentIds": [text]} if _ID.fullmatch(text) else {"text": text}
-    first = {**named, "documentIngestionStatuses": states, "sites": [site] if site else []}
-    if more is None:
+    name_filter: Json = {"documentIds": [text]} if _ID.fullmatch(text) else {"text": text}
+    first = {**name_filter, "documentIngestionStatuses": states, "sites": [site] if site else []}
+    if extra_filter is None:
         return None
-    leaves = [*([TO_CHECK] if is_check else []), *more.pop("where")]
+    leaves = [*([TO_CHECK] if is_check else []), *extra_filter.pop("where")]
     first["where"] = {"all": leaves} if leaves else None
-    return {name: value for name, value in {**first, **more}.items() if value}
+    return {name: value for name, value in {**first, **extra_filter}.items() if value}
 
 
 def clear() -> None:
@@ -66,7 +66,7 @@ def _shown() -> Json:
     lists = {"status": STATES, "source": tuple(sources()), "type": kinds}
     return {
         **{name: _said(name) for name in ("q", "external", "archive")},
-        **{name: [value for value in _said(name).split(",") if value in known] for name, known in lists.items()},
+        **{name: [value for value in _said(name).split(",") if value in allowed] for name, allowed in lists.items()},
         **{name: session.parameter(name) for name in ("site", "connection")},
         **{name: _day(name) for name in ("from", "to")},
         **{
@@ -79,8 +79,8 @@ def _shown() -> Json:
 def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
     """What people look for most: a piece of the name, a site, a status, pages to check."""
     linked = session.parameter("site")
-    known = [*sites, *([linked] if linked and linked not in sites else [])]
-    columns = iter(st.columns([5, 3, 4, 3] if known else [5, 4, 2], vertical_alignment="bottom"))
+    options = [*sites, *([linked] if linked and linked not in sites else [])]
+    columns = iter(st.columns([5, 3, 4, 3] if options else [5, 4, 2], vertical_alignment="bottom"))
     text = next(columns).text_input(
         "Find documents",
         max_chars=200,
@@ -90,10 +90,10 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
         placeholder="Piece of the name, URL or ID",
     )
     site = None
-    if known:
+    if options:
         site = next(columns).selectbox(
             "Site",
-            known,
+            options,
             index=None,
             format_func=lambda one: f"{one} ({sites[one]:,})" if one in sites else one,
             placeholder="All sites",
@@ -112,24 +112,24 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
     return str(text or "").strip(), site, states, is_check
 
 
-def _more(who: session.Person, namespace: str) -> Json | None:
-    one, two, three = st.columns(3)
-    taken = one.multiselect("Source", list(sources()), format_func=title, key="find_source")
+def _more(person: session.Person, namespace: str) -> Json | None:
+    first_column, second_column, third_column = st.columns(3)
+    selected = first_column.multiselect("Source", list(sources()), format_func=title, key="find_source")
     kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
-    types = two.multiselect("Type", kinds, format_func=_kind, key="find_type")
-    with three:
-        connection = _connection(who, namespace)
-    one, two, three, four = st.columns(4)
-    since = one.date_input("Added since", value=None, key="find_from", format="YYYY-MM-DD")
-    until = two.date_input("Added until", value=None, key="find_to", format="YYYY-MM-DD")
-    external = three.text_input("External IDs (comma-separated)", key="find_external")
+    types = second_column.multiselect("Type", kinds, format_func=_kind, key="find_type")
+    with third_column:
+        connection = _connection(person, namespace)
+    first_column, second_column, third_column, four = st.columns(4)
+    since = first_column.date_input("Added since", value=None, key="find_from", format="YYYY-MM-DD")
+    until = second_column.date_input("Added until", value=None, key="find_to", format="YYYY-MM-DD")
+    external = third_column.text_input("External IDs (comma-separated)", key="find_external")
     archive = four.text_input("Parent archive (ID)", key="find_archive").strip()
-    wanted = metadata_filter.show("metadata")
-    left, right = st.columns(2)
-    waiting = left.toggle("Deleted at source (pending confirmation)", key="find_removal")
-    unknown = right.toggle("Access unknown", key="find_access")
+    metadata = metadata_filter.show("metadata")
+    left_column, right_column = st.columns(2)
+    waiting = left_column.toggle("Deleted at source (pending confirmation)", key="find_removal")
+    unknown = right_column.toggle("Access unknown", key="find_access")
     FIELDS.write(
-        source=",".join(taken),
+        source=",".join(selected),
         type=",".join(types),
         connection=connection,
         external=external.strip(),
@@ -138,35 +138,35 @@ def _more(who: session.Person, namespace: str) -> Json | None:
         access="unknown" if unknown else None,
         **{"from": since.isoformat() if since else None, "to": until.isoformat() if until else None},
     )
-    if wanted is None:
+    if metadata is None:
         return None
     return {
-        "documentIngestionSources": taken,
+        "documentIngestionSources": selected,
         "documentTypes": types,
         "documentConnectionIds": [connection] if connection else [],
         "documentExternalIds": [part.strip() for part in external.split(",") if part.strip()],
         "documentArchiveIds": [archive] if archive else [],
-        "metadata": wanted,
+        "metadata": metadata,
         "awaitingRemoval": True if waiting else None,
         "accessStatuses": ["UNKNOWN"] if unknown else [],
         "where": _dates(since, until),
     }
 
 
-def _connection(who: session.Person, namespace: str) -> str | None:
+def _connection(person: session.Person, namespace: str) -> str | None:
     """A connection by its name, where the key may see them; else by its id."""
     linked = session.parameter("connection")
     names: dict[str, str] = {}
-    if who.may("connections:read"):
+    if person.may("connections:read"):
         try:
-            found = who.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTIONS)["connections"]
-            names = {one["id"]: one["name"] for one in found}
+            connections = person.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTIONS)["connections"]
+            names = {connection["id"]: connection["name"] for connection in connections}
         except ApiError:  # the other filters serve all the same
             names = {}
-    known = [*names, *([linked] if linked and linked not in names else [])]
+    options = [*names, *([linked] if linked and linked not in names else [])]
     return st.selectbox(
         "Connection",
-        known,
+        options,
         index=None,
         format_func=lambda one: names.get(one, one),
         placeholder="All connections",

@@ -107,15 +107,15 @@ min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
 are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
-def sidebar(who: session.Person) -> None:
+def sidebar(person: session.Person) -> None:
     """Who is signed in, and the way out."""
     with st.sidebar:
-        if who.role is None:
-            st.caption(f"Signed in with the key “{plain(who.key_name)}”" + _where(who))
+        if person.role is None:
+            st.caption(f"Signed in with the key “{plain(person.key_name)}”" + _where(person))
         else:
-            st.caption(f"Signed in as {plain(who.key_name)} ({plain(who.role)})" + _where(who))
-        if who.role is not None and who.tenant is None:
-            st.text_input("Tenant", value=who.api.tenant, key="tenant_typed", on_change=_choose_tenant)
+            st.caption(f"Signed in as {plain(person.key_name)} ({plain(person.role)})" + _where(person))
+        if person.role is not None and person.tenant is None:
+            st.text_input("Tenant", value=person.api.tenant, key="tenant_typed", on_change=_choose_tenant)
         st.button("Sign out", icon=":material/logout:", on_click=session.sign_out, width="stretch")
 
 
@@ -123,22 +123,22 @@ def _choose_tenant() -> None:
     session.choose_tenant(st.session_state.get("tenant_typed", ""))
 
 
-def _where(who: session.Person) -> str:
-    tenant = who.tenant or who.api.tenant
+def _where(person: session.Person) -> str:
+    tenant = person.tenant or person.api.tenant
     return f", tenant {plain(tenant)}" if tenant else ""
 
 
-def head(who: session.Person, title: str) -> str:
+def head(person: session.Person, title: str) -> str:
     """A page's title, and beside it the choice of its namespace, which is returned."""
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    left.title(title)
-    with right:
-        return choose_namespace(who)
+    left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
+    left_column.title(title)
+    with right_column:
+        return choose_namespace(person)
 
 
-def choose_namespace(who: session.Person) -> str:
+def choose_namespace(person: session.Person) -> str:
     """The namespace of the page: that of its address, else the last one seen. Ends the page if there is none."""
-    spaces = session.namespaces(who)
+    spaces = session.namespaces(person)
     if not spaces:
         st.info("There is no namespace yet. Create one under Namespaces; content and searches live in one.")
         st.stop()
@@ -146,13 +146,13 @@ def choose_namespace(who: session.Person) -> str:
     linked = session.parameter("namespace")
     if linked and linked not in names:
         not_here()
-    known = list(names)
-    before = linked if linked in names else session.last_seen()
-    _SPACE.follow({"namespace": before})
-    _SPACE.offer("namespace", known)
+    options = list(names)
+    previous = linked if linked in names else session.last_seen()
+    _SPACE.follow({"namespace": previous})
+    _SPACE.offer("namespace", options)
     chosen = st.selectbox(
         "Namespace",
-        known,
+        options,
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
         key=_SPACE.key("namespace"),
     )
@@ -226,5 +226,5 @@ def show(error: ApiError) -> None:
 
 def words(error: ApiError) -> str:
     """The same as Markdown."""
-    where = f" Field: `{error.field}`." if error.field else ""
-    return f"{plain(error.message)}{where}  \n`{error.code}`"
+    field_note = f" Field: `{error.field}`." if error.field else ""
+    return f"{plain(error.message)}{field_note}  \n`{error.code}`"

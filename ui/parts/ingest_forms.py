@@ -41,12 +41,12 @@ class Options:
         if not self.metadata.strip():
             return {}
         try:
-            found = json.loads(self.metadata)
+            metadata = json.loads(self.metadata)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            metadata = None
+        if not isinstance(metadata, dict):
             raise Unfit('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
-        return {"metadata": found}
+        return {"metadata": metadata}
 
 
 def fresh() -> None:
@@ -58,9 +58,9 @@ def options() -> Options:
     """The fields that every source has."""
     with st.expander("Metadata and chunks", icon=":material/tune:"):
         metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
-        left, right = st.columns(2)
-        size = left.number_input("Chunk size (tokens)", 1, 8191, 1000)
-        overlap = right.number_input("Chunk overlap (tokens)", 0, 8190, 200)
+        left_column, right_column = st.columns(2)
+        size = left_column.number_input("Chunk size (tokens)", 1, 8191, 1000)
+        overlap = right_column.number_input("Chunk overlap (tokens)", 0, 8190, 200)
     return Options(metadata, {"chunkSize": int(size), "chunkOverlap": int(overlap)})
 
 
@@ -88,16 +88,16 @@ def fields(kind: str) -> dict[str, Any]:
             return {"url": url, **_paths(), "maxLinks": int(st.number_input("Maximum pages", 1, 10_000, 1000))}
         case _:
             url = st.text_input("Start URL", placeholder="https://docs.example.com", key=f"url-{mark}")
-            left, right = st.columns(2)
-            depth = left.slider("Maximum depth (links)", 1, 5, 3)
-            links = right.number_input("Maximum pages", 1, 10_000, 100)
+            left_column, right_column = st.columns(2)
+            depth = left_column.slider("Maximum depth (links)", 1, 5, 3)
+            links = right_column.number_input("Maximum pages", 1, 10_000, 100)
             return {"url": url, **_paths(), "maxDepth": depth, "maxLinks": int(links)}
 
 
 def _paths() -> Json:
-    left, right = st.columns(2)
-    take = left.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
-    leave = right.text_input("Exclude paths (comma-separated)")
+    left_column, right_column = st.columns(2)
+    take = left_column.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
+    leave = right_column.text_input("Exclude paths (comma-separated)")
     split = {"includePaths": take, "excludePaths": leave}
     return {name: [part.strip() for part in typed.split(",") if part.strip()] for name, typed in split.items() if typed}
 
@@ -141,19 +141,21 @@ def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, ex
     form |= {"ocrConfig": json.dumps({"strategy": typed["parsing"]})}
     form |= {"metadata": json.dumps(extra["metadata"])} if extra else {}
     # Within a folder a file's name is its path: two of one name in different folders are two documents.
-    own = [form | ({"externalId": file.name} if "/" in file.name else {}) for file in files]
-    return [Item(file.name, path, form=said, file=file) for file, said in zip(files, own, strict=True)]
+    forms = [form | ({"externalId": file.name} if "/" in file.name else {}) for file in files]
+    return [Item(file.name, path, form=file_form, file=file) for file, file_form in zip(files, forms, strict=True)]
 
 
-def connection(who: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
+def connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
     """The choice of a connection, and of what of its account is taken.
 
     None where there is no connection, or its account cannot be listed.
     """
-    found: list[Json] = []
-    if who.may("connections:read"):
-        found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)["connections"]
-    active = {one["id"]: one["name"] for one in found if one["status"] == "ACTIVE"}
+    connections: list[Json] = []
+    if person.may("connections:read"):
+        connections = person.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)[
+            "connections"
+        ]
+    active = {account["id"]: account["name"] for account in connections if account["status"] == "ACTIVE"}
     if not active:
         widgets.show_empty(
             f"No active {title(kind)} connection.",
@@ -168,5 +170,5 @@ def connection(who: session.Person, namespace: str, kind: str) -> dict[str, Any]
         st.selectbox("Connection", list(active), format_func=lambda one: active[one], key=FIELDS.key("connection"))
     )
     FIELDS.write(connection=chosen)
-    wanted = account_tree.show(who, namespace, chosen, kind)
-    return None if wanted is None else {"connectionId": chosen, **wanted}
+    selection = account_tree.show(person, namespace, chosen, kind)
+    return None if selection is None else {"connectionId": chosen, **selection}

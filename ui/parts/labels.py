@@ -59,7 +59,9 @@ _SOURCES = {
 
 def sources() -> dict[str, Source]:
     """Every source that people start an ingestion of, in the order in which they are offered."""
-    return _SOURCES | {name: Source(one.title, one.path) for name, one in api_schema.known_services().items()}
+    return _SOURCES | {
+        name: Source(service.title, service.path) for name, service in api_schema.known_services().items()
+    }
 
 
 def moment(value: dict[str, Any] | None) -> datetime | None:
@@ -116,8 +118,8 @@ def milliseconds(value: float | None) -> str:
 
 def title(value: str) -> str:
     """A source or connector as people name it."""
-    known = _SOURCES.get(value) or api_schema.known_services().get(value)
-    return known.title if known else value.replace("_", " ").capitalize()
+    source = _SOURCES.get(value) or api_schema.known_services().get(value)
+    return source.title if source else value.replace("_", " ").capitalize()
 
 
 def number(value: int | None) -> str:
@@ -137,13 +139,13 @@ def called(name: str | None) -> str:
 
 def word(status: str) -> str:
     """A status of the contract in the words of the app."""
-    known = STATUS.get(status)
-    return known[0] if known else status
+    label = STATUS.get(status)
+    return label[0] if label else status
 
 
 def counted(data: dict[str, Any]) -> str:
     """How many documents there are, and how many of each status."""
     groups = data["statsByStatus"]
     total = sum(entry["totalCount"] for entry in groups)
-    each = " · ".join(f"{entry['totalCount']:,} {word(entry['status']).lower()}" for entry in groups)
-    return f"{count(total, 'document')}: {each}" if groups else count(0, "document")
+    per_status = " · ".join(f"{entry['totalCount']:,} {word(entry['status']).lower()}" for entry in groups)
+    return f"{count(total, 'document')}: {per_status}" if groups else count(0, "document")

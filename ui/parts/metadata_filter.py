@@ -36,10 +36,10 @@ class JsonInput:
         typed = st.text_input(self.label, placeholder=self.example, key=self._state).strip()
         st.session_state[f"{self._state}_written"] = typed
         session.remember(**{self.name: typed})
-        wanted = read(typed)
-        if wanted is None:
+        parsed = read(typed)
+        if parsed is None:
             st.error(f"{self.label}: this is not a JSON object, such as {self.example}.")
-        return wanted
+        return parsed
 
     def read(self) -> Json | None:
         """What is typed now, before the field is drawn."""
@@ -69,23 +69,23 @@ def restore(name: str) -> None:
 
 def add(name: str, key: str, values: Sequence[object]) -> None:
     """One more key to the filter, before it is drawn."""
-    if (before := _field(name).read()) is not None and key and values:
-        _field(name).write({**before, key: values[0] if len(values) == 1 else list(values)})
+    if (current := _field(name).read()) is not None and key and values:
+        _field(name).write({**current, key: values[0] if len(values) == 1 else list(values)})
 
 
 def read(typed: str) -> Json | None:
     """What was typed as an object; None if it is no such thing."""
     try:
-        wanted = json.loads(typed) if typed.strip() else {}
+        parsed = json.loads(typed) if typed.strip() else {}
     except (ValueError, RecursionError):
         return None
-    return wanted if isinstance(wanted, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def with_key(wanted: Json, key: str, values: str) -> Json:
     """The filter with one more key: numbers, true, false and null are taken as such, several values as any of them."""
-    known = [_value(part.strip()) for part in values.split(",") if part.strip()]
-    return {**wanted, key: known[0] if len(known) == 1 else known} if key and known else wanted
+    parsed = [_value(part.strip()) for part in values.split(",") if part.strip()]
+    return {**wanted, key: parsed[0] if len(parsed) == 1 else parsed} if key and parsed else wanted
 
 
 def _field(name: str) -> JsonInput:
@@ -103,8 +103,8 @@ def _value(part: str) -> object:
 def _add(name: str) -> None:
     state = f"filter_{name}"
     key, values = st.session_state[f"{state}_key"].strip(), st.session_state[f"{state}_values"]
-    before = read(st.session_state[state])
-    if before is None or not key or not values.strip():
+    current = read(st.session_state[state])
+    if current is None or not key or not values.strip():
         return
-    _field(name).write(with_key(before, key, values))
+    _field(name).write(with_key(current, key, values))
     st.session_state[f"{state}_key"] = st.session_state[f"{state}_values"] = ""

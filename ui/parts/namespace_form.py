@@ -71,17 +71,17 @@ class _Choice:
     reranker: str
 
 
-def show(who: session.Person, space: Json | None) -> Json | None:
+def show(person: session.Person, space: Json | None) -> Json | None:
     """The form for a new namespace, or for changes of one; the namespace once it is saved.
 
     Text stands in a form of Streamlit's, which sends what is typed however the field is left: outside of one, a secret
     that is left with Tab, for the field's own button, is lost (streamlit#5659).
     """
-    place = _place(space)
+    form_key = _place(space)
     choice = _choices(space)
     places = {}
     with st.form("namespace_form", border=False):
-        name = st.text_input("Name", value=space["name"] if space else "", max_chars=200, key=f"{place}.name")
+        name = st.text_input("Name", value=space["name"] if space else "", max_chars=200, key=f"{form_key}.name")
         places["name"] = st.container()
         body: Json = {"name": name} if space is None or name != space["name"] else {}
         body |= _store("fileStorageConfig", "type", FILES, choice.files, space)
@@ -98,19 +98,21 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["parserConfig"] = st.container()
         body |= _language(space)
         places["keywordLanguage"] = st.container()
-        known = api_schema.known_services().values()
-        with st.expander(f"OAuth apps for connections ({', '.join(one.title for one in known)})"):
-            for service in known:
+        services = api_schema.known_services().values()
+        with st.expander(
+            f"OAuth apps for connections ({', '.join(known_service.title for known_service in services)})"
+        ):
+            for service in services:
                 body |= _app(service, space)
         reembed = space is not None and _reembed()
-        if not st.form_submit_button("Test and save", type="primary", icon=":material/save:", key=f"{place}.save"):
+        if not st.form_submit_button("Test and save", type="primary", icon=":material/save:", key=f"{form_key}.save"):
             return None
     if not body:
         st.info("Nothing to save: no field was changed.", icon=":material/info:")
         return None
     if reembed and REEMBEDS & body.keys():
         body["reembed"] = True
-    return _save(who, space, body, places)
+    return _save(person, space, body, places)
 
 
 def _place(space: Json | None) -> str:
@@ -119,14 +121,14 @@ def _place(space: Json | None) -> str:
     return f"{space['id'] if space else 'new'}.{st.session_state.get(_SAVES, 0)}"
 
 
-def _save(who: session.Person, space: Json | None, body: Json, places: Mapping[str, DeltaGenerator]) -> Json | None:
+def _save(person: session.Person, space: Json | None, body: Json, places: Mapping[str, DeltaGenerator]) -> Json | None:
     """The saved namespace, or None: then what the API refused stands at its area of the form."""
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
-                saved = widgets.post_once(who, "/v1/namespaces", body)["namespace"]
+                saved = widgets.post_once(person, "/v1/namespaces", body)["namespace"]
             else:
-                saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)["namespace"]
+                saved = person.api.patch(f"/v1/namespaces/{space['id']}", body)["namespace"]
     except ApiError as error:
         at = places.get((error.field or "").partition(".")[0])
         with at or st.container():
@@ -145,39 +147,41 @@ def _save(who: session.Person, space: Json | None, body: Json, places: Mapping[s
 
 def unconfirmed(sent: Json, saved: Json, path: str = "") -> list[str]:
     """Fields of what was sent that the answer shows otherwise. A secret shows its last four characters or nothing."""
-    found: list[str] = []
+    fields: list[str] = []
     for name, value in sent.items():
-        here, shown = f"{path}{name}", saved.get(name)
+        field_path, saved_value = f"{path}{name}", saved.get(name)
         if isinstance(value, dict):
-            found += unconfirmed(value, shown if isinstance(shown, dict) else {}, f"{here}.")
+            fields += unconfirmed(value, saved_value if isinstance(saved_value, dict) else {}, f"{field_path}.")
         elif name in SECRET:
             tail = value[-4:] if len(value) >= MASKED_WITH_TAIL else ""
-            found += [] if shown is None or str(shown).endswith(tail) else [here]
-        elif shown != value:
-            found.append(here)
-    return found
+            fields += [] if saved_value is None or str(saved_value).endswith(tail) else [field_path]
+        elif saved_value != value:
+            fields.append(field_path)
+    return fields
 
 
 def _choices(space: Json | None) -> _Choice:
     """Providers and model: what they are decides which fields there are, so they stand before the form."""
-    before = space or {}
-    one, two = st.columns(2)
-    files = _select(one, "File storage", list(FILES), before.get("fileStorageConfig"), "type")
-    vectors = _select(two, "Vector store", list(VECTORS), before.get("vectorStorageConfig"), "provider")
-    model = before.get("embeddingModelConfig") or {}
-    left, right = st.columns(2)
+    current = space or {}
+    first_column, second_column = st.columns(2)
+    files = _select(first_column, "File storage", list(FILES), current.get("fileStorageConfig"), "type")
+    vectors = _select(second_column, "Vector store", list(VECTORS), current.get("vectorStorageConfig"), "provider")
+    model = current.get("embeddingModelConfig") or {}
+    left_column, right_column = st.columns(2)
     models = api_schema.models()
     providers = sorted(models, key=lambda name: name != "LOCAL")
-    provider = left.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
-    known = [*models[provider]]
-    if model.get("provider") == provider and model["model"] not in known:
-        known.append(model["model"])
-    chosen = right.selectbox("Model", known, index=known.index(model["model"]) if model.get("model") in known else 0)
-    scraper = (before.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
+    provider = left_column.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
+    model_names = [*models[provider]]
+    if model.get("provider") == provider and model["model"] not in model_names:
+        model_names.append(model["model"])
+    chosen = right_column.selectbox(
+        "Model", model_names, index=model_names.index(model["model"]) if model.get("model") in model_names else 0
+    )
+    scraper = (current.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
     three, four = st.columns(2)
     scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
     rerankers = [NONE, *api_schema.rerankers()]
-    stored = (before.get("rerankConfig") or {}).get("provider", NONE)
+    stored = (current.get("rerankConfig") or {}).get("provider", NONE)
     reranker = four.selectbox(
         "Reranker", rerankers, index=rerankers.index(stored), help="A model that reads the best results again."
     )
@@ -229,16 +233,16 @@ def _model(choice: _Choice, space: Json | None) -> Json:
     if provider != "LOCAL":
         st.markdown(f"**{TITLES['embeddingModelConfig']}: {provider}**")
         key = _field("embeddingModelConfig", "apiKey", space)
-    before = space if stored.get("provider") == provider else None
+    current = space if stored.get("provider") == provider else None
     prefixes = {
-        field: _field("embeddingModelConfig", field, before, optional=True) for field in api_schema.prefixes(provider)
+        field: _field("embeddingModelConfig", field, current, optional=True) for field in api_schema.prefixes(provider)
     }
     same = (provider, model) == (stored.get("provider"), stored.get("model"))
     if same and not key and _as_stored(prefixes, stored):
         return {}
-    sent = {field: prefix for field, prefix in prefixes.items() if prefix}
-    named = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {}), **sent}
-    return {"embeddingModelConfig": named}
+    prefix_fields = {field: prefix for field, prefix in prefixes.items() if prefix}
+    config = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {}), **prefix_fields}
+    return {"embeddingModelConfig": config}
 
 
 def _scraper(choice: _Choice, space: Json | None) -> Json:
@@ -264,13 +268,13 @@ def _reranker(choice: _Choice, space: Json | None) -> Json:
         return {"rerankConfig": None} if stored else {}
     st.markdown(f"**{TITLES['rerankConfig']}: {provider}**")
     fields = api_schema.rerankers()[provider]
-    before = space if stored.get("provider") == provider else None
-    typed = {field: _field("rerankConfig", field, before, optional=not needed) for field, needed in fields.items()}
-    if before and _as_stored(typed, stored):
+    current = space if stored.get("provider") == provider else None
+    typed = {field: _field("rerankConfig", field, current, optional=not needed) for field, needed in fields.items()}
+    if current and _as_stored(typed, stored):
         return {}
-    kept = {field: stored[field] for field in fields if before and field in SECRET and field in stored}
-    sent = {field: value for field, value in typed.items() if value}
-    return {"rerankConfig": {"provider": provider, **kept, **sent}}
+    secrets = {field: stored[field] for field in fields if current and field in SECRET and field in stored}
+    values = {field: value for field, value in typed.items() if value}
+    return {"rerankConfig": {"provider": provider, **secrets, **values}}
 
 
 def _parser(space: Json | None) -> Json:
@@ -283,8 +287,10 @@ def _parser(space: Json | None) -> Json:
         return {"parserConfig": None} if stored else {}
     if _as_stored(typed, stored):
         return {}
-    kept = {"apiKey": stored["apiKey"]} if "apiKey" in stored else {}
-    return {"parserConfig": {"provider": "ENDPOINT", **kept, **{name: value for name, value in typed.items() if value}}}
+    secrets = {"apiKey": stored["apiKey"]} if "apiKey" in stored else {}
+    return {
+        "parserConfig": {"provider": "ENDPOINT", **secrets, **{name: value for name, value in typed.items() if value}}
+    }
 
 
 def _language(space: Json | None) -> Json:
@@ -309,16 +315,16 @@ def _app(service: api_schema.Service, space: Json | None) -> Json:
     st.markdown(service.title)
     places = st.columns(len(fields))
     typed = {}
-    for place, field in zip(places, fields, strict=True):
-        with place:
+    for column, field in zip(places, fields, strict=True):
+        with column:
             typed[field] = _field(area, field, space, optional=field in service.optional)
     if _as_stored(typed, stored):
         return {}
-    kept = {field: stored.get(field, "") for field in fields if field in SECRET}
+    secrets = {field: stored.get(field, "") for field in fields if field in SECRET}
     unasked = {field: value for field, value in stored.items() if field not in fields}
-    sent = {field: value or kept.get(field, "") for field, value in typed.items()}
+    values = {field: value or secrets.get(field, "") for field, value in typed.items()}
     return {
-        area: {**unasked, **{field: value for field, value in sent.items() if value or field not in service.optional}}
+        area: {**unasked, **{field: value for field, value in values.items() if value or field not in service.optional}}
     }
 
 

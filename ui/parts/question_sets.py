@@ -36,14 +36,14 @@ def read_questions(files: Mapping[str, bytes]) -> tuple[list[Json], int]:
         if is_judgements(name):
             for query, judged in _judgements(name, _file_text(name, content)).items():
                 grades.setdefault(query, {}).update(judged)
-    found = [
+    parsed = [
         _file_question(row, grades, f"{name}, line {number}")
         for name, content in files.items()
         if not is_judgements(name)
         for number, row in _lines(name, _file_text(name, content))
     ]
-    kept = [question for question in found if question["relevant"]]
-    return kept, len(found) - len(kept)
+    with_relevant = [question for question in parsed if question["relevant"]]
+    return with_relevant, len(parsed) - len(with_relevant)
 
 
 def is_judgements(name: str) -> bool:
@@ -96,7 +96,7 @@ def _file_question(row: Json, grades: Grades, at: str) -> Json:
 
 def _judgements(name: str, text: str) -> Grades:
     """By query and document: three columns between tabs, or four as trec_eval has them; a first line may be titles."""
-    found: Grades = {}
+    grades: Grades = {}
     rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]
     for position, row in enumerate(rows, 1):
         parts = row if len(row) > 1 else row[0].split()
@@ -105,8 +105,8 @@ def _judgements(name: str, text: str) -> Grades:
             continue
         if len(parts) not in {3, 4} or not grade.isdecimal():
             raise Unreadable(f"{name}, line {position}: not the ids of query and document and a grade between tabs.")
-        found.setdefault(parts[0], {})[parts[-2]] = int(parts[-1])
-    return found
+        grades.setdefault(parts[0], {})[parts[-2]] = int(parts[-1])
+    return grades
 
 
 SETS = 50
@@ -117,16 +117,16 @@ PART = 500
 _SAID = "question_sets_said"
 
 
-def listing(who: session.Person, namespace: str) -> None:
+def listing(person: session.Person, namespace: str) -> None:
     """All sets of the namespace, newest first, and how to make one."""
-    may = who.may("documents:write")
+    may = person.may("documents:write")
     if may and st.button("New question set", type="primary", icon=":material/add:"):
         session.remember(new="yes")
         st.rerun()
     if may and session.parameter("new"):
-        _new(who, namespace)
+        _new(person, namespace)
         return
-    data = who.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.parameter("cursor"))
+    data = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.parameter("cursor"))
     if not data["evaluations"]:
         widgets.show_empty(
             "No question set yet.",
@@ -141,10 +141,14 @@ def listing(who: session.Person, namespace: str) -> None:
         )
         return
     rows = [
-        {"Name": one["name"], "Questions": number(one["questionCount"]), "Created": ago(one["createdAt"])}
-        for one in data["evaluations"]
+        {
+            "Name": evaluation["name"],
+            "Questions": number(evaluation["questionCount"]),
+            "Created": ago(evaluation["createdAt"]),
+        }
+        for evaluation in data["evaluations"]
     ]
-    chosen = widgets.clicked_row(rows, "question_sets", [one["id"] for one in data["evaluations"]])
+    chosen = widgets.clicked_row(rows, "question_sets", [evaluation["id"] for evaluation in data["evaluations"]])
     st.caption("Click a row to open it.")
     widgets.show_pager(data)
     if chosen is not None:
@@ -152,7 +156,7 @@ def listing(who: session.Person, namespace: str) -> None:
         st.rerun()
 
 
-def _new(who: session.Person, namespace: str) -> None:
+def _new(person: session.Person, namespace: str) -> None:
     with st.form("new-question-set"):
         name = st.text_input("Name", placeholder="Support questions", max_chars=200)
         questions = _given()
@@ -164,10 +168,10 @@ def _new(who: session.Person, namespace: str) -> None:
         return
     if not name.strip():
         st.error("Give the question set a name.")
-    elif (found := _read(*questions)) is not None:
-        made = _send(who, namespace, name.strip(), found)
-        if made is not None:
-            session.remember(new=None, evaluation=made["id"])
+    elif (parsed := _read(*questions)) is not None:
+        evaluation = _send(person, namespace, name.strip(), parsed)
+        if evaluation is not None:
+            session.remember(new=None, evaluation=evaluation["id"])
             st.rerun()
 
 
@@ -185,72 +189,78 @@ def _given() -> tuple[Any, str]:
 def _read(files: Any, lines: str) -> list[Json] | None:
     """The questions of files and lines; None, and why, where there are none."""
     try:
-        found, left = read_questions({file.name: file.getvalue() for file in files or ()})
-        found += parse_typed(lines)
+        parsed, dropped_count = read_questions({file.name: file.getvalue() for file in files or ()})
+        parsed += parse_typed(lines)
     except Unreadable as error:
         st.error(plain(str(error)))
         return None
-    if not found:
-        more = f" {count(left, 'question')} had no judged document: is the file of judgements missing?" if left else ""
-        st.error(f"No question with a judged document.{more}")
+    if not parsed:
+        note = (
+            f" {count(dropped_count, 'question')} had no judged document: is the file of judgements missing?"
+            if dropped_count
+            else ""
+        )
+        st.error(f"No question with a judged document.{note}")
         return None
-    if left:
-        st.session_state[f"{_SAID}_left"] = f"{count(left, 'question')} without a judged document left out."
-    return found
+    if dropped_count:
+        st.session_state[f"{_SAID}_left"] = f"{count(dropped_count, 'question')} without a judged document left out."
+    return parsed
 
 
-def _send(who: session.Person, namespace: str, name: str, questions: list[Json]) -> Json | None:
+def _send(person: session.Person, namespace: str, name: str, questions: list[Json]) -> Json | None:
     """A set made in parts, and what the API says it holds; one that cannot be made whole is removed again."""
-    where = {"namespaceId": namespace}
+    scope = {"namespaceId": namespace}
     bar = st.progress(0.0, f"Sending {count(len(questions), 'question')} …")
-    made: Json | None = None
+    evaluation: Json | None = None
     try:
-        first = {**where, "name": name, "questions": questions[:PART]}
-        made = widgets.post_once(who, "/v1/evaluations", first)["evaluation"]
-        made = add(who, namespace, str(made["id"]), questions[PART:], bar) or made
+        first = {**scope, "name": name, "questions": questions[:PART]}
+        evaluation = widgets.post_once(person, "/v1/evaluations", first)["evaluation"]
+        evaluation = add(person, namespace, str(evaluation["id"]), questions[PART:], bar) or evaluation
     except ApiError as error:
         bar.empty()
         frame.show(error)
-        if made is not None:
-            who.api.call("DELETE", f"/v1/evaluations/{made['id']}", namespaceId=namespace)
+        if evaluation is not None:
+            person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
             st.warning("Nothing was kept of the question set.")
         return None
-    st.session_state[_SAID] = f"Created with {count(made['questionCount'], 'question')}."
-    return made
+    st.session_state[_SAID] = f"Created with {count(evaluation['questionCount'], 'question')}."
+    return evaluation
 
 
-def add(who: session.Person, namespace: str, evaluation: str, questions: list[Json], bar: Any) -> Json | None:
+def add(person: session.Person, namespace: str, evaluation: str, questions: list[Json], bar: Any) -> Json | None:
     """Add questions in parts; what the API says at the end, None where there were none."""
-    found = None
+    updated = None
     for start in range(0, len(questions), PART):
         bar.progress(start / len(questions), f"{start:,} of {len(questions):,} sent …")
         body = {"namespaceId": namespace, "add": questions[start : start + PART]}
-        found = who.api.patch(f"/v1/evaluations/{evaluation}", body)["evaluation"]
+        updated = person.api.patch(f"/v1/evaluations/{evaluation}", body)["evaluation"]
     bar.empty()
-    return found
+    return updated
 
 
 def told() -> None:
     """What the last change came to."""
     for name in (_SAID, f"{_SAID}_left"):
-        if said := st.session_state.pop(name, None):
-            st.success(said, icon=":material/check:")
+        if message := st.session_state.pop(name, None):
+            st.success(message, icon=":material/check:")
 
 
-def questions(who: session.Person, namespace: str, evaluation: Json) -> None:
+def questions(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A page of the questions; one of them to be opened or removed; more to be added."""
     path = f"/v1/evaluations/{evaluation['id']}"
-    data = who.api.get(f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("questions"))
+    data = person.api.get(
+        f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("questions")
+    )
     rows = [
         {
-            "Question": one["query"],
-            "Right documents": ", ".join(_named(judged) for judged in one["relevant"]),
-            "Filter": "yes" if one.get("filter") else "",
+            "Question": entry["query"],
+            "Right documents": ", ".join(_named(judged) for judged in entry["relevant"]),
+            "Filter": "yes" if entry.get("filter") else "",
         }
-        for one in data["questions"]
+        for entry in data["questions"]
     ]
     st.caption(count(evaluation["questionCount"], "question"))
-    seen = st.dataframe(
+    table = st.dataframe(
         rows,
         hide_index=True,
         width="stretch",
@@ -260,11 +270,11 @@ def questions(who: session.Person, namespace: str, evaluation: Json) -> None:
         column_config={"Question": st.column_config.TextColumn(width="large")},
     )
     widgets.show_pager(data, name="questions", start="First", further="More")
-    chosen = [data["questions"][row] for row in seen["selection"]["rows"] if row < len(data["questions"])]
+    chosen = [data["questions"][row] for row in table["selection"]["rows"] if row < len(data["questions"])]
     for question in chosen:
-        _chosen(who, namespace, evaluation, question)
-    if who.may("documents:write"):
-        _more(who, namespace, evaluation)
+        _chosen(person, namespace, evaluation, question)
+    if person.may("documents:write"):
+        _more(person, namespace, evaluation)
 
 
 def _named(judged: Json) -> str:
@@ -273,93 +283,93 @@ def _named(judged: Json) -> str:
     return f"{name} (grade {grade})" if grade != 1 else name
 
 
-def _chosen(who: session.Person, namespace: str, evaluation: Json, question: Json) -> None:
+def _chosen(person: session.Person, namespace: str, evaluation: Json, question: Json) -> None:
     with st.container(border=True):
         st.markdown(f"**{plain(question['query'])}**")
         with st.container(horizontal=True):
             in_lab(namespace, evaluation["id"], question)
-            if who.may("documents:write"):
+            if person.may("documents:write"):
                 st.button(
                     "Remove the question",
                     icon=":material/delete:",
                     on_click=_change,
-                    args=(who, namespace, evaluation["id"], {"remove": [question["query"]]}, "Removed."),
+                    args=(person, namespace, evaluation["id"], {"remove": [question["query"]]}, "Removed."),
                 )
-        if who.may("documents:write"):
-            _grades(who, namespace, evaluation["id"], question)
+        if person.may("documents:write"):
+            _grades(person, namespace, evaluation["id"], question)
 
 
-def _grades(who: session.Person, namespace: str, evaluation: str, question: Json) -> None:
+def _grades(person: session.Person, namespace: str, evaluation: str, question: Json) -> None:
     """One document more, or another grade."""
-    one, two, three = st.columns([3, 1, 1], vertical_alignment="bottom")
-    document = one.text_input("External id of a document", key="judge_external")
-    grade = two.selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda one: str(one) if one else "not right")
+    first_column, second_column, third_column = st.columns([3, 1, 1], vertical_alignment="bottom")
+    document = first_column.text_input("External id of a document", key="judge_external")
+    grade = second_column.selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda one: str(one) if one else "not right")
     verdict = {"query": question["query"], "externalId": document.strip(), "grade": grade}
-    three.button(
+    third_column.button(
         "Judge",
         disabled=not document.strip(),
         width="stretch",
         on_click=_change,
-        args=(who, namespace, evaluation, {"judge": [verdict]}, "Judged."),
+        args=(person, namespace, evaluation, {"judge": [verdict]}, "Judged."),
     )
 
 
 def in_lab(namespace: str, evaluation: str, question: Json) -> None:
     """A link that asks the question in the search lab, where hits are judged."""
     narrow = question.get("filter") or {}
-    asked = {"namespace": namespace, "set": evaluation, "q": question["query"]}
-    asked |= {
+    query_params = {"namespace": namespace, "set": evaluation, "q": question["query"]}
+    query_params |= {
         name: search_request.text(narrow[key]) or ""
         for name, key in (("filter", "metadata"), ("where", "where"))
         if narrow.get(key)
     }
-    st.page_link("views/search.py", label="Open in the search lab", icon=":material/search:", query_params=asked)
+    st.page_link("views/search.py", label="Open in the search lab", icon=":material/search:", query_params=query_params)
 
 
-def _more(who: session.Person, namespace: str, evaluation: Json) -> None:
+def _more(person: session.Person, namespace: str, evaluation: Json) -> None:
     with st.expander("Add questions", icon=":material/add:"), st.form("add-questions", clear_on_submit=True):
-        given = _given()
+        uploads = _given()
         if not st.form_submit_button("Add"):
             return
-        found = _read(*given)
-        if found is None:
+        parsed = _read(*uploads)
+        if parsed is None:
             return
         try:
-            kept = add(who, namespace, evaluation["id"], found, st.progress(0.0))
+            updated = add(person, namespace, evaluation["id"], parsed, st.progress(0.0))
         except ApiError as error:
             frame.show(error)
             return
-    if kept is not None:
-        st.session_state[_SAID] = f"Added: {count(kept['questionCount'], 'question')} now."
+    if updated is not None:
+        st.session_state[_SAID] = f"Added: {count(updated['questionCount'], 'question')} now."
     st.rerun()
 
 
-def edit(who: session.Person, namespace: str, evaluation: Json) -> None:
+def edit(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Another name; the end of it."""
     name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name")
     st.button(
         "Save name",
         disabled=not name.strip() or name.strip() == evaluation["name"],
         on_click=_change,
-        args=(who, namespace, evaluation["id"], {"name": name.strip()}, "Renamed."),
+        args=(person, namespace, evaluation["id"], {"name": name.strip()}, "Renamed."),
     )
     st.divider()
     sure = st.checkbox(f"Delete {count(evaluation['questionCount'], 'question')} and all runs of this question set")
     if st.button("Delete question set", icon=":material/delete:", disabled=not sure):
-        who.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
+        person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
         session.remember(evaluation=None, run=None, tab=None)
         st.session_state[_SAID] = f"“{plain(evaluation['name'])}” is deleted."
         st.rerun()
 
 
-def _change(who: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
+def _change(person: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
     """A change of a set, told as the API answers it."""
     try:
-        kept = who.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
+        updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
     except ApiError as error:
         refuse(error)
         return
-    st.session_state[_SAID] = f"{said} “{plain(kept['name'])}”: {count(kept['questionCount'], 'question')}."
+    st.session_state[_SAID] = f"{said} “{plain(updated['name'])}”: {count(updated['questionCount'], 'question')}."
 
 
 def refuse(error: ApiError) -> None:

@@ -16,40 +16,42 @@ FEW = 30
 """As many are read to tell whose they are."""
 
 
-def connections(who: session.Person, namespace: str) -> frozenset[str] | None:
+def connections(person: session.Person, namespace: str) -> frozenset[str] | None:
     """The connections of which something waits; None where so much waits that each has to be asked about."""
-    if not who.may("documents:read"):
+    if not person.may("documents:read"):
         return frozenset()
-    waiting = _waiting(who, namespace, [], FEW)
+    waiting = _waiting(person, namespace, [], FEW)
     if _total(waiting) > FEW:
         return None
     return frozenset(
         name
-        for one in waiting["documents"]
-        for name in {*one["connectionIds"], *([one["connection"]["id"]] if one["connection"] else [])}
+        for document in waiting["documents"]
+        for name in {*document["connectionIds"], *([document["connection"]["id"]] if document["connection"] else [])}
     )
 
 
-def count_of(who: session.Person, namespace: str) -> Json:
+def count_of(person: session.Person, namespace: str) -> Json:
     """`total`: how many of the namespace wait."""
-    return {"total": _total(_waiting(who, namespace, [], 0))}
+    return {"total": _total(_waiting(person, namespace, [], 0))}
 
 
-def lead(who: session.Person, namespace: str, connection: str) -> None:
+def lead(person: session.Person, namespace: str, connection: str) -> None:
     """How many of the connection wait, and the way to them; nothing where none does or the key may not look."""
-    if not who.may("documents:read") or not who.may("connections:read"):
+    if not person.may("documents:read") or not person.may("connections:read"):
         return
-    if many := _total(_waiting(who, namespace, [connection], 0)):
+    if many := _total(_waiting(person, namespace, [connection], 0)):
         label = f"{count(many, 'removal')} to confirm: look at them"
-        place = {"namespace": namespace, "removals": connection}
-        st.page_link("views/connections.py", label=label, icon=":material/notification_important:", query_params=place)
+        query_params = {"namespace": namespace, "removals": connection}
+        st.page_link(
+            "views/connections.py", label=label, icon=":material/notification_important:", query_params=query_params
+        )
 
 
-def show(who: session.Person, namespace: str, connection: str, name: str) -> None:
+def show(person: session.Person, namespace: str, connection: str, name: str) -> None:
     """What of the connection waits, and the button; nothing where nothing waits or the key may not look."""
-    if not who.may("documents:read"):
+    if not person.may("documents:read"):
         return
-    waiting = _waiting(who, namespace, [connection], MOST)
+    waiting = _waiting(person, namespace, [connection], MOST)
     documents, many = waiting["documents"], _total(waiting)
     if not documents:
         return
@@ -61,21 +63,21 @@ def show(who: session.Person, namespace: str, connection: str, name: str) -> Non
             "They are gone at the content service, too many at once to go by themselves. They stay searchable until"
             " they are confirmed here, or until they are there again."
         )
-        rows = [{"Name": one["name"], "Updated": ago(one["updatedAt"])} for one in documents]
+        rows = [{"Name": document["name"], "Updated": ago(document["updatedAt"])} for document in documents]
         st.dataframe(rows, hide_index=True, width="stretch")
         if many > len(documents):
             st.caption(f"The newest {len(documents)} of {many:,}; the others come up once these are confirmed.")
-        if who.may("documents:write"):
-            _confirm(who, namespace, connection, [one["id"] for one in documents])
+        if person.may("documents:write"):
+            _confirm(person, namespace, connection, [document["id"] for document in documents])
 
 
 def _total(waiting: Json) -> int:
-    return sum(one["totalCount"] for one in waiting["statsByStatus"])
+    return sum(entry["totalCount"] for entry in waiting["statsByStatus"])
 
 
-def _waiting(who: session.Person, namespace: str, connections: list[str], most: int) -> Json:
+def _waiting(person: session.Person, namespace: str, connections: list[str], most: int) -> Json:
     """The newest `most` documents that wait, and how many there are."""
-    return who.api.post(
+    return person.api.post(
         "/v1/documents",
         {
             "namespaceId": namespace,
@@ -86,7 +88,7 @@ def _waiting(who: session.Person, namespace: str, connections: list[str], most: 
     )
 
 
-def _confirm(who: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
+def _confirm(person: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
     """Those that were shown, and of them those that still wait."""
     with st.popover("Confirm removals", icon=":material/delete_sweep:"):
         st.write(f"{count(len(documents), 'document')} will be gone from search at once, and from every store soon.")
@@ -97,10 +99,10 @@ def _confirm(who: session.Person, namespace: str, connection: str, documents: li
                 "confirmDeletions": True,
             }
             try:
-                told = who.api.post("/v1/documents/resync", body)
+                response = person.api.post("/v1/documents/resync", body)
             except ApiError as error:
                 frame.show(error)
                 return
-            removed = sum(one["status"] == "REMOVED" for one in told["documents"])
+            removed = sum(document["status"] == "REMOVED" for document in response["documents"])
             st.toast(plain(f"{count(removed, 'document')} removed."), icon=":material/check:")
             st.rerun(scope="app")

@@ -25,19 +25,21 @@ def controls(sources: frozenset[str], key: str) -> Json:
             if parsing and parsing != SAME:
                 changes["ocrConfig"] = {"strategy": PARSING[parsing]}
         with st.popover("Chunk settings", icon=":material/tune:"):
-            other = st.toggle("Other chunks than before", key=f"cut-{key}")
-            size = st.number_input("Chunk size (tokens)", 1, 8191, 1000, key=f"size-{key}", disabled=not other)
-            overlap = st.number_input("Chunk overlap (tokens)", 0, 8190, 200, key=f"overlap-{key}", disabled=not other)
-    if other:
+            rechunk = st.toggle("Other chunks than before", key=f"cut-{key}")
+            size = st.number_input("Chunk size (tokens)", 1, 8191, 1000, key=f"size-{key}", disabled=not rechunk)
+            overlap = st.number_input(
+                "Chunk overlap (tokens)", 0, 8190, 200, key=f"overlap-{key}", disabled=not rechunk
+            )
+    if rechunk:
         changes["chunkConfig"] = {"chunkSize": int(size), "chunkOverlap": int(overlap)}
     return changes
 
 
-def again(who: session.Person, namespace: str, run: str, changes: Json) -> str | None:
+def again(person: session.Person, namespace: str, run: str, changes: Json) -> str | None:
     """The run that runs the failed documents again; None if that was refused, which is shown."""
     try:
-        made = widgets.post_once(who, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
+        response = widgets.post_once(person, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
     except ApiError as error:
         frame.show(error)
         return None
-    return str(made["id"])
+    return str(response["id"])

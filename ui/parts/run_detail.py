@@ -50,37 +50,37 @@ MOST = 100
 GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
 
-def fetch_run(who: session.Person, namespace: str, run_id: str) -> Json:
+def fetch_run(person: session.Person, namespace: str, run_id: str) -> Json:
     """The run with the first of its documents."""
-    return who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=MOST)
+    return person.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=MOST)
 
 
-def show_run(who: session.Person, namespace: str, run: Json) -> None:
+def show_run(person: session.Person, namespace: str, run: Json) -> None:
     """All that is known of the run."""
     _head(run)
     for notice in run["notices"]:
-        told = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
-        st.warning(told, icon=":material/notification_important:")
+        text = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
+        st.warning(text, icon=":material/notification_important:")
     if run.get("dryRun"):
         if run.get("report"):
             added.show_numbers([run["report"]])
         return
-    left, right = st.columns(2)
-    with left:
+    left_column, right_column = st.columns(2)
+    with left_column:
         st.markdown("**Progress**")
         charts.funnel(run["progress"])
-    with right:
+    with right_column:
         st.markdown("**Stage durations**")
         if run["timings"]:
             charts.stage_times(run["timings"])
         else:
             st.caption("No stage has ended." if run["outcome"] else "No stage has ended yet.")
     _left_out(run["progress"])
-    _documents(who, namespace, run)
+    _documents(person, namespace, run)
 
 
 def _head(run: Json) -> None:
-    progress, found = run["progress"], run["progress"]["found"]
+    progress, total = run["progress"], run["progress"]["found"]
     st.header(plain(run["name"]) or title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
         widgets.status_badge(run["outcome"] or run["status"])
@@ -88,16 +88,16 @@ def _head(run: Json) -> None:
         st.caption(f"{kind} · created {ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
         ended = _ended(run)
-        known = sum(len(group) for group in run["documents"].values())
-        found = max(found, known, ended)  # what failed while a site was walked does not count as found
-        done = ended / found if found else 0.0
-        st.progress(done, text=f"{ended:,} of {found:,} documents at their end" if found else "Discovering …")
+        listed_count = sum(len(group) for group in run["documents"].values())
+        total = max(total, listed_count, ended)  # what failed while a site was walked does not count as found
+        done = ended / total if total else 0.0
+        st.progress(done, text=f"{ended:,} of {total:,} documents at their end" if total else "Discovering …")
     facts = [("removed", "deleted at source and removed"), ("awaitingConfirmation", "waiting to be removed")]
-    told = [f"{progress[name]:,} {what}" for name, what in facts if progress.get(name)]
+    counts = [f"{progress[name]:,} {label}" for name, label in facts if progress.get(name)]
     if run["status"] == "QUEUED":
-        told.append(queue_status(run))
-    if told:
-        st.caption(" · ".join(told))
+        counts.append(queue_status(run))
+    if counts:
+        st.caption(" · ".join(counts))
 
 
 def _ended(run: Json) -> int:
@@ -111,11 +111,11 @@ def _ended(run: Json) -> int:
 def _left_out(progress: Json) -> None:
     reasons = progress.get("skippedReasons") or {}
     if reasons:
-        told = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
-        st.caption(plain(f"Left out: {told}"))
+        text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
+        st.caption(plain(f"Left out: {text}"))
 
 
-def _documents(who: session.Person, namespace: str, run: Json) -> None:
+def _documents(person: session.Person, namespace: str, run: Json) -> None:
     entries = [entry for group in GROUPS for entry in run["documents"][group]]
     total = max(run["progress"]["found"], len(entries))
     st.markdown(f"**Documents** ({total:,})")
@@ -126,33 +126,37 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
-    names = _names(who, namespace, entries)
+    names = _names(person, namespace, entries)
     rows = [
-        {"status": [one["status"]], "document": names.get(one["id"], one["id"]), "error": one["error"] or ""}
-        for one in entries
+        {
+            "status": [document["status"]],
+            "document": names.get(document["id"], document["id"]),
+            "error": document["error"] or "",
+        }
+        for document in entries
     ]
     chosen = widgets.clicked_row(
         rows,
         "run_documents",
-        [one["id"] for one in entries],
+        [document["id"] for document in entries],
         document=st.column_config.TextColumn("Document", width=300),
         status=widgets.status_column(),
         error=st.column_config.TextColumn("Error", width="large"),
     )
     if total > len(entries):
         st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
-    if chosen is not None and who.may("documents:read"):
-        place = {"namespace": namespace, "document": chosen}
-        st.switch_page("views/documents.py", query_params=place)
-    kept = [{**row, "id": one["id"]} for row, one in zip(rows, entries, strict=True)]
-    file = csv_bytes(kept, ["status", "document", "id", "error"])
+    if chosen is not None and person.may("documents:read"):
+        query_params = {"namespace": namespace, "document": chosen}
+        st.switch_page("views/documents.py", query_params=query_params)
+    rows_with_id = [{**row, "id": document["id"]} for row, document in zip(rows, entries, strict=True)]
+    file = csv_bytes(rows_with_id, ["status", "document", "id", "error"])
     st.download_button("Documents as CSV", file, "documents.csv", "text/csv", icon=":material/download:", key="run_csv")
 
 
-def _names(who: session.Person, namespace: str, entries: list[Json]) -> dict[str, str]:
+def _names(person: session.Person, namespace: str, entries: list[Json]) -> dict[str, str]:
     """What the documents are called; those that are gone have their id alone."""
-    if not who.may("documents:read"):
+    if not person.may("documents:read"):
         return {}
     config = {"documentIds": [entry["id"] for entry in entries]}
-    data = who.api.post("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
+    data = person.api.post("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
     return {document["id"]: document["name"] for document in data["documents"] if document["name"]}

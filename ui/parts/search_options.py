@@ -29,33 +29,33 @@ _FIELD, _VALUES = "facet_field", "facet_values"
 CONDITION = JsonInput("where", "Condition (JSON)", '{"field": "metadata.year", "op": "gte", "value": 2024}')
 
 
-def show_filters(who: session.Person, namespace: str) -> tuple[Json, Json] | None:
+def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | None:
     """Metadata filter and condition, empty where nothing is asked; None, and why, if they cannot be used."""
     metadata_filter.restore("filter")
     CONDITION.restore()
     used = bool(session.parameter("filter") or session.parameter("where"))
     box = st.expander("Filters", icon=":material/filter_alt:", expanded=used, key="lab_filters", on_change="rerun")
     with box:
-        if box.open and who.may("documents:read"):
-            _facets(who, namespace)
+        if box.open and person.may("documents:read"):
+            _facets(person, namespace)
         metadata = metadata_filter.show("filter")
-        where = CONDITION.show()
-    return None if metadata is None or where is None else (metadata, where)
+        condition = CONDITION.show()
+    return None if metadata is None or condition is None else (metadata, condition)
 
 
 def joined(where: Json, field: str, values: list[Any]) -> Json:
     """The condition with one more, which must hold as well."""
-    more: Json = {"field": field, "op": "in", "value": values}
+    clause: Json = {"field": field, "op": "in", "value": values}
     if not where:
-        return more
-    return {"all": [*where["all"], more]} if set(where) == {"all"} else {"all": [where, more]}
+        return clause
+    return {"all": [*where["all"], clause]} if set(where) == {"all"} else {"all": [where, clause]}
 
 
-def _facets(who: session.Person, namespace: str) -> None:
+def _facets(person: session.Person, namespace: str) -> None:
     """A field, and those of its values that are wanted."""
-    left, middle, right = st.columns([2, 3, 1], vertical_alignment="bottom")
-    fields = {**{f"metadata.{key}": key for key in _keys(who, namespace)}, **DOCUMENT}
-    field = left.selectbox(
+    left_column, middle_column, right_column = st.columns([2, 3, 1], vertical_alignment="bottom")
+    fields = {**{f"metadata.{key}": key for key in _keys(person, namespace)}, **DOCUMENT}
+    field = left_column.selectbox(
         "Field",
         list(fields),
         index=None,
@@ -64,9 +64,9 @@ def _facets(who: session.Person, namespace: str) -> None:
         key=_FIELD,
         help=f"Metadata keys of the newest {SAMPLE} documents, and properties that every document has.",
     )
-    counts = _counts(who, namespace, field) if field else []
-    labels = {json.dumps(one["value"]): f"{one['value']} ({one['count']:,})" for one in counts}
-    values = middle.multiselect(
+    counts = _counts(person, namespace, field) if field else []
+    labels = {json.dumps(entry["value"]): f"{entry['value']} ({entry['count']:,})" for entry in counts}
+    values = middle_column.multiselect(
         "Values",
         list(labels),
         format_func=labels.__getitem__,
@@ -74,26 +74,26 @@ def _facets(who: session.Person, namespace: str) -> None:
         disabled=not labels,
         placeholder="Choose values" if labels or not field else "No document has a value here",
     )
-    right.button(
+    right_column.button(
         "Add filter", icon=":material/add:", disabled=not values, width="stretch", on_click=_add, args=(field, values)
     )
 
 
-def _keys(who: session.Person, namespace: str) -> list[str]:
-    asked = {"namespaceId": namespace, "filterConfig": {}, "pagination": {"pageSize": SAMPLE}}
-    found = who.api.post("/v1/documents", asked)["documents"]
-    return sorted({key for document in found for key in document["metadata"]})[:200]
+def _keys(person: session.Person, namespace: str) -> list[str]:
+    body = {"namespaceId": namespace, "filterConfig": {}, "pagination": {"pageSize": SAMPLE}}
+    documents = person.api.post("/v1/documents", body)["documents"]
+    return sorted({key for document in documents for key in document["metadata"]})[:200]
 
 
-def _counts(who: session.Person, namespace: str, field: str) -> list[Json]:
-    asked: Json = {
+def _counts(person: session.Person, namespace: str, field: str) -> list[Json]:
+    body: Json = {
         "namespaceId": namespace,
         "filterConfig": {},
         "facets": [field],
         "includeConfig": {"documents": False},
     }
     try:
-        counts: list[Json] = who.api.post("/v1/documents", asked)["facets"][field]
+        counts: list[Json] = person.api.post("/v1/documents", body)["facets"][field]
     except ApiError as error:
         if error.status != 400:
             raise
@@ -102,11 +102,11 @@ def _counts(who: session.Person, namespace: str, field: str) -> list[Json]:
 
 
 def _add(field: str, chosen: list[str]) -> None:
-    values = [json.loads(one) for one in chosen]
+    values = [json.loads(text) for text in chosen]
     if field.startswith("metadata."):
         metadata_filter.add("filter", field.removeprefix("metadata."), values)
-    elif (before := CONDITION.read()) is not None:
-        CONDITION.write(joined(before, field, values))
+    elif (current := CONDITION.read()) is not None:
+        CONDITION.write(joined(current, field, values))
     st.session_state[_FIELD] = None
 
 
@@ -116,22 +116,22 @@ FIELDS = url_state.Fields("options", NAMES)
 OTHERS = 9
 
 
-def show_options(who: session.Person, namespace: str) -> Json:
+def show_options(person: session.Person, namespace: str) -> Json:
     """The fields of `Wanted` that they set; kept in the page's address."""
-    names = {space["id"]: space["name"] for space in session.namespaces(who) if space["id"] != namespace}
+    names = {space["id"]: space["name"] for space in session.namespaces(person) if space["id"] != namespace}
     FIELDS.follow(_shown(names))
     with st.expander("Options", icon=":material/tune:", expanded=any(session.parameter(name) for name in NAMES)):
-        one, two, three = st.columns(3)
-        with one:
-            found = _context()
-        with two:
-            found |= _recency()
-        with three:
-            found |= _reranking(who, namespace)
-        found |= _reach(names)
+        first_column, second_column, third_column = st.columns(3)
+        with first_column:
+            context = _context()
+        with second_column:
+            context |= _recency()
+        with third_column:
+            context |= _reranking(person, namespace)
+        context |= _reach(names)
         least = st.slider("Minimum score", 0.0, 1.0, step=0.05, key=FIELDS.key("least"))
     FIELDS.write(least=f"{least:g}" if least else None)
-    return {**found, "least": least}
+    return {**context, "least": least}
 
 
 def _shown(others: Mapping[str, str]) -> Json:
@@ -174,7 +174,7 @@ def _recency() -> Json:
     return {"half_life": float(half), "recency": float(weight)}
 
 
-def _reranking(who: session.Person, namespace: str) -> Json:
+def _reranking(person: session.Person, namespace: str) -> Json:
     per = st.number_input(
         "Results per document",
         0,
@@ -182,7 +182,7 @@ def _reranking(who: session.Person, namespace: str) -> Json:
         key=FIELDS.key("per"),
         help="At most; 0 for no limit. Others take the place of those that are left out.",
     )
-    has = _has_reranker(who, namespace)
+    has = _has_reranker(person, namespace)
     choice = st.selectbox(
         "Reranking",
         list(RERANK),
@@ -196,16 +196,16 @@ def _reranking(who: session.Person, namespace: str) -> Json:
     return {"per_document": int(per), "rerank": choice}
 
 
-def _has_reranker(who: session.Person, namespace: str) -> bool | None:
+def _has_reranker(person: session.Person, namespace: str) -> bool | None:
     """None where the key is not shown the namespace's configuration."""
-    if not who.may("namespaces:read"):
+    if not person.may("namespaces:read"):
         return None
-    found: dict[str, Any] = who.api.get(f"/v1/namespaces/{namespace}")["namespace"]
-    return found.get("rerankConfig") is not None if "embeddingModelConfig" in found else None
+    settings: dict[str, Any] = person.api.get(f"/v1/namespaces/{namespace}")["namespace"]
+    return settings.get("rerankConfig") is not None if "embeddingModelConfig" in settings else None
 
 
 def _reach(names: Mapping[str, str]) -> Json:
-    others = st.multiselect(
+    other_namespaces = st.multiselect(
         "Search in other namespaces, too",
         list(names),
         key=FIELDS.key("with"),
@@ -214,15 +214,15 @@ def _reach(names: Mapping[str, str]) -> Json:
         disabled=not names,
         help="They need the same embedding model. Results are merged by score.",
     )
-    FIELDS.write(**{"with": ",".join(others)})
-    return {"others": tuple(others)}
+    FIELDS.write(**{"with": ",".join(other_namespaces)})
+    return {"others": tuple(other_namespaces)}
 
 
-def show_snippets(who: session.Person, path: str, body: Json) -> None:
+def show_snippets(person: session.Person, path: str, body: Json) -> None:
     """The request in two languages."""
     curl, python = st.tabs(["curl", "Python"])
-    curl.code(as_curl(who.api.base, who.api.tenant, path, body), language="bash")
-    python.code(as_python(who.api.base, who.api.tenant, path, body), language="python")
+    curl.code(as_curl(person.api.base, person.api.tenant, path, body), language="bash")
+    python.code(as_python(person.api.base, person.api.tenant, path, body), language="python")
 
 
 def as_curl(base: str, tenant: str, path: str, body: Json) -> str:

@@ -33,8 +33,8 @@ def _charts(found: dict[str, Json], wanted: Wanted) -> None:
         st.caption("A line is a chunk, from its rank in one search to that in the next.")
         charts.rank_moves(_moves(found), [MODES[mode] for mode in found])
     st.header("What the scores are made of")
-    for place, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
-        with place:
+    for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
+        with column:
             st.caption(f"{MODES[mode]}, by rank")
             charts.score_parts(_parts(data, mode, wanted))
     st.header("Stage durations")
@@ -48,17 +48,17 @@ def _charts(found: dict[str, Json], wanted: Wanted) -> None:
 def _moves(found: dict[str, Json]) -> list[Json]:
     names = {hit["document"]["id"]: hit["document"]["name"] for data in found.values() for hit in data["results"]}
     first, *later = (ranks(data) for data in found.values())
-    last = {place: rank for one in later for place, rank in one.items()}
+    last = {key: rank for rank_by_key in later for key, rank in rank_by_key.items()}
     return [
         {
             "search": MODES[mode],
             "rank": rank,
-            "chunk": f"{place[0]}#{place[1]}",
-            "name": f"{names[place[0]]}, chunk {place[1]}",
-            "move": _move(first.get(place), last.get(place)),
+            "chunk": f"{key[0]}#{key[1]}",
+            "name": f"{names[key[0]]}, chunk {key[1]}",
+            "move": _move(first.get(key), last.get(key)),
         }
         for mode, data in found.items()
-        for place, rank in ranks(data).items()
+        for key, rank in ranks(data).items()
     ]
 
 
@@ -73,19 +73,23 @@ def _parts(data: Json, mode: str, wanted: Wanted) -> list[dict[str, Any]]:
     semantic = {"semantic": 1.0, "keyword": 0.0}.get(mode, wanted.weight)
     rows: list[dict[str, Any]] = []
     for rank, hit in enumerate(data["results"], 1):
-        told = hit["explanation"]
-        aged = told.get("recencyScore") is not None
-        rest = 1 - wanted.recency if aged else 1.0
-        if told.get("rerankScore") is not None:
-            rows.append({"rank": rank, "kind": "Reranker", "part": rest * told["rerankScore"]})
+        explanation = hit["explanation"]
+        aged = explanation.get("recencyScore") is not None
+        base_weight = 1 - wanted.recency if aged else 1.0
+        if explanation.get("rerankScore") is not None:
+            rows.append({"rank": rank, "kind": "Reranker", "part": base_weight * explanation["rerankScore"]})
         else:
             rows.append(
-                {"rank": rank, "kind": "Semantic score", "part": rest * semantic * (told["semanticScore"] or 0)}
+                {
+                    "rank": rank,
+                    "kind": "Semantic score",
+                    "part": base_weight * semantic * (explanation["semanticScore"] or 0),
+                }
             )
-            keyword = rest * (1 - semantic) * (told["keywordScore"] or 0)
+            keyword = base_weight * (1 - semantic) * (explanation["keywordScore"] or 0)
             rows.append({"rank": rank, "kind": "Keyword score", "part": keyword})
         if aged:
-            rows.append({"rank": rank, "kind": "Recency", "part": wanted.recency * told["recencyScore"]})
+            rows.append({"rank": rank, "kind": "Recency", "part": wanted.recency * explanation["recencyScore"]})
     return rows
 
 
@@ -119,7 +123,7 @@ KINDS = {
 }
 
 
-def show_why(who: session.Person, own: session.Person, wanted: Wanted) -> None:
+def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> None:
     """`who` sees what the search sees, `own` what the key sees, where the search is made on behalf of a user."""
     document = _pick(own, wanted)
     if document is None:
@@ -133,29 +137,31 @@ def show_why(who: session.Person, own: session.Person, wanted: Wanted) -> None:
             or mode
         )
     try:
-        found = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+        answer = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
     except ApiError as error:
         if error.code != "DOCUMENTS_NOT_FOUND":
             raise
         st.warning("There is no such document in this namespace. It may have been deleted.")
         return
     if wanted.viewer:
-        _for_viewer(who, wanted, found["document"])
+        _for_viewer(person, wanted, answer["document"])
         return
-    _why_told(found)
-    _reasons(found, wanted)
-    if not found["shown"] and {one["kind"] for one in found["reasons"]} <= {"RANK", "THRESHOLD"}:
-        _weights(who, wanted, document)
+    _why_told(answer)
+    _reasons(answer, wanted)
+    if not answer["shown"] and {reason["kind"] for reason in answer["reasons"]} <= {"RANK", "THRESHOLD"}:
+        _weights(person, wanted, document)
     if own.may("documents:read"):
-        place = {"namespace": wanted.namespace, "document": document}
-        st.page_link("views/documents.py", label="Open the document", icon=":material/description:", query_params=place)
+        query_params = {"namespace": wanted.namespace, "document": document}
+        st.page_link(
+            "views/documents.py", label="Open the document", icon=":material/description:", query_params=query_params
+        )
 
 
 def _pick(own: session.Person, wanted: Wanted) -> str | None:
     """The id of the document: found by a piece of its name, or that of the page's address."""
     FIELDS.follow({"find": (session.parameter("find") or "")[:100]})
-    left, right = st.columns(2)
-    piece = left.text_input(
+    left_column, right_column = st.columns(2)
+    piece = left_column.text_input(
         "Document", placeholder="A piece of its name, or its id", max_chars=100, key=FIELDS.key("find")
     ).strip()
     FIELDS.write(find=piece)
@@ -172,10 +178,12 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
         session.remember(document=None)
         st.info(f"No document of this namespace has “{plain(piece)}” in its name.", icon=":material/search_off:")
         return None
-    known = list(names)
+    options = list(names)
     PICKED.follow({"document": linked})
-    PICKED.offer("document", known)
-    document = str(right.selectbox("Which one", known, format_func=names.__getitem__, key=PICKED.key("document")))
+    PICKED.offer("document", options)
+    document = str(
+        right_column.selectbox("Which one", options, format_func=names.__getitem__, key=PICKED.key("document"))
+    )
     PICKED.write(document=document)
     return document
 
@@ -185,15 +193,18 @@ def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
     if not own.may("documents:read"):
         return {piece: piece}
     config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
-    asked = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
-    return {one["id"]: one["name"].strip() or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
+    body = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
+    return {
+        document["id"]: document["name"].strip() or document["id"]
+        for document in own.api.post("/v1/documents", body)["documents"]
+    }
 
 
-def _for_viewer(who: session.Person, wanted: Wanted, document: Json) -> None:
+def _for_viewer(person: session.Person, wanted: Wanted, document: Json) -> None:
     """Say whether the user who is seen as may see the document; ranks are explained to the application alone."""
     body = {"namespaceId": wanted.namespace, "filterConfig": {"documentIds": [document["id"]]}}
     name, viewer = plain(document["name"]), plain(wanted.viewer)
-    if who.may("documents:read") and not who.api.post("/v1/documents", body)["documents"]:
+    if person.may("documents:read") and not person.api.post("/v1/documents", body)["documents"]:
         st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
     else:
         st.info(f"{viewer} may see “{name}”. Its rank is explained only while you are yourself.")
@@ -214,8 +225,8 @@ def _why_told(found: Json) -> None:
         "Score": _score(found["score"]),
         "Score of the last result": _score(found["lastShownScore"]),
     }
-    for place, (name, value) in zip(st.columns(len(cells)), cells.items(), strict=True):
-        place.metric(name, "-" if value is None else value)
+    for column, (name, value) in zip(st.columns(len(cells)), cells.items(), strict=True):
+        column.metric(name, "-" if value is None else value)
     rows = [
         {"List": name, "Score": _score(found[f"{key}Score"]), "Rank": _rank(found[f"{key}Rank"])}
         for key, name in (("semantic", "Semantic"), ("keyword", "Keyword"))
@@ -223,9 +234,9 @@ def _why_told(found: Json) -> None:
     st.caption("Its best chunk in each list, among all chunks that match the filter:")
     st.dataframe(rows, hide_index=True, width="stretch")
     if found["matchedTerms"] or found["missingTerms"]:
-        held = " ".join(f":green-badge[{plain(word)}]" for word in found["matchedTerms"]) or "none"
-        lacked = " ".join(f":gray-badge[{plain(word)}]" for word in found["missingTerms"]) or "none"
-        st.markdown(f"Words of the query it has: {held} · lacks: {lacked}")
+        matched = " ".join(f":green-badge[{plain(word)}]" for word in found["matchedTerms"]) or "none"
+        missing = " ".join(f":gray-badge[{plain(word)}]" for word in found["missingTerms"]) or "none"
+        st.markdown(f"Words of the query it has: {matched} · lacks: {missing}")
 
 
 def _reasons(found: Json, wanted: Wanted) -> None:
@@ -260,16 +271,16 @@ def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
 
 def without(wanted: Wanted, detail: str) -> dict[str, str | None]:
     """The page's address without the part of the filter that a reason names: a metadata key, or the condition."""
-    place = detail.removesuffix(" leaves it out.")
+    path = detail.removesuffix(" leaves it out.")
     metadata = wanted.metadata
-    if place.startswith("filter.metadata."):
-        key = place.removeprefix("filter.metadata.")
-        return {"filter": search_request.text({name: one for name, one in metadata.items() if name != key})}
-    where = wanted.where
-    if place.startswith("filter.where.all["):
-        number = place.removeprefix("filter.where.all[").partition("]")[0]
-        kept = [one for at, one in enumerate(where.get("all", [])) if str(at) != number]
-        return {"where": search_request.text({"all": kept} if kept else {})}
+    if path.startswith("filter.metadata."):
+        key = path.removeprefix("filter.metadata.")
+        return {"filter": search_request.text({name: value for name, value in metadata.items() if name != key})}
+    condition = wanted.where
+    if path.startswith("filter.where.all["):
+        number = path.removeprefix("filter.where.all[").partition("]")[0]
+        clauses = [value for at, value in enumerate(condition.get("all", [])) if str(at) != number]
+        return {"where": search_request.text({"all": clauses} if clauses else {})}
     return {"where": None}
 
 
@@ -277,13 +288,13 @@ def _search_with(changed: dict[str, str | None]) -> None:
     session.remember(**changed)
 
 
-def _weights(who: session.Person, wanted: Wanted, document: str) -> None:
+def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
     """The same question under other weights: what they would do, not what they might."""
     if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
         return
     questions = {
         f"{weight:g}": partial(
-            who.api.post,
+            person.api.post,
             "/v1/search/why",
             {
                 **search_request.why(wanted, "hybrid", document),
@@ -295,12 +306,12 @@ def _weights(who: session.Person, wanted: Wanted, document: str) -> None:
     rows = [
         {
             "Semantic weight": weight,
-            "Shown": "yes" if found["shown"] else "no",
-            "Rank": _rank(found["rank"]),
-            "Score": _score(found["score"]),
+            "Shown": "yes" if answer["shown"] else "no",
+            "Rank": _rank(answer["rank"]),
+            "Score": _score(answer["score"]),
         }
-        for weight, found in waiting.ask_in_parallel(questions).items()
-        if found is not None
+        for weight, answer in waiting.ask_in_parallel(questions).items()
+        if answer is not None
     ]
     st.dataframe(rows, hide_index=True, width="stretch")
 

@@ -65,8 +65,8 @@ def why(wanted: Wanted, mode: str, document: str) -> Json:
 def setting(wanted: Wanted, mode: str) -> Json:
     """The same as a setting of an evaluation's run."""
     semantic = _weight(wanted, mode)
-    found: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
-    return found | _shape(wanted) | ({"rerank": wanted.rerank == "on"} if wanted.rerank else {})
+    body: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
+    return body | _shape(wanted) | ({"rerank": wanted.rerank == "on"} if wanted.rerank else {})
 
 
 def _common(wanted: Wanted, mode: str) -> Json:
@@ -98,24 +98,24 @@ def _shape(wanted: Wanted) -> Json:
 def number(name: str, default: float, least: float, most: float) -> float:
     """A number of the page's address within its bounds; the default for what is none."""
     try:
-        found = float(session.parameter(name) or default)
+        value = float(session.parameter(name) or default)
     except ValueError:
         return default
-    return min(max(found, least), most) if math.isfinite(found) else default
+    return min(max(value, least), most) if math.isfinite(value) else default
 
 
 def chosen(name: str, known: Any) -> list[str]:
     """Those of a list in the page's address that there are."""
-    return [one for one in (session.parameter(name) or "").split(",") if one in known]
+    return [value for value in (session.parameter(name) or "").split(",") if value in known]
 
 
 def as_json(name: str) -> Json:
     """An object in the page's address; empty for what is none."""
     try:
-        found = json.loads(session.parameter(name) or "{}")
+        parsed = json.loads(session.parameter(name) or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def text(wanted: Json) -> str | None:

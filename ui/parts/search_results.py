@@ -59,43 +59,43 @@ class Set:
     relevant: list[Json] = field(default_factory=list)
 
 
-def choose_set(who: session.Person, wanted: Wanted) -> Set | None:
+def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
     """The set that judgements go to, and what the last one came to; None without one, or without the right."""
-    if not (who.may("documents:write") and who.sees_all):
+    if not (person.may("documents:write") and person.sees_all):
         return None
-    known = {one["id"]: one["name"] for one in _sets(who, wanted.namespace)}
+    set_names = {evaluation["id"]: evaluation["name"] for evaluation in _sets(person, wanted.namespace)}
     linked = session.parameter("set") or ""
-    options = [*known, *([linked.removeprefix(_NEW)] if linked.startswith(_NEW) else [])]
+    options = [*set_names, *([linked.removeprefix(_NEW)] if linked.startswith(_NEW) else [])]
     at = linked.removeprefix(_NEW)
-    left, right = st.columns([2, 3], vertical_alignment="bottom")
-    chosen = left.selectbox(
+    left_column, right_column = st.columns([2, 3], vertical_alignment="bottom")
+    chosen = left_column.selectbox(
         "Question set",
         options,
         index=options.index(at) if at in options else None,
-        format_func=lambda one: f"{known[one]}  ·  {one[-6:]}" if one in known else one,
+        format_func=lambda one: f"{set_names[one]}  ·  {one[-6:]}" if one in set_names else one,
         placeholder="Choose one, or type a new name",
         accept_new_options=True,
         help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
     )
-    session.remember(set=chosen if chosen in known or not chosen else _NEW + chosen)
-    if told := st.session_state.pop(_JUDGED, None):
-        right.success(told, icon=":material/check:")
+    session.remember(set=chosen if chosen in set_names or not chosen else _NEW + chosen)
+    if message := st.session_state.pop(_JUDGED, None):
+        right_column.success(message, icon=":material/check:")
     elif isinstance(refused := st.session_state.pop(f"{_JUDGED}_refused", None), ApiError):
         frame.show(refused)
     if not chosen:
-        right.caption("With a question set, each hit can be marked as right or wrong.")
+        right_column.caption("With a question set, each hit can be marked as right or wrong.")
         return None
-    if chosen not in known:
-        right.caption(f"“{plain(chosen)}” is created with the first hit that you mark as right.")
+    if chosen not in set_names:
+        right_column.caption(f"“{plain(chosen)}” is created with the first hit that you mark as right.")
         return Set(None, chosen)
-    found = _questions(who, wanted, chosen)
-    relevant = found[0]["relevant"] if found else []
-    if not told:
-        right.caption(f"{count(len(relevant), 'document')} marked as right for this question.")
-    return Set(chosen, known[chosen], relevant)
+    questions = _questions(person, wanted, chosen)
+    relevant = questions[0]["relevant"] if questions else []
+    if not message:
+        right_column.caption(f"{count(len(relevant), 'document')} marked as right for this question.")
+    return Set(chosen, set_names[chosen], relevant)
 
 
-def mark_result(who: session.Person, wanted: Wanted, chosen: Set | None, hit: Json, mode: str) -> None:
+def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit: Json, mode: str) -> None:
     """The two thumbs of a hit of the page's own namespace."""
     if chosen is None or hit.get("namespaceId", wanted.namespace) != wanted.namespace:
         return
@@ -106,7 +106,7 @@ def mark_result(who: session.Person, wanted: Wanted, chosen: Set | None, hit: Js
         key=key,
         default=1 if is_right(chosen.relevant, hit) else None,
         on_change=_judge,
-        args=(who, wanted, chosen, hit, key),
+        args=(person, wanted, chosen, hit, key),
     )
 
 
@@ -114,56 +114,59 @@ def is_right(relevant: list[Json], hit: Json) -> bool:
     """Whether the hit's document is among the judged ones."""
     document = hit["document"]
     return any(
-        one.get("documentId") == document["id"] or one.get("externalId") == document["externalId"] for one in relevant
+        judged.get("documentId") == document["id"] or judged.get("externalId") == document["externalId"]
+        for judged in relevant
     )
 
 
-def _judge(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: str) -> None:
+def _judge(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: str) -> None:
     """Send the judgement, read the question back, and say what is there now."""
     right = st.session_state.get(key) == 1
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
     try:
-        st.session_state[_JUDGED] = _confirmed(who, wanted, chosen, hit, right=right)
+        st.session_state[_JUDGED] = _confirmed(person, wanted, chosen, hit, right=right)
     except ApiError as error:
         st.session_state[f"{_JUDGED}_refused"] = error
 
 
-def _confirmed(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+def _confirmed(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
     name = plain(hit["document"]["name"])
     if not right and (chosen.id is None or not is_right(chosen.relevant, hit)):
         return f"“{name}” was not marked as right: a question set keeps right documents, and all others count as wrong."
-    made = _send(who, wanted, chosen, hit, right=right)
-    session.remember(set=made)
-    found = _questions(who, wanted, made)
-    relevant = found[0]["relevant"] if found else []
+    set_id = _send(person, wanted, chosen, hit, right=right)
+    session.remember(set=set_id)
+    questions = _questions(person, wanted, set_id)
+    relevant = questions[0]["relevant"] if questions else []
     if is_right(relevant, hit) is not right:
         return f"The API took the judgement, but does not show it: look at the question in “{plain(chosen.name)}”."
     verb = "is now marked as right" if right else "is not marked as right any more"
     return f"“{name}” {verb} in “{plain(chosen.name)}”: {count(len(relevant), 'right document')} for this question."
 
 
-def _send(who: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+def _send(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
     external: Json = {"externalId": hit["document"]["externalId"]}
     narrow: Json = {"filter": wanted.filter} if wanted.filter else {}
-    where = {"namespaceId": wanted.namespace}
+    scope = {"namespaceId": wanted.namespace}
     if chosen.id is None:
         question = {"query": wanted.query, "relevant": [external], **narrow}
-        made = who.api.post("/v1/evaluations", {**where, "name": chosen.name, "questions": [question]})
-        return str(made["evaluation"]["id"])
+        response = person.api.post("/v1/evaluations", {**scope, "name": chosen.name, "questions": [question]})
+        return str(response["evaluation"]["id"])
     verdict = {"query": wanted.query, **external, "grade": int(right), **narrow}
-    who.api.patch(f"/v1/evaluations/{chosen.id}", {**where, "judge": [verdict]})
+    person.api.patch(f"/v1/evaluations/{chosen.id}", {**scope, "judge": [verdict]})
     return chosen.id
 
 
-def _sets(who: session.Person, namespace: str) -> list[Any]:
-    found: list[Any] = who.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS)["evaluations"]
-    return found
+def _sets(person: session.Person, namespace: str) -> list[Any]:
+    evaluations: list[Any] = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS)["evaluations"]
+    return evaluations
 
 
-def _questions(who: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
+def _questions(person: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
     path = f"/v1/evaluations/{evaluation}/questions"
-    found: list[Json] = who.api.get(path, namespaceId=wanted.namespace, query=wanted.query, pageSize=1)["questions"]
-    return found
+    questions: list[Json] = person.api.get(path, namespaceId=wanted.namespace, query=wanted.query, pageSize=1)[
+        "questions"
+    ]
+    return questions
 
 
 EXCERPT = 240
@@ -179,17 +182,17 @@ _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 """Letters of Arabic and Persian that are typed for one another."""
 
 
-def show_results(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
+def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
     """A column a search; an arrow says how far a hit stands from its place in the first column. `nothing`: what a
     column without a hit advises, unless the answer tells why it has none."""
     st.html(STYLE)
-    chosen = choose_set(who, wanted)
+    chosen = choose_set(person, wanted)
     first = next(iter(found))
     places = ranks(found[first])
     words = words_of(wanted.query)
     with st.container(key="lab"):
-        for place, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
-            with place:
+        for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
+            with column:
                 st.header(MODES[mode])
                 st.caption(_told(data))
                 if not data["results"]:
@@ -197,8 +200,8 @@ def show_results(who: session.Person, wanted: Wanted, found: dict[str, Json], no
                 for rank, hit in enumerate(data["results"], 1):
                     move = "" if mode == first else _move(places.get(chunk(hit)), rank)
                     with st.container(border=True, gap="small"):
-                        _card(who, wanted, hit, rank, move, words)
-                        mark_result(who, wanted, chosen, hit, mode)
+                        _card(person, wanted, hit, rank, move, words)
+                        mark_result(person, wanted, chosen, hit, mode)
 
 
 def ranks(data: Json) -> dict[tuple[str, int], int]:
@@ -213,38 +216,42 @@ def chunk(hit: Json) -> tuple[str, int]:
 
 def words_of(query: str) -> frozenset[str]:
     """The words of a query that say what it is about; those in capitals that would be stop words as they are."""
-    found = _WORD.findall(query)
-    bare = {word: _bare(word) for word in found}
-    about = {one for word, one in bare.items() if one not in STOP_WORDS and (len(one) > 2 or not word.isalnum())}
-    names = {word for word in found if len(word) > 1 and word.isupper()}
+    words = _WORD.findall(query)
+    bare = {word: _bare(word) for word in words}
+    about = {
+        bare_word
+        for word, bare_word in bare.items()
+        if bare_word not in STOP_WORDS and (len(bare_word) > 2 or not word.isalnum())
+    }
+    names = {word for word in words if len(word) > 1 and word.isupper()}
     return frozenset(about | (names - {word for word in names if bare[word] in about}) or bare.values())
 
 
 def excerpt(text: str, words: frozenset[str]) -> str:
     """The part of the text with the most of the words, as HTML with those words marked; nothing in it is markup."""
     flat = " ".join(text.split())
-    spots = [found for found in _WORD.finditer(flat) if _is_one(found.group(), words)]
-    near = [sum(spot.start() <= other.end() <= spot.start() + EXCERPT - 40 for other in spots) for spot in spots]
+    spots = [match for match in _WORD.finditer(flat) if _is_one(match.group(), words)]
+    near = [sum(spot.start() <= neighbor.end() <= spot.start() + EXCERPT - 40 for neighbor in spots) for spot in spots]
     start = max(0, spots[near.index(max(near))].start() - 40) if spots else 0
     if start:
         start = flat.find(" ", start) + 1
-    shown = flat[start : start + EXCERPT]
-    before, after = "… " if start else "", " …" if start + EXCERPT < len(flat) else ""
-    return before + _marked(shown, words) + after
+    window = flat[start : start + EXCERPT]
+    prefix, suffix = "… " if start else "", " …" if start + EXCERPT < len(flat) else ""
+    return prefix + _marked(window, words) + suffix
 
 
 def parts(hit: Json) -> str:
     """What a score is made of, in one line."""
-    told = hit["explanation"]
-    said = [
-        f"semantic {told['semanticScore'] or 0:.3f}" + _at(told["semanticRank"]),
-        f"keyword {told['keywordScore'] or 0:.3f}" + _at(told["keywordRank"]),
+    explanation = hit["explanation"]
+    figures = [
+        f"semantic {explanation['semanticScore'] or 0:.3f}" + _at(explanation["semanticRank"]),
+        f"keyword {explanation['keywordScore'] or 0:.3f}" + _at(explanation["keywordRank"]),
     ]
-    if told.get("recencyScore") is not None:
-        said.append(f"recency {told['recencyScore']:.3f}")
-    if told.get("rerankScore") is not None:
-        said.append(f"reranker {told['rerankScore']:.3f} (rank {told['rankBefore']} before)")
-    return " · ".join(said)
+    if explanation.get("recencyScore") is not None:
+        figures.append(f"recency {explanation['recencyScore']:.3f}")
+    if explanation.get("rerankScore") is not None:
+        figures.append(f"reranker {explanation['rerankScore']:.3f} (rank {explanation['rankBefore']} before)")
+    return " · ".join(figures)
 
 
 def _at(rank: int | None) -> str:
@@ -253,10 +260,10 @@ def _at(rank: int | None) -> str:
 
 def _told(data: Json) -> str:
     took = sum(value or 0.0 for value in data["timings"].values())
-    said = f"{count(len(data['results']), 'result')} · {milliseconds(took)}"
+    summary = f"{count(len(data['results']), 'result')} · {milliseconds(took)}"
     if "reranked" in data:
-        said += " · reranked" if data["reranked"] else " · not reranked: the reranker is away or late"
-    return said
+        summary += " · reranked" if data["reranked"] else " · not reranked: the reranker is away or late"
+    return summary
 
 
 def _is_one(word: str, words: frozenset[str]) -> bool:
@@ -266,7 +273,7 @@ def _is_one(word: str, words: frozenset[str]) -> bool:
         return True
     if len(lower) < 3 or lower in STOP_WORDS:
         return False
-    return any(_forms(*sorted((lower, one), key=len)) for one in words)
+    return any(_forms(*sorted((lower, query_word), key=len)) for query_word in words)
 
 
 def _bare(word: str) -> str:
@@ -280,16 +287,16 @@ def _bare(word: str) -> str:
 
 
 def _forms(short: str, long: str) -> bool:
-    more = len(long) - len(short)
-    return long.startswith(short) and (more <= 1 if len(short) == 3 else more <= 3)
+    extra = len(long) - len(short)
+    return long.startswith(short) and (extra <= 1 if len(short) == 3 else extra <= 3)
 
 
 def _marked(text: str, words: frozenset[str]) -> str:
     pieces, end = [], 0
-    for found in _WORD.finditer(text):
-        if _is_one(found.group(), words):
-            pieces += [html.escape(text[end : found.start()]), f"<mark>{html.escape(found.group())}</mark>"]
-            end = found.end()
+    for match in _WORD.finditer(text):
+        if _is_one(match.group(), words):
+            pieces += [html.escape(text[end : match.start()]), f"<mark>{html.escape(match.group())}</mark>"]
+            end = match.end()
     return "".join([*pieces, html.escape(text[end:])])
 
 
@@ -301,15 +308,15 @@ def _move(before: int | None, now: int) -> str:
     return f" :green-badge[▲ {before - now}]" if before > now else f" :red-badge[▼ {now - before}]"
 
 
-def _card(who: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, words: frozenset[str]) -> None:
+def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, words: frozenset[str]) -> None:
     at, name = hit["chunk"], called(hit["document"]["name"])
     page = f" · page {at['page']}" if at["page"] else ""
     st.markdown(f"**{rank}** · {hit['score']:.3f}{move}")
     label = f"**{plain(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {at['index']}{page}"
-    if who.may("documents:read"):
+    if person.may("documents:read"):
         space = hit.get("namespaceId", wanted.namespace)
-        place = {"namespace": space, "document": hit["document"]["id"], "chunk": str(at["index"])}
-        st.page_link("views/documents.py", label=label, query_params=place)
+        query_params = {"namespace": space, "document": hit["document"]["id"], "chunk": str(at["index"])}
+        st.page_link("views/documents.py", label=label, query_params=query_params)
     else:
         st.markdown(label)
     context = hit.get("context", {})

@@ -19,23 +19,23 @@ LONGEST = 256
 
 def name() -> str:
     """As whom this browser session sees; empty for the key itself."""
-    found = st.session_state.get(_WHO)
-    return found if isinstance(found, str) else ""
+    viewer = st.session_state.get(_WHO)
+    return viewer if isinstance(viewer, str) else ""
 
 
 def person() -> session.Person:
     """The signed-in person, whose requests are made on behalf of the one who is seen as; then nothing is changed."""
-    who = session.person()
+    person = session.person()
     if not name():
-        return who
-    reads = who.scopes & READS
-    return replace(who, api=who.api.on_behalf_of(name()), scopes=reads)
+        return person
+    reads = person.scopes & READS
+    return replace(person, api=person.api.on_behalf_of(name()), scopes=reads)
 
 
-def show(who: session.Person) -> None:
+def show(person: session.Person) -> None:
     """The choice in the sidebar, for keys that read; the banner while another person is seen as."""
-    may_ask = who.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
-    if not may_ask or not (who.may("documents:read") or who.may("search")):
+    may_ask = person.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
+    if not may_ask or not (person.may("documents:read") or person.may("search")):
         return
     with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(name())):
         st.text_input(
@@ -46,8 +46,8 @@ def show(who: session.Person) -> None:
             help="Documents and searches then show what this user may see, by the access of the documents.",
         )
     if name():
-        said, back = st.columns([5, 1], vertical_alignment="center")
-        said.warning(
+        text_column, back = st.columns([5, 1], vertical_alignment="center")
+        text_column.warning(
             f"You see documents and searches as {code(name())}. Nothing can be changed meanwhile.",
             icon=":material/visibility:",
         )

@@ -48,10 +48,10 @@ class Fields:
 
     def write(self, **values: str | None) -> bool:
         """Put into the address what they say, now that they are drawn; whether that is another one now."""
-        before = self._address()
+        previous = self._address()
         session.remember(**values)
         st.session_state[self._written] = self._address()
-        return before != self._address()
+        return previous != self._address()
 
     @property
     def _written(self) -> str:
@@ -63,8 +63,8 @@ class Fields:
 
 def one_of(name: str, known: Sequence[str]) -> str:
     """A value in the page's address that there is; else the first that there is."""
-    given = session.parameter(name) or ""
-    return given if given in known else known[0]
+    value = session.parameter(name) or ""
+    return value if value in known else known[0]
 
 
 def forget(*pages: str) -> None:

@@ -21,19 +21,19 @@ def show_notice() -> Iterator[None]:
     if get_script_run_ctx(suppress_warning=True) is None:
         yield
         return
-    place = st.empty()
-    place.warning(
+    placeholder = st.empty()
+    placeholder.warning(
         f"The API has not answered for {SLOW_SECONDS:.0f} seconds. Still waiting, {SECONDS:.0f} seconds at most …",
         icon=":material/hourglass_top:",
     )
     try:
         yield
     finally:
-        place.empty()
+        placeholder.empty()
 
 
 def ask_in_parallel(questions: Mapping[str, Callable[[], Json] | None]) -> dict[str, Json | None]:
     """The answers by name; None for what is not asked. ApiError of the first that is refused."""
     with ThreadPoolExecutor(max_workers=max(len(questions), 1)) as pool:
-        asked = {name: pool.submit(question) if question else None for name, question in questions.items()}
-        return {name: patiently(future, show_notice) if future else None for name, future in asked.items()}
+        futures = {name: pool.submit(question) if question else None for name, question in questions.items()}
+        return {name: patiently(future, show_notice) if future else None for name, future in futures.items()}

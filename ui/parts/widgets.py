@@ -48,8 +48,8 @@ def _cell(value: Any) -> Any:
 
 
 def status_badge(status: str) -> None:
-    said, color, icon = STATUS.get(status, (status, "gray", "help"))
-    st.badge(said, icon=f":material/{icon}:", color=color)
+    label, color, icon = STATUS.get(status, (status, "gray", "help"))
+    st.badge(label, icon=f":material/{icon}:", color=color)
 
 
 def status_column() -> Any:
@@ -63,8 +63,8 @@ def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> 
     button that leads there, in the same namespace."""
     st.info(f"**{what}**  \n{advice}", icon=":material/lightbulb:")
     if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
-        place = session.parameter("namespace")
-        st.switch_page(f"views/{go[0]}.py", query_params={"namespace": place} if place else None)
+        namespace = session.parameter("namespace")
+        st.switch_page(f"views/{go[0]}.py", query_params={"namespace": namespace} if namespace else None)
 
 
 def add_content(what: str) -> None:
@@ -91,8 +91,8 @@ def clicked_row(
     """
     clicks, drawn = f"{key}_clicks", f"{key}_drawn"
     number = st.session_state.get(clicks, 0)
-    before: Sequence[T] = st.session_state.get(drawn, those)
-    seen = st.dataframe(
+    previous: Sequence[T] = st.session_state.get(drawn, those)
+    table = st.dataframe(
         rows,
         hide_index=True,
         width="stretch",
@@ -102,11 +102,11 @@ def clicked_row(
         column_config=columns or None,
     )
     st.session_state[drawn] = list(those)
-    cells = seen["selection"]["cells"]
-    if not cells or cells[0][1] in links or not 0 <= cells[0][0] < len(before):
+    cells = table["selection"]["cells"]
+    if not cells or cells[0][1] in links or not 0 <= cells[0][0] < len(previous):
         return None
     st.session_state[clicks] = number + 1
-    return before[cells[0][0]]
+    return previous[cells[0][0]]
 
 
 def show_tabs(key: str, pages: Mapping[str, Callable[[], None]]) -> None:
@@ -141,13 +141,15 @@ def show_pager(data: Json, *, name: str = "cursor", start: str = "Newest", furth
         st.rerun()
 
 
-def show_page_image(who: session.Person, namespace: str, document: Json, page: int, chunk: int | None = None) -> None:
+def show_page_image(
+    person: session.Person, namespace: str, document: Json, page: int, chunk: int | None = None
+) -> None:
     """Show the page of a PDF; nothing for other files. `chunk`: the index of the chunk to shade."""
     if document["documentProperties"]["mimeType"] != "application/pdf":
         return
     path = f"/v1/documents/{document['id']}/pages/{page}"
     try:
-        picture = who.api.picture(path, namespaceId=namespace, **({} if chunk is None else {"chunk": chunk}))
+        picture = person.api.picture(path, namespaceId=namespace, **({} if chunk is None else {"chunk": chunk}))
     except ApiError as error:
         st.caption(f"This page cannot be shown. {error.message}")
         return
@@ -159,20 +161,20 @@ ONCE_SECONDS = 3.0
 _SENT = "clicks"
 
 
-def post_once(who: session.Person, path: str, body: Json, *, instead_of: str = "") -> Json:
+def post_once(person: session.Person, path: str, body: Json, *, instead_of: str = "") -> Json:
     """One request with an Idempotency-Key, which the same one of this session has too until shortly after its answer.
 
     A second click ends the run of the page that waits for the answer of the first, and begins another: that gets what
     the first one made, a key's value too, which is told only once. Only the newest request is remembered: one that
     comes after another is no second click. ApiError says why not.
     """
-    about = json.dumps([path, body, instead_of, who.api.tenant, who.api.viewer], sort_keys=True)
+    about = json.dumps([path, body, instead_of, person.api.tenant, person.api.viewer], sort_keys=True)
     digest = hashlib.sha256(about.encode()).hexdigest()
     newest: tuple[str, str, float] | None = st.session_state.get(_SENT)
     is_second_click = newest is not None and newest[0] == digest and time.monotonic() <= newest[2]
     once = newest[1] if newest is not None and is_second_click else uuid.uuid4().hex
     st.session_state[_SENT] = (digest, once, float("inf"))
     try:
-        return who.api.post(path, body, once=once)
+        return person.api.post(path, body, once=once)
     finally:
         st.session_state[_SENT] = (digest, once, time.monotonic() + ONCE_SECONDS)

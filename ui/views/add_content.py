@@ -17,37 +17,37 @@ FIELDS = url_state.Fields("add", ("source",))
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Add content")
-    if not who.may("ingest:write"):
+    person = session.person()
+    namespace = frame.head(person, "Add content")
+    if not person.may("ingest:write"):
         st.info("This key may not add content (scope ingest:write).", icon=":material/lock:")
         return
     if additions.goes_on(namespace):
-        _under_way(who, namespace)
+        _under_way(person, namespace)
     else:
-        _new(who, namespace)
+        _new(person, namespace)
 
 
-def _under_way(who: session.Person, namespace: str) -> None:
+def _under_way(person: session.Person, namespace: str) -> None:
     with st.container(horizontal=True):
         if st.button("Add more", icon=":material/add:"):
             additions.forget()
             st.rerun()
         st.page_link("views/runs.py", label="All runs", icon=":material/play_circle:", query_params=_here(namespace))
-    added.show_added(who, namespace)
+    added.show_added(person, namespace)
 
 
 def _here(namespace: str) -> dict[str, str]:
     return {"namespace": namespace}
 
 
-def _new(who: session.Person, namespace: str) -> None:
+def _new(person: session.Person, namespace: str) -> None:
     kind = _source()
     if kind in known_services():
-        _from_connection(who, namespace, kind)
+        _from_connection(person, namespace, kind)
     else:
-        _from_fields(who, namespace, kind)
-    added.show_previews(who, namespace, kind)
+        _from_fields(person, namespace, kind)
+    added.show_previews(person, namespace, kind)
 
 
 def _source() -> str:
@@ -67,7 +67,7 @@ def _source() -> str:
     return str(chosen)
 
 
-def _from_fields(who: session.Person, namespace: str, kind: str) -> None:
+def _from_fields(person: session.Person, namespace: str, kind: str) -> None:
     if kind == "LOCAL_FILE":
         st.toggle("Choose a whole folder", key=ingest_forms.WHOLE)
     with st.form("add", border=False):
@@ -75,11 +75,11 @@ def _from_fields(who: session.Person, namespace: str, kind: str) -> None:
         chosen = ingest_forms.options()
         start, preview = _buttons()
     if start or preview:
-        _act(who, namespace, kind, typed, chosen, dry=preview)
+        _act(person, namespace, kind, typed, chosen, dry=preview)
 
 
-def _from_connection(who: session.Person, namespace: str, kind: str) -> None:
-    typed = ingest_forms.connection(who, namespace, kind)
+def _from_connection(person: session.Person, namespace: str, kind: str) -> None:
+    typed = ingest_forms.connection(person, namespace, kind)
     if typed is None:
         return
     with st.form("add", border=False):
@@ -90,7 +90,7 @@ def _from_connection(who: session.Person, namespace: str, kind: str) -> None:
     if typed.pop("unchosen", False):
         st.error("Choose at least one folder or file, or take everything.", icon=":material/error:")
         return
-    _act(who, namespace, kind, typed, chosen, dry=preview)
+    _act(person, namespace, kind, typed, chosen, dry=preview)
 
 
 def _buttons() -> tuple[bool, bool]:
@@ -102,14 +102,16 @@ def _buttons() -> tuple[bool, bool]:
     return start, preview
 
 
-def _act(who: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool) -> None:
+def _act(
+    person: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool
+) -> None:
     try:
         items = ingest_forms.items(namespace, kind, typed, chosen)
     except Unfit as error:
         st.error(plain(str(error)), icon=":material/error:")
         return
     if dry:
-        added.ask_preview(who, namespace, kind, items)
+        added.ask_preview(person, namespace, kind, items)
         return
     added.forget_previews()
     additions.start(namespace, items)

@@ -41,15 +41,15 @@ FIELDS = url_state.Fields("audit", tuple(FILTERS))
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Audit log")
-    asked = _filters()
-    data = who.api.get("/v1/audit", pageSize=PAGE, cursor=session.parameter("cursor"), **asked)
-    rows = [_row(one) for one in data["entries"]]
+    filters = _filters()
+    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=session.parameter("cursor"), **filters)
+    rows = [_row(entry) for entry in data["entries"]]
     if not rows:
-        advice = "Clear the filters to see more." if asked else "Every change made with a key is recorded here."
+        advice = "Clear the filters to see more." if filters else "Every change made with a key is recorded here."
         widgets.show_empty("No entries.", advice)
-        if asked:
+        if filters:
             st.button("Clear filters", on_click=_clear, icon=":material/filter_alt_off:")
         return
     st.dataframe(
@@ -67,13 +67,15 @@ def main() -> None:
 def _filters() -> dict[str, Any]:
     """What was chosen, as the API's parameters; it stands in the page's address."""
     FIELDS.follow({name: _shown(name) for name in FILTERS})
-    one, two, three, four = st.columns(4)
-    one.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
-    two.selectbox("Outcome", ["", *OUTCOMES], format_func=lambda word: OUTCOMES.get(word, "Any"), key="audit_outcome")
-    three.text_input("Key name", key="audit_key_name")
-    four.text_input("Object ID", key="audit_object")
-    one.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
-    two.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
+    first_column, second_column, third_column, fourth_column = st.columns(4)
+    first_column.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
+    second_column.selectbox(
+        "Outcome", ["", *OUTCOMES], format_func=lambda word: OUTCOMES.get(word, "Any"), key="audit_outcome"
+    )
+    third_column.text_input("Key name", key="audit_key_name")
+    fourth_column.text_input("Object ID", key="audit_object")
+    first_column.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
+    second_column.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
     chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
     if FIELDS.write(**chosen):
         session.remember(cursor=None)
@@ -86,11 +88,11 @@ def _clear() -> None:
 
 def _shown(name: str) -> Any:
     """What a field shows of the address."""
-    given = session.parameter(name) or ""
+    value = session.parameter(name) or ""
     if name in DAYS:
-        return _day(given)
-    known = {"type": KINDS, "outcome": tuple(OUTCOMES)}.get(name)
-    return given if known is None or given in known else ""
+        return _day(value)
+    options = {"type": KINDS, "outcome": tuple(OUTCOMES)}.get(name)
+    return value if options is None or value in options else ""
 
 
 def _day(given: str) -> date | None:

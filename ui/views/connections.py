@@ -19,50 +19,54 @@ REVOKING = "revoking"
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Connections")
-    if who.may("connections:write"):
-        _connect(who, namespace)
-    data = who.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    person = session.person()
+    namespace = frame.head(person, "Connections")
+    if person.may("connections:write"):
+        _connect(person, namespace)
+    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
     connections = data["connections"]
     if not connections:
         widgets.show_empty(
             "No connections yet.", "Connect a content service above; a person allows the access in the browser."
         )
-    waiting = removals.connections(who, namespace) if connections else frozenset()
+    waiting = removals.connections(person, namespace) if connections else frozenset()
     opened = session.parameter("removals") or (next(iter(waiting)) if waiting and len(waiting) == 1 else "")
     if opened:
-        removals.show(who, namespace, opened, next((one["name"] for one in connections if one["id"] == opened), opened))
+        removals.show(
+            person, namespace, opened, next((entry["name"] for entry in connections if entry["id"] == opened), opened)
+        )
     for connection in connections:
-        _card(who, namespace, connection)
+        _card(person, namespace, connection)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
-            removals.lead(who, namespace, connection["id"])
+            removals.lead(person, namespace, connection["id"])
     widgets.show_pager(data)
 
 
-def _connect(who: session.Person, namespace: str) -> None:
+def _connect(person: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
-        spaces = {space["id"]: space for space in session.namespaces(who)}
+        spaces = {space["id"]: space for space in session.namespaces(person)}
         space = spaces.get(namespace, {})
         # A bound key is not shown the apps: then each may be tried.
         ready = [name for name, service in api_schema.known_services().items() if space.get(service.app, True)]
         if not ready:
             st.info("This namespace has no OAuth app yet: add the Client ID and Client secret of one.")
-            place = {"namespace": namespace, "open": "yes"}
-            st.page_link("views/namespaces.py", label="Add an OAuth app", icon=":material/key:", query_params=place)
+            query_params = {"namespace": namespace, "open": "yes"}
+            st.page_link(
+                "views/namespaces.py", label="Add an OAuth app", icon=":material/key:", query_params=query_params
+            )
             return
         with st.form("connect", border=False):
             connector = st.selectbox("Service", ready, format_func=title)
             name = st.text_input("Name", placeholder="Team drive")
-            every = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of)
+            interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of)
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
-                body |= {"syncIntervalMinutes": every} if every else {}
-                authorization.ask(who, lambda: widgets.post_once(who, "/v1/connections", body))
-    authorization.link(who)
+                body |= {"syncIntervalMinutes": interval} if interval else {}
+                authorization.ask(person, lambda: widgets.post_once(person, "/v1/connections", body))
+    authorization.link(person)
 
 
-def _card(who: session.Person, namespace: str, connection: Json) -> None:
+def _card(person: session.Person, namespace: str, connection: Json) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}", width="content")
@@ -70,53 +74,55 @@ def _card(who: session.Person, namespace: str, connection: Json) -> None:
         st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
         if connection["statusReason"]:
             st.warning(plain(connection["statusReason"]), icon=":material/info:")
-        _actions(who, namespace, connection)
+        _actions(person, namespace, connection)
 
 
-def _schedule(who: session.Person, namespace: str, connection: Json) -> None:
+def _schedule(person: session.Person, namespace: str, connection: Json) -> None:
     """How often it is ingested again, and the choice of another interval, which is kept at once."""
-    now, key = connection["syncIntervalMinutes"], connection["id"]
-    if not who.may("connections:write") or connection["status"] == "REVOKED":
-        st.caption(f"Sync schedule: {name_of(now)}")
+    current, key = connection["syncIntervalMinutes"], connection["id"]
+    if not person.may("connections:write") or connection["status"] == "REVOKED":
+        st.caption(f"Sync schedule: {name_of(current)}")
         return
-    known = list(INTERVALS) if now in INTERVALS else [now, *INTERVALS]
-    wanted = st.selectbox(
-        "Sync schedule", known, index=known.index(now), format_func=name_of, key=f"interval-{key}-{now}"
+    options = list(INTERVALS) if current in INTERVALS else [current, *INTERVALS]
+    selected = st.selectbox(
+        "Sync schedule", options, index=options.index(current), format_func=name_of, key=f"interval-{key}-{current}"
     )
-    if wanted == now:
+    if selected == current:
         return
     try:
-        who.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace, "syncIntervalMinutes": wanted})
+        person.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace, "syncIntervalMinutes": selected})
     except ApiError as error:
         frame.show(error)
     else:
         st.rerun()
 
 
-def _actions(who: session.Person, namespace: str, connection: Json) -> None:
-    every, ingest, again, revoke = st.columns([2, 1, 1, 1], vertical_alignment="bottom")
-    with every:
-        _schedule(who, namespace, connection)
+def _actions(person: session.Person, namespace: str, connection: Json) -> None:
+    schedule_column, ingest_column, reconnect_column, revoke_column = st.columns(
+        [2, 1, 1, 1], vertical_alignment="bottom"
+    )
+    with schedule_column:
+        _schedule(person, namespace, connection)
     key, state = connection["id"], connection["status"]
     body = {"namespaceId": namespace}
     if (
         state == "ACTIVE"
-        and who.may("ingest:write")
-        and ingest.button("Ingest now", key=f"ingest-{key}", width="stretch")
+        and person.may("ingest:write")
+        and ingest_column.button("Ingest now", key=f"ingest-{key}", width="stretch")
     ):
-        _ingest(who, namespace, connection)
+        _ingest(person, namespace, connection)
     service = api_schema.known_services().get(connection["connector"])
-    if state == "ACTIVE" and who.may("ingest:write") and service and service.choice:
+    if state == "ACTIVE" and person.may("ingest:write") and service and service.choice:
         _choice(key, service.choice)
-    if not who.may("connections:write") or state == "REVOKED":
+    if not person.may("connections:write") or state == "REVOKED":
         return
-    wanted = again.button("Reconnect", key=f"again-{key}", width="stretch")
-    if wanted and authorization.ask(who, lambda: who.api.patch(f"/v1/connections/{key}", body)):
+    reconnect = reconnect_column.button("Reconnect", key=f"again-{key}", width="stretch")
+    if reconnect and authorization.ask(person, lambda: person.api.patch(f"/v1/connections/{key}", body)):
         st.rerun()
-    if revoke.button("Revoke", key=f"revoking-{key}", width="stretch"):
+    if revoke_column.button("Revoke", key=f"revoking-{key}", width="stretch"):
         st.session_state[REVOKING] = key
     if st.session_state.get(REVOKING) == key:
-        _revoke(who, namespace, connection)
+        _revoke(person, namespace, connection)
 
 
 def _choice(connection_id: str, choice: api_schema.Choice) -> None:
@@ -135,26 +141,26 @@ def _chosen(connection_id: str) -> list[Json]:
     return [{"path": line.strip()} for line in lines if line.strip()]
 
 
-def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
+def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
     """What becomes of the connection's documents, asked with their numbers."""
     key = connection["id"]
     with st.container(border=True):
         try:
-            held = who.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
+            documents = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
         except ApiError as error:
             frame.show(error)
             return
         st.write("The tokens are wiped and the service is told. This is final.")
         fate = "KEEP"
-        if own := held["own"]:
-            label = f"{count(own, 'document')} that no other connection has"
+        if own_count := documents["own"]:
+            label = f"{count(own_count, 'document')} that no other connection has"
             fate = st.radio(label, list(FATES), format_func=FATES.__getitem__, key=f"fate-{key}")
-        if shared := held["shared"]:
+        if shared := documents["shared"]:
             st.caption(f"{count(shared, 'document')} that other connections have too will stay with them.")
         with st.container(horizontal=True):
             if st.button("Revoke for good", type="primary", key=f"revoke-{key}"):
                 try:
-                    who.api.post(f"/v1/connections/{key}/revoke", {"namespaceId": namespace, "documents": fate})
+                    person.api.post(f"/v1/connections/{key}/revoke", {"namespaceId": namespace, "documents": fate})
                 except ApiError as error:
                     frame.show(error)
                     return
@@ -165,25 +171,25 @@ def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
                 st.rerun()
 
 
-def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
+def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
     """Again, with the choice of the newest ingestion: all of an account is taken only where that was asked for."""
     connector, key = connection["connector"], connection["id"]
     try:
-        chosen = who.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
-        config: Json = {"connectionId": key, **{name: said for name, said in chosen.items() if said}}
+        chosen = person.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
+        config: Json = {"connectionId": key, **{name: entries for name, entries in chosen.items() if entries}}
         if include := _chosen(key):
             config["include"] = include
         request = {"source": connector, "config": config}
         data = widgets.post_once(
-            who,
+            person,
             f"/v1/ingest/{api_schema.known_services()[connector].path}",
             {"namespaceId": namespace, "ingestConfig": request},
         )
     except ApiError as error:
         frame.show(error)
     else:
-        place = {"namespace": namespace, "run": data["ingestJobRunId"]}
-        st.switch_page("views/runs.py", query_params=place)
+        query_params = {"namespace": namespace, "run": data["ingestJobRunId"]}
+        st.switch_page("views/runs.py", query_params=query_params)
 
 
 main()

@@ -16,30 +16,30 @@ PAGE = 50
 
 
 def main() -> None:
-    who = see_as.person()
-    namespace = frame.head(who, "Documents")
+    person = see_as.person()
+    namespace = frame.head(person, "Documents")
     document = session.parameter("document")
     if document:
         url_state.forget("find", "filter_metadata")
-        document_detail.show_document(who, namespace, document)
+        document_detail.show_document(person, namespace, document)
     else:
-        listing(who, namespace)
+        listing(person, namespace)
 
 
-def listing(who: session.Person, namespace: str) -> None:
+def listing(person: session.Person, namespace: str) -> None:
     """One page of the documents that the filters leave, and what can be done to all of them."""
     document_actions.told()
     around = waiting.ask_in_parallel(
         {
-            "sites": partial(_counts, who, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
-            "unknown": partial(_counts, who, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
+            "sites": partial(_counts, person, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
+            "unknown": partial(_counts, person, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
         }
     )
-    sites = {one["site"]: one["totalCount"] for one in (around["sites"] or {})["statsBySite"]}
-    config = document_filters.show(who, namespace, sites)
+    sites = {entry["site"]: entry["totalCount"] for entry in (around["sites"] or {})["statsBySite"]}
+    config = document_filters.show(person, namespace, sites)
     if config is None:
         return
-    data = who.api.post(
+    data = person.api.post(
         "/v1/documents",
         {
             "namespaceId": namespace,
@@ -48,19 +48,19 @@ def listing(who: session.Person, namespace: str) -> None:
             "includeConfig": {"documents": True, "statsByStatus": True},
         },
     )
-    _attention(namespace, config, sum(one["totalCount"] for one in (around["unknown"] or {})["statsByStatus"]))
+    _attention(namespace, config, sum(entry["totalCount"] for entry in (around["unknown"] or {})["statsByStatus"]))
     if not data["documents"]:
-        _nothing(who, namespace, config, data)
+        _nothing(person, namespace, config, data)
         return
     st.caption(counted(data))
     _table(namespace, data)
     if config:
-        document_actions.show_bulk_actions(who, namespace, config, data, _words(config))
+        document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
 
 
-def _counts(who: session.Person, namespace: str, config: Json, stats: str) -> Json:
+def _counts(person: session.Person, namespace: str, config: Json, stats: str) -> Json:
     """Counts alone."""
-    return who.api.post(
+    return person.api.post(
         "/v1/documents",
         {
             "namespaceId": namespace,
@@ -82,7 +82,7 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
         )
 
 
-def _nothing(who: session.Person, namespace: str, config: Json, data: Json) -> None:
+def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -> None:
     if config:
         widgets.show_empty("No document matches.", "Clear the filters, or look into another namespace.")
         st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear)
@@ -93,24 +93,26 @@ def _nothing(who: session.Person, namespace: str, config: Json, data: Json) -> N
         widgets.show_empty("No document is to be seen.", "The user you see as may see none in this namespace.")
     else:
         widgets.show_empty("No documents yet.", "Add content: a text, files, a website, a connection.")
-        if who.may("ingest:write"):
-            place = {"namespace": namespace}
-            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)
+        if person.may("ingest:write"):
+            query_params = {"namespace": namespace}
+            st.page_link(
+                "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
+            )
 
 
 def _words(config: Json) -> str:
     """The filter as people say it, for those parts that are a few words."""
-    said = []
+    parts = []
     if text := config.get("text"):
-        said.append(f"name or URL with “{text}”")
+        parts.append(f"name or URL with “{text}”")
     if sites := config.get("sites"):
-        said.append(f"site {sites[0]}")
+        parts.append(f"site {sites[0]}")
     if states := config.get("documentIngestionStatuses"):
-        said.append("status " + ", ".join(word(one).lower() for one in states))
-    others = len(config.keys() - {"text", "sites", "documentIngestionStatuses"})
-    if others:
-        said.append(count(others, "more filter" if said else "filter"))
-    return "; ".join(said)
+        parts.append("status " + ", ".join(word(status).lower() for status in states))
+    other_count = len(config.keys() - {"text", "sites", "documentIngestionStatuses"})
+    if other_count:
+        parts.append(count(other_count, "more filter" if parts else "filter"))
+    return "; ".join(parts)
 
 
 def _table(namespace: str, data: Json) -> None:

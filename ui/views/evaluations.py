@@ -24,22 +24,22 @@ BOUND = "Of the metric, which lies between 0 and 1."
 _SAID = "gate_said"
 
 
-def decided(who: session.Person, namespace: str, evaluation: str | None = None) -> list[Json]:
+def decided(person: session.Person, namespace: str, evaluation: str | None = None) -> list[Json]:
     """Job runs that embedded a namespace again and say what their gate found; of one question set, if it is named."""
-    return _told(_runs(who, namespace), evaluation)
+    return _told(_runs(person, namespace), evaluation)
 
 
-def _runs(who: session.Person, namespace: str) -> list[Json]:
-    if not who.may("ingest:read"):
+def _runs(person: session.Person, namespace: str) -> list[Json]:
+    if not person.may("ingest:read"):
         return []
-    api = replace(who.api, tenant="")  # they belong to the namespace, not to a tenant of it
-    asked: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": RUNS}
-    runs = api.get("/v1/ingest-job-runs", **asked)["ingestJobRuns"]
+    api = replace(person.api, tenant="")  # they belong to the namespace, not to a tenant of it
+    query: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": RUNS}
+    runs = api.get("/v1/ingest-job-runs", **query)["ingestJobRuns"]
     return [run for run in runs if run["source"] == "REEMBED"]
 
 
 def _told(runs: list[Json], evaluation: str | None) -> list[Json]:
-    return [run for run in runs if any(_tells(one, evaluation) for one in run["notices"])]
+    return [run for run in runs if any(_tells(notice, evaluation) for notice in run["notices"])]
 
 
 def show_gates(namespace: str, runs: list[Json]) -> None:
@@ -50,26 +50,28 @@ def show_gates(namespace: str, runs: list[Json]) -> None:
                 widgets.status_badge(run["outcome"] or run["status"])
                 st.caption(f"{plain(run['name'])} · {ago(run['createdAt'])}")
             for notice in run["notices"]:
-                told = plain(notice["reason"])
+                text = plain(notice["reason"])
                 if run["outcome"] == "FAILED":
-                    st.error(told, icon=":material/block:")
+                    st.error(text, icon=":material/block:")
                 else:
-                    st.success(told, icon=":material/verified:")
-            place = {"namespace": namespace, "run": run["id"]}
-            st.page_link("views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=place)
+                    st.success(text, icon=":material/verified:")
+            query_params = {"namespace": namespace, "run": run["id"]}
+            st.page_link(
+                "views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=query_params
+            )
 
 
-def gates_tab(who: session.Person, namespace: str, evaluation: Json) -> None:
+def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
     """What this question set decided and what it is deciding, and the form that has it judge another model."""
-    said = st.session_state.pop(_SAID, None)
-    if isinstance(said, ApiError):
-        frame.show(said)
-    elif said:
-        st.success(said, icon=":material/check:")
-    runs = _runs(who, namespace)
+    message = st.session_state.pop(_SAID, None)
+    if isinstance(message, ApiError):
+        frame.show(message)
+    elif message:
+        st.success(message, icon=":material/check:")
+    runs = _runs(person, namespace)
     moving = [run for run in runs if run["status"] in MOVING]
     for run in moving:
-        _under_way(who, namespace, run)
+        _under_way(person, namespace, run)
     if judged := _told(runs, evaluation["id"]):
         show_gates(namespace, judged)
     else:
@@ -77,62 +79,64 @@ def gates_tab(who: session.Person, namespace: str, evaluation: Json) -> None:
             "No gate has asked these questions yet.",
             "A change of the embedding model can be made to pass them first: it is swapped in only if it answers well.",
         )
-    if not who.may("namespaces:write"):
+    if not person.may("namespaces:write"):
         st.caption("This key may not change the embedding model: it lacks the scope namespaces:write, or is bound.")
     elif not moving:
-        _form(who, namespace, evaluation)
+        _form(person, namespace, evaluation)
 
 
-def _under_way(who: session.Person, namespace: str, run: Json) -> None:
+def _under_way(person: session.Person, namespace: str, run: Json) -> None:
     with st.container(border=True):
         st.markdown("**The namespace is being embedded again.** Searches are answered from the old vectors until then.")
         with st.container(horizontal=True):
-            place = {"namespace": namespace, "run": run["id"]}
-            st.page_link("views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=place)
-            if who.may("ingest:write"):
+            query_params = {"namespace": namespace, "run": run["id"]}
+            st.page_link(
+                "views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=query_params
+            )
+            if person.may("ingest:write"):
                 st.button(
                     "Cancel it and its gate",
                     icon=":material/cancel:",
                     on_click=_cancel,
-                    args=(who, namespace, run["id"]),
+                    args=(person, namespace, run["id"]),
                 )
 
 
-def _form(who: session.Person, namespace: str, evaluation: Json) -> None:
+def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Another model behind a gate. Nothing is changed before the new vectors have passed."""
-    space = replace(who.api, tenant="").get(f"/v1/namespaces/{namespace}")["namespace"]
-    now = space["embeddingModelConfig"]
+    space = replace(person.api, tenant="").get(f"/v1/namespaces/{namespace}")["namespace"]
+    current = space["embeddingModelConfig"]
     st.subheader("Try another embedding model behind this gate")
     st.caption(
-        f"Now: {now['provider']} {now['model']}. All documents are embedded again beside the old vectors; the new ones"
-        " are asked these questions, and take over only if they pass."
+        f"Now: {current['provider']} {current['model']}. All documents are embedded again beside the old vectors; the"
+        " new ones are asked these questions, and take over only if they pass."
     )
     models = api_schema.models()
-    left, right = st.columns(2)
-    provider = left.selectbox("Provider", sorted(models, key=lambda name: name != "LOCAL"), key="gate_provider")
-    others = [name for name in models[provider] if (provider, name) != (now["provider"], now["model"])]
-    model = right.selectbox("Model", others, key=f"gate_model_{provider}")
+    left_column, right_column = st.columns(2)
+    provider = left_column.selectbox("Provider", sorted(models, key=lambda name: name != "LOCAL"), key="gate_provider")
+    other_models = [name for name in models[provider] if (provider, name) != (current["provider"], current["model"])]
+    model = right_column.selectbox("Model", other_models, key=f"gate_model_{provider}")
     with st.form("gate", border=False):
         key = ""
         if provider != "LOCAL":
             key = st.text_input("API key", type="password", key="gate_key", autocomplete="off")
-        one, two, three = st.columns(3)
-        metric = one.selectbox("Metric", list(METRICS), format_func=METRICS.__getitem__, key="gate_metric")
-        rule = two.selectbox("Passes if it is", list(RULES), format_func=RULES.__getitem__, key="gate_rule")
-        bound = three.number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND)
+        first_column, second_column, third_column = st.columns(3)
+        metric = first_column.selectbox("Metric", list(METRICS), format_func=METRICS.__getitem__, key="gate_metric")
+        rule = second_column.selectbox("Passes if it is", list(RULES), format_func=RULES.__getitem__, key="gate_rule")
+        bound = third_column.number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND)
         pressed = st.form_submit_button(
             "Embed again behind the gate", type="primary", icon=":material/verified:", disabled=not model
         )
     if pressed:
         gate = {"evaluationId": evaluation["id"], "metric": metric, rule: bound}
         config = {"provider": provider, "model": model, **({"apiKey": key} if key else {})}
-        _begin(who, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
+        _begin(person, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
 
 
-def _begin(who: session.Person, namespace: str, body: Json) -> None:
+def _begin(person: session.Person, namespace: str, body: Json) -> None:
     try:
         with st.spinner("Trying the model …"):
-            begun = who.api.patch(f"/v1/namespaces/{namespace}", body)
+            begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
     except ApiError as error:
         frame.show(error)
         return
@@ -143,8 +147,8 @@ def _begin(who: session.Person, namespace: str, body: Json) -> None:
     st.rerun()
 
 
-def _cancel(who: session.Person, namespace: str, run: str) -> None:
-    api = replace(who.api, tenant="")
+def _cancel(person: session.Person, namespace: str, run: str) -> None:
+    api = replace(person.api, tenant="")
     try:
         api.post(f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": namespace})
     except ApiError as error:
@@ -160,56 +164,56 @@ def _tells(notice: Json, evaluation: str | None) -> bool:
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Evaluations")
+    person = session.person()
+    namespace = frame.head(person, "Evaluations")
     question_sets.told()
     question_sets.refused()
     evaluation = session.named("evaluation")
     if evaluation is None:
-        question_sets.listing(who, namespace)
-        if runs := decided(who, namespace):
+        question_sets.listing(person, namespace)
+        if runs := decided(person, namespace):
             st.header("Gates of new embeddings")
             show_gates(namespace, runs)
         return
     if st.button("All question sets", icon=":material/arrow_back:"):
         session.remember(evaluation=None, run=None, tab=None, questions=None)
         st.rerun()
-    found = _opened(who, namespace, evaluation)
-    if found is not None:
-        one(who, namespace, found)
+    opened = _opened(person, namespace, evaluation)
+    if opened is not None:
+        one(person, namespace, opened)
 
 
-def one(who: session.Person, namespace: str, evaluation: Json) -> None:
+def one(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A question set with everything that was measured by it."""
     st.header(plain(evaluation["name"]))
-    many, made = count(evaluation["questionCount"], "question"), ago(evaluation["createdAt"])
-    st.caption(f"{many} · created {made} · `{evaluation['id']}`")
+    many, created = count(evaluation["questionCount"], "question"), ago(evaluation["createdAt"])
+    st.caption(f"{many} · created {created} · `{evaluation['id']}`")
     if missing := evaluation.get("unresolved"):
-        shown = ", ".join(plain(one) for one in missing[:5]) + (" …" if len(missing) > 5 else "")
+        sample = ", ".join(plain(document) for document in missing[:5]) + (" …" if len(missing) > 5 else "")
         many = "100 or more documents" if len(missing) >= 100 else count(len(missing), "document")
         verbs = ("is", "counts") if len(missing) == 1 else ("are", "count")
-        st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {shown}")
+        st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {sample}")
     pages = {
-        "Compare": partial(comparisons.start, who, namespace, evaluation),
-        "Results": partial(comparisons.results, who, namespace, evaluation),
-        "History": partial(comparisons.history, who, namespace, evaluation),
-        "Questions": partial(question_sets.questions, who, namespace, evaluation),
-        "Gate": partial(gates_tab, who, namespace, evaluation),
+        "Compare": partial(comparisons.start, person, namespace, evaluation),
+        "Results": partial(comparisons.results, person, namespace, evaluation),
+        "History": partial(comparisons.history, person, namespace, evaluation),
+        "Questions": partial(question_sets.questions, person, namespace, evaluation),
+        "Gate": partial(gates_tab, person, namespace, evaluation),
     }
-    if who.may("documents:write"):
-        pages["Edit"] = partial(question_sets.edit, who, namespace, evaluation)
+    if person.may("documents:write"):
+        pages["Edit"] = partial(question_sets.edit, person, namespace, evaluation)
     widgets.show_tabs("evaluation_tabs", pages)
 
 
-def _opened(who: session.Person, namespace: str, evaluation: str) -> Json | None:
+def _opened(person: session.Person, namespace: str, evaluation: str) -> Json | None:
     try:
-        found: Json = who.api.get(f"/v1/evaluations/{evaluation}", namespaceId=namespace)["evaluation"]
+        details: Json = person.api.get(f"/v1/evaluations/{evaluation}", namespaceId=namespace)["evaluation"]
     except ApiError as error:
         if error.status != 404:
             raise
         st.warning("This question set does not exist here any more. Choose another one.")
         return None
-    return found
+    return details
 
 
 main()

@@ -19,7 +19,7 @@ SAME = ("name", "scopes", "namespaceId", "tenantId", "principal", "principalRequ
 """What the new key has of the old one."""
 
 
-def rotate_button(who: session.Person, key: Json) -> None:
+def rotate_button(person: session.Person, key: Json) -> None:
     """The first step, for one key; one rotation at a time."""
     st.button(
         "Rotate",
@@ -28,7 +28,7 @@ def rotate_button(who: session.Person, key: Json) -> None:
         disabled=_ROTATION in st.session_state,
         help="Creates a key with the same name, scopes and bounds. The old one works until you revoke it.",
         on_click=_create_successor,
-        args=(who, key),
+        args=(person, key),
     )
 
 
@@ -66,24 +66,24 @@ def _second_step() -> None:
         st.button("Keep both keys", on_click=_end)
 
 
-def _create_successor(who: session.Person, old: Json) -> None:
+def _create_successor(person: session.Person, old: Json) -> None:
     body = {name: old[name] for name in SAME if old.get(name) is not None}
     try:
-        made = widgets.post_once(who, "/v1/keys", body, instead_of=old["id"])
+        response = widgets.post_once(person, "/v1/keys", body, instead_of=old["id"])
     except ApiError as error:
         st.session_state[_TROUBLE] = error
         return
-    st.session_state[_ROTATION] = (old, made["key"], made["apiKey"])
+    st.session_state[_ROTATION] = (old, response["key"], response["apiKey"])
 
 
 def _revoke_old() -> None:
     """The old key's end. Who is signed in with it goes on with the new one."""
-    who = session.person()
+    person = session.person()
     old, _, value = st.session_state[_ROTATION]
     try:
-        who.api.delete(f"/v1/keys/{old['id']}")
-        if session.own_key_ended(who):
-            session.sign_in(value, who.api.tenant)
+        person.api.delete(f"/v1/keys/{old['id']}")
+        if session.own_key_ended(person):
+            session.sign_in(value, person.api.tenant)
     except ApiError as error:
         st.session_state[_TROUBLE] = error
         return
@@ -102,14 +102,14 @@ _MADE = "key_made"
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Keys and limits")
     pages = {"Limits": _limits, "API keys": _keys, "Tenants": _tenants}
-    widgets.show_tabs("keys_tabs", {name: partial(page, who) for name, page in pages.items()})
+    widgets.show_tabs("keys_tabs", {name: partial(page, person) for name, page in pages.items()})
 
 
-def _limits(who: session.Person) -> None:
-    usage = who.api.get("/v1/usage")
+def _limits(person: session.Person) -> None:
+    usage = person.api.get("/v1/usage")
     _bar("Requests this minute", usage["requests"])
     _bar("Namespaces", usage["namespaces"])
     documents, chunks, stored = st.columns(3)
@@ -123,33 +123,33 @@ def _bar(title: str, use: Json) -> None:
     st.progress(min(1.0, share), text=f"{title}: {use['used']:,} of {use['limit']:,}")
 
 
-def _keys(who: session.Person) -> None:
-    spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
+def _keys(person: session.Person) -> None:
+    spaces = {space["id"]: space["name"] for space in session.namespaces(person)}
     with st.form("new-key"):
         st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
         scopes = st.multiselect("Scopes", api_schema.scopes(), default=["search"])
-        left, right = st.columns(2)
-        namespace = left.selectbox(
+        left_column, right_column = st.columns(2)
+        namespace = left_column.selectbox(
             "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
         )
-        tenant = right.text_input("Only for the tenant", help="Empty: any tenant.")
+        tenant = right_column.text_input("Only for the tenant", help="Empty: any tenant.")
         if st.form_submit_button("Create API key", type="primary", icon=":material/add:"):
             body: Json = {"name": name, "scopes": scopes}
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
             try:
-                made = widgets.post_once(who, "/v1/keys", body)
+                response = widgets.post_once(person, "/v1/keys", body)
             except ApiError as error:
                 frame.show(error)
             else:
-                st.session_state[_MADE] = made["apiKey"]
+                st.session_state[_MADE] = response["apiKey"]
     _made()
-    data = who.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
+    data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
     keys = data["keys"]
     show_rotation(keys)
     for key in [key for key in keys if not key["revokedAt"]]:
-        _key(who, key, spaces)
+        _key(person, key, spaces)
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
@@ -166,45 +166,45 @@ def _made() -> None:
         st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(_MADE, None))
 
 
-def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
-    own = key["id"] == who.key_id
+def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
+    is_own = key["id"] == person.key_id
     with st.container(border=True, key=f"key-{key['id']}"):
-        left, middle, right = st.columns([4, 1, 1], vertical_alignment="center")
+        left_column, middle_column, right_column = st.columns([4, 1, 1], vertical_alignment="center")
         bound = [str(spaces.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
         bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
         bound += [f"user {key['principal']}"] if key.get("principal") else []
-        left.markdown(
+        left_column.markdown(
             f"**{plain(key['name'])}** · ends in `{key['hint']}`"
             + (f" · only {plain(', '.join(bound))}" if bound else "")
-            + (" · :blue-badge[you are signed in with it]" if own else "")
+            + (" · :blue-badge[you are signed in with it]" if is_own else "")
         )
-        left.caption(f"{', '.join(key['scopes'])} · created {ago(key['createdAt'])}")
-        with middle:
-            rotate_button(who, key)
+        left_column.caption(f"{', '.join(key['scopes'])} · created {ago(key['createdAt'])}")
+        with middle_column:
+            rotate_button(person, key)
         rotation_of(key)
-        with right.popover("Revoke", width="stretch"):
+        with right_column.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")
-            if own:
+            if is_own:
                 st.warning("You are signed in with this key: revoking it signs you out.")
             if st.button("Revoke for good", type="primary", key=f"revoke-{key['id']}"):
                 try:
-                    who.api.delete(f"/v1/keys/{key['id']}")
+                    person.api.delete(f"/v1/keys/{key['id']}")
                 except ApiError as error:
                     frame.show(error)
                 else:
                     st.rerun()
 
 
-def _tenants(who: session.Person) -> None:
+def _tenants(person: session.Person) -> None:
     with st.form("new-tenant", border=False):
-        left, right = st.columns([3, 1], vertical_alignment="bottom")
-        name = left.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
-        if right.form_submit_button("Add tenant", width="stretch"):
+        left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
+        name = left_column.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
+        if right_column.form_submit_button("Add tenant", width="stretch"):
             try:
-                who.api.post("/v1/tenants", {"id": name})
+                person.api.post("/v1/tenants", {"id": name})
             except ApiError as error:
                 frame.show(error)
-    data = who.api.get("/v1/tenants", pageSize=PAGE, cursor=session.parameter("tenants"))
+    data = person.api.get("/v1/tenants", pageSize=PAGE, cursor=session.parameter("tenants"))
     tenants = data["tenants"]
     if not tenants:
         widgets.show_empty(
@@ -215,10 +215,10 @@ def _tenants(who: session.Person) -> None:
     rows = [{"Tenant": tenant["id"], "Added": ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
     widgets.show_pager(data, name="tenants", start="Oldest", further="Newer")
-    gone = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
-    if gone and st.button(f"Remove {plain(gone)}", help="Requests with it are refused; its data stays."):
+    removed = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
+    if removed and st.button(f"Remove {plain(removed)}", help="Requests with it are refused; its data stays."):
         try:
-            who.api.delete(f"/v1/tenants/{gone}")
+            person.api.delete(f"/v1/tenants/{removed}")
         except ApiError as error:
             frame.show(error)
         else:

@@ -27,26 +27,26 @@ AREAS = {
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Namespaces")
-    if session.parameter("new") == "yes" and who.may("namespaces:write"):
-        _create(who)
+    if session.parameter("new") == "yes" and person.may("namespaces:write"):
+        _create(person)
         return
     linked = session.parameter("namespace") if session.parameter("open") == "yes" else None
-    found = [space for space in session.namespaces(who) if space["id"] == linked] if linked else []
-    if found:
-        _one(who, found[0])
+    spaces = [space for space in session.namespaces(person) if space["id"] == linked] if linked else []
+    if spaces:
+        _one(person, spaces[0])
         return
     if linked:
         frame.not_here()
-    _list(who)
+    _list(person)
 
 
-def _list(who: session.Person) -> None:
-    if who.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
+def _list(person: session.Person) -> None:
+    if person.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
         session.remember(new="yes")
         st.rerun()
-    data = who.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.parameter("cursor"))
+    data = person.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.parameter("cursor"))
     spaces = data["namespaces"]
     if not spaces:
         widgets.show_empty(
@@ -81,47 +81,49 @@ def _back() -> None:
         st.rerun()
 
 
-def _create(who: session.Person) -> None:
+def _create(person: session.Person) -> None:
     _back()
     st.header("New namespace")
-    made = namespace_form.show(who, None)
-    if made is not None:
-        session.remember(new=None, open="yes", namespace=made["id"])
+    created = namespace_form.show(person, None)
+    if created is not None:
+        session.remember(new=None, open="yes", namespace=created["id"])
         st.rerun()
 
 
-def _one(who: session.Person, space: Json) -> None:
+def _one(person: session.Person, space: Json) -> None:
     session.seen(space["id"])
     _back()
     st.header(plain(space["name"]))
     times = f" · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}" if "createdAt" in space else ""
     st.caption(f"`{space['id']}`{times}")
-    shown, edit, delete = st.tabs(["Configuration", "Edit", "Delete"])
-    with shown:
-        _configuration(who, space)
-    with edit:
-        if not who.may("namespaces:write"):
+    configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
+    with configuration:
+        _configuration(person, space)
+    with edit_tab:
+        if not person.may("namespaces:write"):
             st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
-        elif namespace_form.show(who, space) is not None:
+        elif namespace_form.show(person, space) is not None:
             st.toast("Saved.", icon=":material/check:")
             st.rerun()
-    with delete:
-        _delete(who, space)
+    with delete_tab:
+        _delete(person, space)
 
 
-def _configuration(who: session.Person, space: Json) -> None:
+def _configuration(person: session.Person, space: Json) -> None:
     """What serves the namespace, and the ways to what is in it."""
     with st.container(horizontal=True):
-        place = {"namespace": space["id"]}
-        for page, label, icon, _ in (way for way in WAYS if who.may(way[3])):
-            st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=place)
+        query_params = {"namespace": space["id"]}
+        for page, label, icon, _ in (link for link in WAYS if person.may(link[3])):
+            st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=query_params)
     rows = [
         {
             "Component": title,
             "Provider": str(config.get("type") or config.get("provider") or "OAuth app"),
             "Settings": _details(config),
         }
-        for area, title in (AREAS | {one.app: one.title for one in api_schema.known_services().values()}).items()
+        for area, title in (
+            AREAS | {service.app: service.title for service in api_schema.known_services().values()}
+        ).items()
         if (config := space.get(area))
     ]
     if not rows:
@@ -135,16 +137,16 @@ def _configuration(who: session.Person, space: Json) -> None:
 
 def _details(config: Json) -> str:
     flat = {**config, **(config.get("credentials") or {})}
-    told = (
+    figures = (
         f"{namespace_form.LABELS.get(name, name)} {value}"
         for name, value in flat.items()
         if name not in ("type", "provider", "credentials")
     )
-    return ", ".join(told)
+    return ", ".join(figures)
 
 
-def _delete(who: session.Person, space: Json) -> None:
-    if not who.may("namespaces:write"):
+def _delete(person: session.Person, space: Json) -> None:
+    if not person.may("namespaces:write"):
         st.caption("This key may not delete namespaces: it lacks the scope namespaces:write, or is bound.")
         return
     st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
@@ -153,7 +155,7 @@ def _delete(who: session.Person, space: Json) -> None:
         "Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:", key="delete_ns"
     ):
         try:
-            who.api.delete(f"/v1/namespaces/{space['id']}")
+            person.api.delete(f"/v1/namespaces/{space['id']}")
         except ApiError as error:
             frame.show(error)
         else:

@@ -23,67 +23,71 @@ Known = Mapping[str, Json | None]
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Overview")
+    person = session.person()
+    namespace = frame.head(person, "Overview")
 
     @frame.live(LIVE_SECONDS)
     def live() -> None:
-        _show(who, namespace)
+        _show(person, namespace)
 
     live()
 
 
-def _show(who: session.Person, namespace: str) -> None:
-    known = waiting.ask_in_parallel(_questions(who, namespace))
-    stats, activity = known["stats"], known["activity"]
+def _show(person: session.Person, namespace: str) -> None:
+    answers = waiting.ask_in_parallel(_questions(person, namespace))
+    stats, activity = answers["stats"], answers["activity"]
     if stats is not None:
         st.caption(counted(stats))  # a line of text stands there long before the browser has drawn a number or a chart
-    _numbers(known)
+    _numbers(answers)
     if stats is not None and not stats["statsByStatus"]:
         widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
-        if who.may("ingest:write"):
-            place = {"namespace": namespace}
-            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)
+        if person.may("ingest:write"):
+            query_params = {"namespace": namespace}
+            st.page_link(
+                "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
+            )
         return
-    _attention(namespace, known)
-    left, right = st.columns(2)
+    _attention(namespace, answers)
+    left_column, right_column = st.columns(2)
     if stats is not None:
-        with left:
+        with left_column:
             st.markdown("**Documents by status**")
-            rows = [{"status": word(one["status"]), "count": one["totalCount"]} for one in stats["statsByStatus"]]
+            rows = [{"status": word(entry["status"]), "count": entry["totalCount"]} for entry in stats["statsByStatus"]]
             charts.counts(rows, name="status", colors={name: color for name, color, _ in STATUS.values()})
-        with right:
+        with right_column:
             st.markdown("**Documents by source**")
-            rows = [{"source": title(one["source"]), "count": one["totalCount"]} for one in stats["statsBySource"]]
+            rows = [
+                {"source": title(entry["source"]), "count": entry["totalCount"]} for entry in stats["statsBySource"]
+            ]
             charts.counts(rows, name="source")
-    runs = known["runs"]["ingestJobRuns"] if known["runs"] else []
+    runs = answers["runs"]["ingestJobRuns"] if answers["runs"] else []
     brought = _history(runs)
     times = activity["searches"]["times"] if activity else []
-    left, right = st.columns(2)
+    left_column, right_column = st.columns(2)
     if brought:
-        with left:
+        with left_column:
             st.markdown(f"**Documents over time** (UTC), of the newest {count(len(runs), 'run')}")
             charts.over_time(brought, colors={"indexed": "green", "failed": "red"})
     if times:
-        with right:
+        with right_column:
             st.markdown("**Search latency**, last 24 hours")
             charts.latency(times)
 
 
-def _questions(who: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
+def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
     """What the page asks, as far as the key may; usage is an organization's affair, for keys that are not bound."""
-    get, place = who.api.get, {"namespaceId": namespace}
+    get, scope = person.api.get, {"namespaceId": namespace}
     counts = {"documents": False, "statsBySource": True, "statsByStatus": True}
-    asked = {"filterConfig": {}, "includeConfig": counts, **place}
-    reads, runs, connects = who.may("documents:read"), who.may("ingest:read"), who.may("connections:read")
-    owns = who.may("admin") and not who.namespace and not who.tenant
+    body = {"filterConfig": {}, "includeConfig": counts, **scope}
+    reads, runs, connects = person.may("documents:read"), person.may("ingest:read"), person.may("connections:read")
+    owns = person.may("admin") and not person.namespace and not person.tenant
     return {
-        "stats": (lambda: who.api.post("/v1/documents", asked)) if reads else None,
-        "runs": (lambda: get("/v1/ingest-job-runs", pageSize=RUNS, **place)) if runs else None,
-        "activity": (lambda: get("/v1/activity", **place)) if runs and who.sees_all else None,
+        "stats": (lambda: person.api.post("/v1/documents", body)) if reads else None,
+        "runs": (lambda: get("/v1/ingest-job-runs", pageSize=RUNS, **scope)) if runs else None,
+        "activity": (lambda: get("/v1/activity", **scope)) if runs and person.sees_all else None,
         "usage": (lambda: get("/v1/usage")) if owns else None,
-        "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **place)) if connects else None,
-        "removals": (lambda: removals.count_of(who, namespace)) if reads and connects else None,
+        "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **scope)) if connects else None,
+        "removals": (lambda: removals.count_of(person, namespace)) if reads and connects else None,
     }
 
 
@@ -91,19 +95,19 @@ def _numbers(known: Known) -> None:
     stats, activity = known["stats"], known["activity"]
     cells = st.columns(4)
     if stats is not None:
-        by_status = {one["status"]: one["totalCount"] for one in stats["statsByStatus"]}
+        by_status = {entry["status"]: entry["totalCount"] for entry in stats["statsByStatus"]}
         cells[0].metric("Documents", f"{sum(by_status.values()):,}", border=True)
     if activity is not None:
         runs, searches = activity["runs"], activity["searches"]
         cells[1].metric("Active runs", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
         cells[2].metric("Tokens embedded", f"{activity['tokens']:,}", border=True)
         cells[3].metric("Failed in 24 hours", f"{activity['documentsFailedLastDay']:,}", border=True)
-        more = st.columns(4)
-        more[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
-        more[1].metric("Latency p50", milliseconds(searches["p50"]), border=True)
-        more[2].metric("Latency p95", milliseconds(searches["p95"]), border=True)
+        columns = st.columns(4)
+        columns[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
+        columns[1].metric("Latency p50", milliseconds(searches["p50"]), border=True)
+        columns[2].metric("Latency p95", milliseconds(searches["p95"]), border=True)
         if usage := known["usage"]:
-            _requests(usage, more[3])
+            _requests(usage, columns[3])
 
 
 def _requests(usage: Json, cell: Any) -> None:
@@ -121,31 +125,35 @@ def _requests(usage: Json, cell: Any) -> None:
 
 def _attention(namespace: str, known: Known) -> None:
     """What somebody should look at, each with the way there; nothing is good news and is said."""
-    found: list[tuple[str, str, dict[str, str]]] = []
+    notices: list[tuple[str, str, dict[str, str]]] = []
     stats, activity, connections = known["stats"], known["activity"], known["connections"] or {"connections": []}
-    failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
+    failed = next(
+        (entry["totalCount"] for entry in (stats or {}).get("statsByStatus", []) if entry["status"] == "FAILED"), 0
+    )
     if failed:
-        found.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
+        notices.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
     if stuck := _stuck(activity):
-        found.append(stuck)
-    broken = (plain(one["name"]) for one in connections["connections"] if one["status"] == "FAILED")
-    found.extend((f"The connection “{name}” failed: reconnect it", "connections", {}) for name in broken)
-    uneasy = (one for one in connections["connections"] if one["status"] == "ACTIVE" and one["statusReason"])
-    found.extend((f"The connection “{plain(one['name'])}” has trouble: see why", "connections", {}) for one in uneasy)
+        notices.append(stuck)
+    broken = (plain(entry["name"]) for entry in connections["connections"] if entry["status"] == "FAILED")
+    notices.extend((f"The connection “{name}” failed: reconnect it", "connections", {}) for name in broken)
+    uneasy = (entry for entry in connections["connections"] if entry["status"] == "ACTIVE" and entry["statusReason"])
+    notices.extend(
+        (f"The connection “{plain(entry['name'])}” has trouble: see why", "connections", {}) for entry in uneasy
+    )
     if waiting := (known["removals"] or {}).get("total"):
-        found.append((f"{count(waiting, 'document')} deleted at source: pending confirmation", "connections", {}))
+        notices.append((f"{count(waiting, 'document')} deleted at source: pending confirmation", "connections", {}))
     usage = known["usage"] or {}
-    for name, what in LIMITS.items():
+    for name, description in LIMITS.items():
         use = usage.get(name, {"used": 0, "limit": 1})
         if use["used"] >= use["limit"]:
-            found.append((f"{use['used']:,} of {use['limit']:,} {what} are used", "keys", {}))
-    if not found:
+            notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys", {}))
+    if not notices:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
-        for label, page, place in found:
-            query = {"namespace": namespace, **place}
+        for label, page, query_params in notices:
+            query = {"namespace": namespace, **query_params}
             st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)
 
 

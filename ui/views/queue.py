@@ -27,17 +27,17 @@ LOOPS = {
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Queue and workers")
 
     @frame.live(LIVE_SECONDS)
     def live() -> None:
-        _show(who, who.api.get("/v1/queue"))
+        _show(person, person.api.get("/v1/queue"))
 
     live()
 
 
-def _show(who: session.Person, queue: Json) -> None:
+def _show(person: session.Person, queue: Json) -> None:
     _numbers(queue)
     if troubles := _troubles(queue):
         st.warning("  \n".join(troubles), icon=":material/notification_important:")
@@ -50,7 +50,7 @@ def _show(who: session.Person, queue: Json) -> None:
         _working(queue["working"])
     else:
         widgets.show_empty("No worker is busy.", "What is accepted appears here while it is worked on.")
-        if who.may("ingest:write"):
+        if person.may("ingest:write"):
             st.page_link("views/runs.py", label="Open the runs", icon=":material/play_circle:")
     if queue["breakers"]:
         st.header("Not answering")
@@ -80,38 +80,40 @@ def _numbers(queue: Json) -> None:
 
 def _troubles(queue: Json) -> list[str]:
     """Why something may be stuck, in words; nothing if all is well."""
-    found = [plain(reason) for reason in queue["reasons"]]
+    troubles = [plain(reason) for reason in queue["reasons"]]
     waits, oldest = queue["queued"], moment(queue["oldestQueuedAt"])
     if not queue["workers"]:
-        found.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
+        troubles.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
     elif waits and oldest and (datetime.now(UTC) - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
-        found.append("Workers are online and busy with other organizations: more workers shorten the queue.")
-    now = datetime.now(UTC)
-    lost = [one for one in queue["working"] if (until := moment(one["leaseUntil"])) and until < now]
+        troubles.append("Workers are online and busy with other organizations: more workers shorten the queue.")
+    current_time = datetime.now(UTC)
+    lost = [worker for worker in queue["working"] if (until := moment(worker["leaseUntil"])) and until < current_time]
     if lost:
-        found.append(f"{count(len(lost), 'worker')} gave no sign of life in time: another one takes over by itself.")
-    found += [
-        f"{plain(one['name'])} does not answer: {count(one['waitingJobRuns'], 'job run')} on hold."
-        for one in queue["breakers"]
+        troubles.append(f"{count(len(lost), 'worker')} gave no sign of life in time: another one takes over by itself.")
+    troubles += [
+        f"{plain(worker['name'])} does not answer: {count(worker['waitingJobRuns'], 'job run')} on hold."
+        for worker in queue["breakers"]
     ]
-    return found
+    return troubles
 
 
 def _working(working: list[Json]) -> None:
     rows = [
         {
-            "Source": title(one["source"]),
-            "Job runs": one["jobRuns"],
-            "Document": one["document"] or ("several" if one["startedAt"] else "starting"),
-            "Running for": lasting(one["startedAt"] or one["createdAt"]),
-            "Attempt": one["attempt"],
-            "Tenant": one["tenantId"] or "",
-            "Namespace": one["namespaceId"],
+            "Source": title(worker["source"]),
+            "Job runs": worker["jobRuns"],
+            "Document": worker["document"] or ("several" if worker["startedAt"] else "starting"),
+            "Running for": lasting(worker["startedAt"] or worker["createdAt"]),
+            "Attempt": worker["attempt"],
+            "Tenant": worker["tenantId"] or "",
+            "Namespace": worker["namespaceId"],
         }
-        for one in working
+        for worker in working
     ]
     chosen = widgets.clicked_row(
-        rows, "queue_working", [{"namespace": one["namespaceId"], "run": one["ingestJobRunId"]} for one in working]
+        rows,
+        "queue_working",
+        [{"namespace": worker["namespaceId"], "run": worker["ingestJobRunId"]} for worker in working],
     )
     st.caption("Click a row to open its run.")
     if chosen is not None:
@@ -121,14 +123,14 @@ def _working(working: list[Json]) -> None:
 def _breakers(breakers: list[Json]) -> None:
     rows = [
         {
-            "Vendor or site": one["name"],
-            "Job runs on hold": one["waitingJobRuns"],
-            "Since": ago(one["since"]),
-            "Tried again": "now" if _left(one) <= 0 else f"in {span(_left(one))}",
-            "Failures in a row": one["failures"],
-            "Reason": one["reason"],
+            "Vendor or site": breaker["name"],
+            "Job runs on hold": breaker["waitingJobRuns"],
+            "Since": ago(breaker["since"]),
+            "Tried again": "now" if _left(breaker) <= 0 else f"in {span(_left(breaker))}",
+            "Failures in a row": breaker["failures"],
+            "Reason": breaker["reason"],
         }
-        for one in breakers
+        for breaker in breakers
     ]
     st.dataframe(rows, hide_index=True, width="stretch")
 
@@ -144,13 +146,13 @@ def _loops(loops: list[Json]) -> None:
         return
     rows = [
         {
-            "Loop": one["loop"],
-            "What it does": LOOPS.get(one["loop"], ""),
-            "State": "late" if one["late"] else "on time",
-            "Last success": f"{span(one['lastSuccessSeconds'])} ago",
-            "Error": one["reason"] or "",
+            "Loop": loop["loop"],
+            "What it does": LOOPS.get(loop["loop"], ""),
+            "State": "late" if loop["late"] else "on time",
+            "Last success": f"{span(loop['lastSuccessSeconds'])} ago",
+            "Error": loop["reason"] or "",
         }
-        for one in loops
+        for loop in loops
     ]
     st.dataframe(rows, hide_index=True, width="stretch")
 

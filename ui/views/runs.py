@@ -27,29 +27,29 @@ FIELDS = url_state.Fields("runs", ("q", "source", "status"))
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Runs")
+    person = session.person()
+    namespace = frame.head(person, "Runs")
     run = session.named("run")
     if run:
         url_state.forget("runs")
-        one(who, namespace, run)
+        one(person, namespace, run)
     else:
-        listing(who, namespace)
+        listing(person, namespace)
 
 
-def listing(who: session.Person, namespace: str) -> None:
+def listing(person: session.Person, namespace: str) -> None:
     """The newest runs of the namespace that match, page by page; moves by itself while something runs."""
-    live = _filters(who)
+    live = _filters(person)
     searched = session.parameter("q") or session.parameter("status") in OUTCOMES
 
     @frame.live((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
     def table() -> None:
-        asked = session.parameter("status")
-        data = who.api.get(
+        status = session.parameter("status")
+        data = person.api.get(
             "/v1/ingest-job-runs",
             namespaceId=namespace,
-            status=None if asked in OUTCOMES else asked,
-            outcome=asked if asked in OUTCOMES else None,
+            status=None if status in OUTCOMES else status,
+            outcome=status if status in OUTCOMES else None,
             source=session.parameter("source"),
             q=session.parameter("q"),
             cursor=session.parameter("cursor"),
@@ -60,7 +60,7 @@ def listing(who: session.Person, namespace: str) -> None:
     table()
 
 
-def _filters(who: session.Person) -> bool:
+def _filters(person: session.Person) -> bool:
     """Search by name, source and status, kept in the page's address; whether the table is to move."""
     kinds = (ALL, *sources())
     FIELDS.follow(
@@ -80,13 +80,13 @@ def _filters(who: session.Person) -> bool:
     )
     moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        wanted = st.pills(
+        selected = st.pills(
             "Status",
             STATES,
             key="runs_status",
             format_func=_said,
         )
-        if who.may("ingest:write"):
+        if person.may("ingest:write"):
             st.page_link(
                 "views/add_content.py",
                 label="Add content",
@@ -94,7 +94,7 @@ def _filters(who: session.Person) -> bool:
                 query_params={"namespace": session.parameter("namespace") or ""},
             )
     if FIELDS.write(
-        status=None if wanted in (None, ALL) else wanted, source=None if chosen == ALL else chosen, q=q.strip()
+        status=None if selected in (None, ALL) else selected, source=None if chosen == ALL else chosen, q=q.strip()
     ):
         session.remember(cursor=None)
     return bool(moves)
@@ -109,17 +109,17 @@ def _table(data: dict[str, Any]) -> None:
     if not runs:
         if any(session.parameter(name) for name in ("q", "source")):
             widgets.show_empty("No run matches.", "Search for less, or choose all sources and every status.")
-        elif wanted := session.parameter("status"):
-            widgets.show_empty(f"No run has the status “{word(wanted)}” now.", "Choose “All” above to see every run.")
+        elif status := session.parameter("status"):
+            widgets.show_empty(f"No run has the status “{word(status)}” now.", "Choose “All” above to see every run.")
         else:
             widgets.add_content("No runs here.")
         widgets.show_pager(data)
         return
     st.caption(f"{count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
-    shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
+    columns = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     chosen = widgets.clicked_row(
-        [{name: row[name] for name in shown} for row in rows],
+        [{name: row[name] for name in columns} for row in rows],
         "runs_table",
         [run["id"] for run in runs],
         links=("Prefect",),
@@ -133,10 +133,10 @@ def _table(data: dict[str, Any]) -> None:
     if chosen is not None:
         session.remember(run=chosen)
         st.rerun(scope="app")
-    named = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
+    rows_with_id = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
         widgets.show_pager(data)
-        file = csv_bytes(named, ["Id", *rows[0]])
+        file = csv_bytes(rows_with_id, ["Id", *rows[0]])
         st.download_button("Table as CSV", file, "runs.csv", "text/csv", icon=":material/download:")
 
 
@@ -164,57 +164,57 @@ def _duration(run: dict[str, Any]) -> str:
     return seconds((ended - began).total_seconds()) if run["outcome"] and began and ended else ""
 
 
-def one(who: session.Person, namespace: str, run_id: str) -> None:
+def one(person: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
-    fetched = [run_detail.fetch_run(who, namespace, run_id)]
+    fetched = [run_detail.fetch_run(person, namespace, run_id)]
     first = fetched[0]
-    _actions(who, namespace, first)
+    _actions(person, namespace, first)
     if first["connection"]:
-        removals.lead(who, namespace, first["connection"]["id"])
+        removals.lead(person, namespace, first["connection"]["id"])
     moving = first["status"] in MOVING
 
     @frame.live(LIVE_SECONDS if moving else None)
     def live() -> None:
-        run = fetched.pop() if fetched else run_detail.fetch_run(who, namespace, run_id)
+        run = fetched.pop() if fetched else run_detail.fetch_run(person, namespace, run_id)
         if moving and run["status"] not in MOVING:
             st.rerun(scope="app")
-        run_detail.show_run(who, namespace, run)
+        run_detail.show_run(person, namespace, run)
 
     live()
 
 
-def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
+def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
     """The way back, and what can be done about the run; a refusal is shown below the buttons."""
-    wanted = False
+    confirmed = False
     with st.container(horizontal=True):
         if st.button("All runs", icon=":material/arrow_back:"):
             session.remember(run=None)
             st.rerun()
         if run["prefectUrl"]:
             st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
-        writes, ended = who.may("ingest:write"), run["status"] not in MOVING
+        writes, ended = person.may("ingest:write"), run["status"] not in MOVING
         if writes and not ended and st.button("Cancel this run", icon=":material/cancel:"):
-            wanted = True
-    if wanted:
-        _cancel(who, namespace, run["id"])
+            confirmed = True
+    if confirmed:
+        _cancel(person, namespace, run["id"])
     if writes and run["documents"]["failed"]:
-        _retry(who, namespace, run)
+        _retry(person, namespace, run)
 
 
-def _retry(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
+def _retry(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
     """The failed documents again, as they were or with other settings."""
     with st.container(border=True):
         st.markdown(f"**Failed: {count(run['progress']['failed'], 'document')}**")
         changes = retrying.controls(frozenset({run["source"]}), run["id"])
         pressed = st.button("Retry failed documents", type="primary", icon=":material/replay:")
-    if pressed and (new := retrying.again(who, namespace, run["id"], changes)):
+    if pressed and (new := retrying.again(person, namespace, run["id"], changes)):
         session.remember(run=new)
         st.rerun()
 
 
-def _cancel(who: session.Person, namespace: str, run_id: str) -> None:
+def _cancel(person: session.Person, namespace: str, run_id: str) -> None:
     try:
-        who.api.post(f"/v1/ingest-job-runs/{run_id}/cancel", {"namespaceId": namespace})
+        person.api.post(f"/v1/ingest-job-runs/{run_id}/cancel", {"namespaceId": namespace})
     except ApiError as error:
         frame.show(error)
         return

@@ -15,14 +15,18 @@ PAGE = 50
 
 
 def main() -> None:
-    who = session.person()
-    namespace = frame.head(who, "Schedules")
-    data = who.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    person = session.person()
+    namespace = frame.head(person, "Schedules")
+    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
     scheduled = sorted(
-        (one for one in data["connections"] if one["syncIntervalMinutes"]),
+        (connection for connection in data["connections"] if connection["syncIntervalMinutes"]),
         key=lambda one: one.get("nextSyncAt", {}).get("isoString", "~"),
     )
-    without = sum(1 for one in data["connections"] if not one["syncIntervalMinutes"] and one["status"] == "ACTIVE")
+    without = sum(
+        1
+        for connection in data["connections"]
+        if not connection["syncIntervalMinutes"] and connection["status"] == "ACTIVE"
+    )
     if not scheduled:
         widgets.show_empty(
             "No connection of this namespace is synced by itself.",
@@ -32,14 +36,14 @@ def main() -> None:
         widgets.show_pager(data)
         return
     st.dataframe(
-        [_row(one) for one in scheduled],
+        [_row(connection) for connection in scheduled],
         hide_index=True,
         width="stretch",
         column_config={"Next run": st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")},
     )
-    for one in scheduled:
-        if one["statusReason"]:
-            st.warning(f"{plain(one['name'])}: {plain(one['statusReason'])}", icon=":material/info:")
+    for connection in scheduled:
+        if connection["statusReason"]:
+            st.warning(f"{plain(connection['name'])}: {plain(connection['statusReason'])}", icon=":material/info:")
     if without:
         verb = "is" if without == 1 else "are"
         st.caption(f"{without:,} more on this page {verb} synced only when asked for.")
@@ -59,8 +63,8 @@ def _row(connection: Json) -> Json:
 
 
 def _to_connections(namespace: str) -> None:
-    place = {"namespace": namespace}
-    st.page_link("views/connections.py", label="Change a schedule", icon=":material/cable:", query_params=place)
+    query_params = {"namespace": namespace}
+    st.page_link("views/connections.py", label="Change a schedule", icon=":material/cable:", query_params=query_params)
 
 
 main()

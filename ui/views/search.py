@@ -29,28 +29,28 @@ USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
 
 
 def main() -> None:
-    who = see_as.person()
-    namespace = frame.head(who, "Search lab")
-    wanted = _form(who, namespace)
-    if wanted is None:
+    person = see_as.person()
+    namespace = frame.head(person, "Search lab")
+    request = _form(person, namespace)
+    if request is None:
         return
-    if not wanted.query:
+    if not request.query:
         widgets.show_empty(
             "Nothing to search for yet.", "Type a question or a few words; the same query runs in each search mode."
         )
         return
     started = time.perf_counter()
-    found = _searched(who, wanted)
-    if not found:
+    answers = _searched(person, request)
+    if not answers:
         return
-    documents = {hit["document"]["id"] for data in found.values() for hit in data["results"]}
+    documents = {hit["document"]["id"] for data in answers.values() for hit in data["results"]}
     spent = milliseconds((time.perf_counter() - started) * 1000)
     st.caption(f"{count(len(documents), 'document')} found in {spent}")
     pages = {
-        "Results": partial(search_results.show_results, who, wanted, found, _advice(wanted)),
-        "Why not found?": partial(search_reasons.show_why, who, session.person(), wanted),
-        "Ranks, scores and times": partial(search_reasons.show_reasons, found, wanted),
-        "API snippet": partial(_code, who, wanted),
+        "Results": partial(search_results.show_results, person, request, answers, _advice(request)),
+        "Why not found?": partial(search_reasons.show_why, person, session.person(), request),
+        "Ranks, scores and times": partial(search_reasons.show_reasons, answers, request),
+        "API snippet": partial(_code, person, request),
     }
     widgets.show_tabs("search_tabs", pages)
 
@@ -62,21 +62,21 @@ def _advice(wanted: Wanted) -> str:
         ("take the filter away", wanted.filter),
         ("stop seeing as another person", wanted.viewer),
     ]
-    given = [word for word, value in limits if value]
-    if not given:
+    active = [word for word, value in limits if value]
+    if not active:
         return "See under Documents whether this namespace has searchable documents, or ask in other words."
-    advice = " or ".join(given)
+    advice = " or ".join(active)
     return f"{advice[0].upper()}{advice[1:]}."
 
 
-def _code(who: session.Person, wanted: Wanted) -> None:
+def _code(person: session.Person, wanted: Wanted) -> None:
     """The last column's search, to be run elsewhere."""
     path, body = search_request.request(wanted, wanted.modes[-1])
     body.pop("explain")
-    search_options.show_snippets(who, path, body)
+    search_options.show_snippets(person, path, body)
 
 
-def _form(who: session.Person, namespace: str) -> Wanted | None:
+def _form(person: session.Person, namespace: str) -> Wanted | None:
     """The query and how to search, kept in the page's address; None where they cannot be used."""
     FIELDS.follow(
         {
@@ -87,18 +87,18 @@ def _form(who: session.Person, namespace: str) -> Wanted | None:
         }
     )
     query = st.text_input("Query", placeholder="What do you want to know?", key=FIELDS.key("q"))
-    left, middle, right = st.columns([2, 2, 1])
-    modes = left.segmented_control(
+    left_column, middle_column, right_column = st.columns([2, 2, 1])
+    modes = left_column.segmented_control(
         "Search modes",
         list(MODES),
         selection_mode="multi",
         format_func=MODES.__getitem__,
         key=FIELDS.key("columns"),
     )
-    weight = middle.slider("Semantic weight", 0.0, 1.0, step=0.05, key=FIELDS.key("weight"))
-    top = right.number_input("Top K", 1, MOST, key=FIELDS.key("top"))
-    filters = search_options.show_filters(who, namespace)
-    options = search_options.show_options(who, namespace)
+    weight = middle_column.slider("Semantic weight", 0.0, 1.0, step=0.05, key=FIELDS.key("weight"))
+    top = right_column.number_input("Top K", 1, MOST, key=FIELDS.key("top"))
+    filters = search_options.show_filters(person, namespace)
+    options = search_options.show_options(person, namespace)
     FIELDS.write(
         q=query,
         columns=None if set(modes) == set(USUAL) else ",".join(modes),
@@ -111,7 +111,7 @@ def _form(who: session.Person, namespace: str) -> Wanted | None:
         st.info("Choose at least one search mode.")
         return None
     ordered = tuple(mode for mode in MODES if mode in modes)
-    metadata, where = filters
+    metadata, condition = filters
     return Wanted(
         namespace,
         query.strip(),
@@ -119,17 +119,17 @@ def _form(who: session.Person, namespace: str) -> Wanted | None:
         weight,
         int(top),
         metadata=metadata,
-        where=where,
+        where=condition,
         viewer=see_as.name(),
         **options,
     )
 
 
-def _searched(who: session.Person, wanted: Wanted) -> dict[str, Json]:
+def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
     """The answers by mode, asked for at once; a refusal is shown, and once if all are refused alike."""
-    answers = waiting.ask_in_parallel({mode: partial(_search, who, wanted, mode) for mode in wanted.modes})
+    answers = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
     refused: dict[str, ApiError] = {}
-    found: dict[str, Json] = {}
+    by_mode: dict[str, Json] = {}
     for mode, answer in answers.items():
         if answer is None:
             continue
@@ -137,15 +137,15 @@ def _searched(who: session.Person, wanted: Wanted) -> dict[str, Json]:
         if isinstance(error, ApiError):
             refused.setdefault(f"{error.code} {error.message}", error)
         else:
-            found[mode] = answer
+            by_mode[mode] = answer
     for error in refused.values():
         frame.show(error)
-    return found
+    return by_mode
 
 
-def _search(who: session.Person, wanted: Wanted, mode: str) -> Json:
+def _search(person: session.Person, wanted: Wanted, mode: str) -> Json:
     try:
-        return who.api.post(*search_request.request(wanted, mode))
+        return person.api.post(*search_request.request(wanted, mode))
     except ApiError as error:
         if session.unauthorized(error):
             raise

@@ -26,29 +26,31 @@ MOST = 100
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Usage")
     options = {"period": PERIODS, "by": tuple(BY)}
-    FIELDS.follow({name: url_state.one_of(name, known) for name, known in options.items()})
-    left, right = st.columns(2)
-    period = left.selectbox("Period", PERIODS, key="usage_period")
-    by = right.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
+    FIELDS.follow({name: url_state.one_of(name, values) for name, values in options.items()})
+    left_column, right_column = st.columns(2)
+    period = left_column.selectbox("Period", PERIODS, key="usage_period")
+    by = right_column.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
     FIELDS.write(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
     start, end = days(period, datetime.now(UTC).date())
-    asked: Json = {"from": str(start), "to": str(end), "by": by}
-    usage = who.api.get("/v1/usage", **asked)
+    query: Json = {"from": str(start), "to": str(end), "by": by}
+    usage = person.api.get("/v1/usage", **query)
     _numbers(usage)
     _quotas(usage)
-    groups = [_row(one, by, usage["currency"]) for one in usage["usage"]]
+    groups = [_row(entry, by, usage["currency"]) for entry in usage["usage"]]
     if not groups:
         widgets.show_empty("Nothing was ingested in this period.", "Choose another period, or add content.")
-        if who.may("ingest:write"):
+        if person.may("ingest:write"):
             st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:")
         return
     if by == "day":
-        charts.by_day([{"day": one["day"], "count": one["tokens"]} for one in usage["usage"]], "tokens", start, end)
+        charts.by_day(
+            [{"day": entry["day"], "count": entry["tokens"]} for entry in usage["usage"]], "tokens", start, end
+        )
     st.dataframe(groups[-MOST:] if by == "day" else groups[:MOST], hide_index=True, width="stretch")
-    if any(one["cost"] is None for one in usage["usage"]):
+    if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
     st.download_button(
         "Download as CSV", csv_bytes(groups, list(groups[0])), f"usage-{start}-{end}.csv", icon=":material/download:"
@@ -69,8 +71,8 @@ def days(period: str, today: date) -> tuple[date, date]:
 
 def _numbers(usage: Json) -> None:
     groups, cells = usage["usage"], st.columns(4)
-    costs = [one["cost"] for one in groups if one["cost"] is not None]
-    cells[0].metric("Tokens embedded", f"{sum(one['tokens'] for one in groups):,}", border=True)
+    costs = [group["cost"] for group in groups if group["cost"] is not None]
+    cells[0].metric("Tokens embedded", f"{sum(group['tokens'] for group in groups):,}", border=True)
     cells[1].metric("Cost", _money(sum(costs), usage["currency"]) if costs else "-", border=True)
     cells[2].metric("Documents", f"{usage['documents']:,}", border=True, help="All that are there now.")
     cells[3].metric("Storage used", size(usage["storageBytes"]), border=True, help="All content, as it was sent.")
@@ -86,8 +88,8 @@ def _quotas(usage: Json) -> None:
         used, limit = usage["used"][name], usage["limit"][name]
         if limit is None:
             continue
-        told = [size(number) if name == "storedBytes" else f"{number or 0:,}" for number in (used, limit)]
-        st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {told[0]} of {told[1]}")
+        figures = [size(number) if name == "storedBytes" else f"{number or 0:,}" for number in (used, limit)]
+        st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {figures[0]} of {figures[1]}")
 
 
 def _row(group: Json, by: str, currency: str) -> Json:
@@ -98,7 +100,7 @@ def _row(group: Json, by: str, currency: str) -> Json:
         f"Cost ({currency})": group["cost"],
         "Documents": group["documents"],
         "Storage": size(group["storedBytes"]),
-        "Models": ", ".join(f"{one['provider']} {one['model']}" for one in group["models"]),
+        "Models": ", ".join(f"{model['provider']} {model['model']}" for model in group["models"]),
     }
 
 

@@ -20,55 +20,62 @@ _PICKED = "delivery_picked"
 """Of the session: the delivery that was clicked."""
 
 
-def show_deliveries(who: session.Person, hook: Json) -> None:
+def show_deliveries(person: session.Person, hook: Json) -> None:
     """The deliveries of one webhook, newest first."""
 
     @frame.live(LIVE_SECONDS)
     def live() -> None:
-        _show(who, hook["id"])
+        _show(person, hook["id"])
 
     live()
 
 
-def _show(who: session.Person, hook: str) -> None:
+def _show(person: session.Person, hook: str) -> None:
     FIELDS.follow({"deliveries": url_state.one_of("deliveries", ("", *STATES))})
-    left, right = st.columns([2, 1], vertical_alignment="bottom")
-    wanted = left.selectbox("Status", ["", *STATES], format_func=_status_word, key=FIELDS.key("deliveries"))
-    if FIELDS.write(deliveries=wanted):
+    left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
+    status = left_column.selectbox("Status", ["", *STATES], format_func=_status_word, key=FIELDS.key("deliveries"))
+    if FIELDS.write(deliveries=status):
         session.remember(sent=None)
-    if who.may("webhooks:write") and right.button("Send a test", icon=":material/send:", width="stretch"):
-        _post_delivery(who, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
-    data = who.api.get(
-        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.parameter("sent"), status=wanted
+    if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
+        _post_delivery(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
+    data = person.api.get(
+        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.parameter("sent"), status=status
     )
-    sent = data["deliveries"]
-    if not sent:
+    deliveries = data["deliveries"]
+    if not deliveries:
         widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
     pressed = widgets.clicked_row(
-        [_delivery_row(one) for one in sent], f"deliveries_{hook}", sent, Status=widgets.status_column()
+        [_delivery_row(delivery) for delivery in deliveries],
+        f"deliveries_{hook}",
+        deliveries,
+        Status=widgets.status_column(),
     )
     if pressed is not None:
         st.session_state[_PICKED] = pressed["id"]
-    if who.may("webhooks:write"):
-        _again(who, hook, next((one for one in sent if one["id"] == st.session_state.get(_PICKED)), None))
+    if person.may("webhooks:write"):
+        _again(
+            person,
+            hook,
+            next((delivery for delivery in deliveries if delivery["id"] == st.session_state.get(_PICKED)), None),
+        )
     widgets.show_pager(data, name="sent")
 
 
-def _again(who: session.Person, hook: str, picked: Json | None) -> None:
+def _again(person: session.Person, hook: str, picked: Json | None) -> None:
     """The button for the delivery that was clicked, whatever has come above it since."""
     label = f"Send {picked['type']} again" if picked else "Send again"
     if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
         _post_delivery(
-            who, f"/v1/webhooks/{hook}/deliveries/{picked['id']}/redeliver", "The event is being sent again."
+            person, f"/v1/webhooks/{hook}/deliveries/{picked['id']}/redeliver", "The event is being sent again."
         )
     if picked:
         st.caption(f"The one with the ID `{picked['id']}`, created {ago(picked['createdAt'])}.")
 
 
-def _post_delivery(who: session.Person, path: str, done: str) -> None:
+def _post_delivery(person: session.Person, path: str, done: str) -> None:
     try:
-        who.api.post(path, {})
+        person.api.post(path, {})
     except ApiError as error:
         frame.show(error)
     else:
@@ -99,16 +106,16 @@ _SHOWN = "webhook_shown"
 
 
 def main() -> None:
-    who = session.person()
+    person = session.person()
     st.title("Webhooks")
     opened = session.named("webhook")
     if opened:
         _back()
-        _one(who, who.api.get(f"/v1/webhooks/{opened}")["webhook"])
+        _one(person, person.api.get(f"/v1/webhooks/{opened}")["webhook"])
         return
-    if who.may("webhooks:write"):
-        _create(who)
-    data = who.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.parameter("cursor"))
+    if person.may("webhooks:write"):
+        _create(person)
+    data = person.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.parameter("cursor"))
     if not data["webhooks"]:
         widgets.show_empty(
             "No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed."
@@ -125,11 +132,11 @@ def _back() -> None:
         st.rerun()
 
 
-def _create(who: session.Person) -> None:
+def _create(person: session.Person) -> None:
     with st.expander("Add webhook", icon=":material/add_circle:"), st.form("new-webhook", border=False):
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
         events = st.multiselect("Events", [EVERY, *api_schema.events()], default=[EVERY], format_func=_event)
-        spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
+        spaces = {space["id"]: space["name"] for space in session.namespaces(person)}
         namespace = st.selectbox("Namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "All"))
         about = st.text_input("Description", placeholder="Search index of the website")
         if not st.form_submit_button("Add webhook", type="primary", icon=":material/add:"):
@@ -138,12 +145,12 @@ def _create(who: session.Person) -> None:
         body |= {"namespaceId": namespace} if namespace else {}
         body |= {"description": about} if about else {}
         try:
-            made = widgets.post_once(who, "/v1/webhooks", body)
+            created = widgets.post_once(person, "/v1/webhooks", body)
         except ApiError as error:
             frame.show(error)
             return
-    st.session_state[_SHOWN] = (made["webhook"]["id"], made["secret"])
-    session.remember(webhook=made["webhook"]["id"])
+    st.session_state[_SHOWN] = (created["webhook"]["id"], created["secret"])
+    session.remember(webhook=created["webhook"]["id"])
     st.rerun()
 
 
@@ -153,14 +160,14 @@ def _event(name: str) -> str:
 
 def _card(hook: Json) -> None:
     with st.container(border=True):
-        left, right = st.columns([4, 1], vertical_alignment="center")
-        with left, st.container(horizontal=True, vertical_alignment="center"):
+        left_column, right_column = st.columns([4, 1], vertical_alignment="center")
+        with left_column, st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{plain(hook['url'])}**", width="content")
             widgets.status_badge(hook["status"])
-        left.caption(f"{_about(hook)} · created {ago(hook['createdAt'])}")
+        left_column.caption(f"{_about(hook)} · created {ago(hook['createdAt'])}")
         if hook["statusReason"]:
-            left.warning(plain(hook["statusReason"]), icon=":material/info:")
-        if right.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
+            left_column.warning(plain(hook["statusReason"]), icon=":material/info:")
+        if right_column.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
             session.remember(webhook=hook["id"])
             st.rerun()
 
@@ -172,33 +179,33 @@ def _about(hook: Json) -> str:
     return " · ".join([*parts, *([f"tenant {plain(hook['tenantId'])}"] if hook["tenantId"] else [])])
 
 
-def _one(who: session.Person, hook: Json) -> None:
+def _one(person: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(plain(hook["url"]), width="content")
         widgets.status_badge(hook["status"])
     st.caption(f"`{hook['id']}` · {_about(hook)} · created {ago(hook['createdAt'])}")
     if hook["statusReason"]:
         st.warning(plain(hook["statusReason"]), icon=":material/info:")
-    made = st.session_state.pop(_SHOWN, None)
-    if made and made[0] == hook["id"]:
+    created = st.session_state.pop(_SHOWN, None)
+    if created and created[0] == hook["id"]:
         st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")
-        st.code(made[1], language=None)
-    sent, edit, rotate, delete = st.tabs(["Deliveries", "Edit", "Rotate secret", "Delete"])
-    with sent:
-        show_deliveries(who, hook)
-    if not who.may("webhooks:write"):
-        for tab in (edit, rotate, delete):
+        st.code(created[1], language=None)
+    deliveries_tab, edit_tab, rotate_tab, delete_tab = st.tabs(["Deliveries", "Edit", "Rotate secret", "Delete"])
+    with deliveries_tab:
+        show_deliveries(person, hook)
+    if not person.may("webhooks:write"):
+        for tab in (edit_tab, rotate_tab, delete_tab):
             tab.caption("This key may not change webhooks: it lacks the scope webhooks:write, or is bound to a tenant.")
         return
-    with edit:
-        _edit(who, hook)
-    with rotate:
-        _rotate(who, hook)
-    with delete:
-        _delete(who, hook)
+    with edit_tab:
+        _edit(person, hook)
+    with rotate_tab:
+        _rotate(person, hook)
+    with delete_tab:
+        _delete(person, hook)
 
 
-def _edit(who: session.Person, hook: Json) -> None:
+def _edit(person: session.Person, hook: Json) -> None:
     with st.form("edit-webhook", border=False):
         url = st.text_input("URL", value=hook["url"])
         options = list(dict.fromkeys([EVERY, *api_schema.events(), *hook["events"]]))
@@ -207,18 +214,18 @@ def _edit(who: session.Person, hook: Json) -> None:
         active = st.toggle("Active", value=hook["status"] == "ACTIVE")
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return
-        wanted = {
+        changes = {
             "url": url.strip(),
             "events": [EVERY] if EVERY in events else events,
             "description": about or None,
             "status": "ACTIVE" if active else "DISABLED",
         }
-        body = {name: value for name, value in wanted.items() if value != hook[name]}
+        body = {name: value for name, value in changes.items() if value != hook[name]}
         if not body:
             st.info("Nothing to save: no field was changed.", icon=":material/info:")
             return
         try:
-            saved = who.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
+            saved = person.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
         except ApiError as error:
             frame.show(error)
             return
@@ -229,26 +236,26 @@ def _edit(who: session.Person, hook: Json) -> None:
     st.rerun()
 
 
-def _rotate(who: session.Person, hook: Json) -> None:
+def _rotate(person: session.Person, hook: Json) -> None:
     st.write("A new secret is made. During the overlap requests carry signatures of both, so no event is missed.")
     with st.form("rotate-webhook", border=False):
         hours = st.number_input("Overlap (hours)", min_value=0.0, max_value=720.0, value=24.0, step=1.0, format="%.0f")
         if not st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
             return
         try:
-            made = widgets.post_once(who, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
+            response = widgets.post_once(person, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
         except ApiError as error:
             frame.show(error)
             return
-    st.session_state[_SHOWN] = (hook["id"], made["secret"])
+    st.session_state[_SHOWN] = (hook["id"], response["secret"])
     st.rerun()
 
 
-def _delete(who: session.Person, hook: Json) -> None:
+def _delete(person: session.Person, hook: Json) -> None:
     st.write("Nothing is sent to it any more, not even what waits. This is final.")
     if st.button("Delete webhook", type="primary", icon=":material/delete:"):
         try:
-            who.api.delete(f"/v1/webhooks/{hook['id']}")
+            person.api.delete(f"/v1/webhooks/{hook['id']}")
         except ApiError as error:
             frame.show(error)
             return
