@@ -1,11 +1,11 @@
 """Errors: codes for API clients, and the three kinds that a step can raise.
 
-ServiceError            an answer for the API client, with a code of the contract
+ServiceError            an error response of the API, with a code of the contract
 StepError
- ├── Retryable          try again, after `after` seconds if the other side said so
- │    └── Unavailable   nobody asks it for now: what needs it waits outside of the workers
- ├── Fatal              stop the run: nothing after this can work
- └── Skippable          leave this one document out and go on with its neighbours
+├── Retryable          try again, after `after` seconds if the service named a delay
+│    └── Unavailable   a circuit breaker is open: job runs that need it wait outside of the workers
+├── Fatal              stop the run: nothing after this can work
+└── Skippable          leave this one document out and continue with the others
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
 
 class Filterable(Described, text_filter.Named, Protocol):
-    """What a filter looks at; the fields of `Described` only where it has a condition."""
+    """Properties of a document that a filter can test; the fields of `Described` only where it has a condition."""
 
     @property
     def id(self) -> str: ...
@@ -60,12 +60,11 @@ class Filterable(Described, text_filter.Named, Protocol):
 class DocumentFilter:
     """AND between the fields, OR within one; an empty field restricts nothing.
 
-    A metadata value is a scalar or several of them (any of), and nothing matches none of them; a list in the
-    document matches if it contains one.
-    `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
-    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition.
-    `words`: each stands in the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is
-    named, those of whom it is not known who may see them.
+    A metadata value is a scalar or several of them (any of), and an empty list matches nothing; a list in the document
+    matches if it contains one. `awaiting_removal`: removed at its content service, and held for confirmation.
+    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition. `words`: each is part
+    of the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is named, documents with an
+    unknown access list.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -95,18 +94,18 @@ class DocumentFilter:
         return [key for key, values in self.wanted() if not values]
 
     def restricts(self) -> bool:
-        """Whether it names what it wants: the documents that no removal awaits are nearly all there are, and so are
-        those for which a condition holds that holds for a document without any field."""
+        """Tell if it selects particular documents: a filter for no pending removal matches nearly all, and so does a
+        condition that holds for a document without any field."""
         is_set = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
         return is_set or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
 
     def narrows(self) -> bool:
-        """Whether it can leave a document out."""
+        """Tell if it can exclude a document."""
         return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
     @property
     def reads_fields(self) -> bool:
-        """Whether it looks at what GIN indexes hold: metadata, conditions, words and sites."""
+        """Tell if it reads fields with GIN indexes: metadata, conditions, words and sites."""
         return bool(self.wanted() or self.where is not None or self.words or self.sites)
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
@@ -156,7 +155,7 @@ class DocumentFilter:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether single chunks match, by the rows and records in them, and not whole documents."""
+        """Tell if it matches single chunks, by their rows and records, and not whole documents."""
         return self.where is not None and rule.reads_rows(self.where)
 
     def row_sql(self, document: LiteralString) -> str:
@@ -172,7 +171,7 @@ class DocumentFilter:
         return statements.has_row(chunk, self.row_sql(document)) if self.reads_rows else "true"
 
     def matches(self, document: Filterable) -> bool:
-        """The same rule on a document in memory."""
+        """Apply the filter to a document in memory."""
         return (
             all(
                 not (values := getattr(self, name)) or getattr(document, attribute) in values
@@ -189,8 +188,8 @@ class DocumentFilter:
 
 
 def awaits_removal(document: LiteralString) -> LiteralString:
-    """SQL: whether the document under this alias is gone at its content service, for all that have it, and waits for
-    confirmation."""
+    """Return the SQL condition that the document under this alias was removed at its content service, for all its
+    connections, and awaits confirmation."""
     return f"""
     (exists (select from departures g where g.document_id = {document}.id and g.held) and not exists (
         select from connection_documents h where h.document_id = {document}.id and not exists (

@@ -1,4 +1,4 @@
-"""Identifiers: a prefix that says what it is, then 48 bits of time and 128 random bits, so ids sort by age."""
+"""Identifiers: a prefix for the type, then 48 bits of time and 128 random bits, so ids sort by age."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def webhook_delivery_id() -> str:
 
 
 def vector_prefix(document_id: str, generation: int) -> str:
-    """What the ids of all vectors of a generation begin with."""
+    """Return the prefix of all vector ids of a generation."""
     return f"{vector_prefix_of_document(document_id)}{generation}#"
 
 
 def vector_prefix_of_document(document_id: str) -> str:
-    """What the ids of all vectors of a document begin with."""
+    """Return the prefix of all vector ids of a document."""
     return f"{document_id}#"
 
 
@@ -97,7 +97,8 @@ def vector_prefix_of(vector_id: str) -> str:
 
 
 def parse_vector_id(vector_id: str) -> tuple[str, int, int] | None:
-    """Document, generation and index; None for anything else that lies in a store, such as numbers that none has."""
+    """Parse a vector id into document, generation and index; None for anything else in a store, such as too large
+    numbers."""
     parts = vector_id.rsplit("#", 2)
     if len(parts) != 3 or not all(part.isdecimal() and part.isascii() for part in parts[1:]):
         return None

@@ -1,13 +1,13 @@
-"""What a job was asked for, as `jobs.config` holds it: its type, its one codec, and what statements need of it.
+"""Configuration of jobs in `jobs.config`: its type, its codec, and SQL expressions for it.
 
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
-     "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 where it was told
-     "access": {…},                                                                            where it was told
+     "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 if given
+     "access": {…},                                                                            if given
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
      "dryRun": "WEBSITE",                                                                      tried only
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
 
-Rows outlive versions of the service: a key that is absent reads as its default, one that is not known is left alone.
+Rows outlive versions of the service: a missing key reads as its default, an unknown one is ignored.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from retrieval.principals import Access
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there).
+    """Options of an ingestion, for any source: chunking, OCR, and the metadata (None: keep the current).
 
-    `modified_at`: when the content was last modified, ISO 8601, None if nobody said so. `access`: whom its documents
-    are for, None leaves a known document as it is.
+    `modified_at`: time of the content's last modification, ISO 8601, None if not given. `access`: access list of its
+    documents, None keeps that of an existing document.
     """
 
     metadata: Mapping[str, Any] | None = None
@@ -53,7 +53,7 @@ class JobConfig:
     """The source of which it is only to be found out what it would bring."""
 
     def dump(self) -> str:
-        """As JSON for `jobs.config`."""
+        """Serialize as JSON for `jobs.config`."""
         stored: dict[str, Any] = {
             "metadata": None if self.ingestion.metadata is None else dict(self.ingestion.metadata),
             "chunkSize": self.ingestion.chunk_size,
@@ -74,7 +74,7 @@ class JobConfig:
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> JobConfig:
-        """Of the column `config`, written by this version of the service or another."""
+        """Parse the column `config`, written by this version of the service or another."""
         default = Ingestion()
         accepted_at = stored.get("acceptedAt")
         return cls(

@@ -39,8 +39,8 @@ class _Lossy(io.FileIO):
 
 
 def lose_what_does_not_fit() -> None:
-    """From now on in this process: what goes to a full disk by standard output or standard error is lost, and whoever
-    prints, be it a library, goes on.
+    """Discard, from now on in this process, output that does not fit on a full disk, so that writers to standard output
+    and standard error, libraries included, continue.
 
     For programs whose lines are written by others than `configure` sets up.
     """

@@ -1,4 +1,4 @@
-"""Which request the work of this context came of: told to logs, traces and job runs, never a secret."""
+"""Origin of the work in this context: the request, for logs, traces and job runs. Contains no secret."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class Origin:
-    """`request_id` as the client got it; `traceparent` by W3C Trace Context, None where nobody traces.
+    """Request that the work belongs to: `request_id` as returned to the client; `traceparent` by W3C Trace Context,
+    None without tracing.
 
-    `organization`: for which the work is done, once that is known. Only who made an Origin changes it.
+    `organization`: the one that the work belongs to, once known. Only the creator of an Origin changes it.
     """
 
     request_id: str | None = None

@@ -1,7 +1,7 @@
 """Access control lists and viewers: users and groups by name.
 
-A document names whom it is for (`Access`); a trigger lists that beside it as `allowed` and `denied`.
-A `Viewer` is a user with all the groups that hold it. Denial wins.
+A document has an `Access`; a trigger stores it also as `allowed` and `denied`. A `Viewer` is a user with all the groups
+that contain it. Denial wins.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def group(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access control list of a document. `public` allows everyone not denied; an empty list allows nobody."""
+    """Access control list of a document. `public` allows everyone not denied; an empty list allows no user."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()

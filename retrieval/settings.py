@@ -360,13 +360,13 @@ class Settings(BoundedSettings, BaseSettings):
 
     @property
     def oidc_audiences(self) -> frozenset[str]:
-        """Whom a token must be for: the admin app's own client, too, where the app sends ID tokens."""
+        """Accepted audiences of tokens: includes the admin app's own client if the app sends ID tokens."""
         sends_id = self.oidc_ui_token == "id" or not self.oidc_audience  # noqa: S105 - which token
         return frozenset(filter(None, [*self.oidc_audience, self.oidc_client_id if sends_id else None]))
 
     @property
     def base_url(self) -> str:
-        """What redirect URIs and links are built on, without a slash at the end."""
+        """Base of redirect URIs and links, without a trailing slash."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
         return (self.public_url or f"http://{host}:{self.api_port}").rstrip("/")
 
@@ -375,7 +375,7 @@ class Settings(BoundedSettings, BaseSettings):
         return self.files_directory or self.home / "files"
 
     def rerankers_folder(self) -> Path:
-        """Where models of local rerankers are looked for."""
+        """Folder of local reranker models."""
         return self.rerankers or self.home / "rerankers"
 
 

@@ -1,7 +1,7 @@
 """Selection of the part of an account to synchronize: `include` and `exclude` of a connector's config.
 
     {"id": "…"}          the file or folder with this id, and all below it
-    {"path": "a/*/c"}    what lies at the path, and all below it; `*`: within a name, `**`: any number of folders
+    {"path": "a/*/c"}    the item at the path, and all below it; `*`: within a name, `**`: any number of folders
     {"mimeType": "…"}    files of this type; `image/*`: of all its kinds
 
 Without `include` everything is chosen; what matches `exclude` never is. Names are compared without regard to case,
@@ -192,9 +192,10 @@ def _path_fault(path: str, *, empty_path: bool) -> str:
 
 
 def _patterns(path: str) -> list[tuple[str, ...]]:
-    """A path as it stands, and as it reads without percent-encoding where that is another path.
+    """Return a path as written, and decoded from percent-encoding where that is another path.
 
-    What would make no sense as a path, and a `*` that was encoded, are part of a name: `%2F` is not everything.
+    An encoding that does not decode to a valid path, and an encoded `*`, are part of a name: `%2F` does not match
+    everything.
     """
     text = _unaddressed(path)
     plain = unquote(text)

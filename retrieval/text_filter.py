@@ -71,7 +71,7 @@ def has_words(alias: LiteralString) -> LiteralString:
 
 
 def of_site(alias: LiteralString) -> LiteralString:
-    """Whether the document under `alias` is a page of one of `filter_sites`."""
+    """Return the SQL condition that the document under `alias` is a page of one of `filter_sites`."""
     return f"({alias}.document_type = 'URL' and {site_of(alias)} = any(%(filter_sites)s))"
 
 

@@ -1,7 +1,7 @@
 """Tracing by OpenTelemetry, if its own variables (`OTEL_*`) name a receiver; else nothing of it is imported.
 
-A trace begins with a request of the API, or with the client that sent a `traceparent`, and goes on through the job run
-that came of it: `retrieval.origin` carries it there. Spans hold ids, names of steps and counts, never contents.
+A trace begins with a request of the API, or with the client that sent a `traceparent`, and continues in the job run of
+the request by `retrieval.origin`. Spans hold ids, names of steps and counts, never contents.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_SECONDS: Final = 3
 
 @dataclass(slots=True)
 class _Process:
-    """What this process sends its spans with; `asked` once the variables have been looked at."""
+    """Tracer of this process; `asked`: the variables have been read."""
 
     asked: bool = False
     provider: TracerProvider | None = None

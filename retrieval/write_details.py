@@ -44,10 +44,10 @@ def record_objects(object_ids: Sequence[str]) -> None:
 
 
 def record_change(object_id: str, before: Any, after: Any) -> None:
-    """Record who had access to an object, or belonged to it, before and after the current request.
+    """Record access lists or members of an object before and after the current request.
 
-    Of a list of more than `NAMES` names those that differ are told, `NAMES` at most, with the number of all as
-    `<list>Count`. Beyond `BYTES` of changes in one request no more are told.
+    Of a list of more than `NAMES` names, the differing ones are recorded, at most `NAMES`, with their number as
+    `<list>Count`. Changes beyond `BYTES` per request are dropped.
     """
     details = _details.get()
     if details is None or len(details.changes) >= OBJECTS or details.size > BYTES:

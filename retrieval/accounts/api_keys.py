@@ -33,9 +33,9 @@ SCOPES = (
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """An API key as it is listed: `hint` is its last four characters; the key itself is not stored.
+    """An API key in listings: `hint` is its last four characters; the key itself is not stored.
 
-    `principal`: the user as whom it acts; `principal_required`: it answers on behalf of a user only.
+    `principal`: the user that it acts for; `principal_required`: it serves requests on behalf of a user only.
     """
 
     id: str
@@ -111,7 +111,7 @@ async def add(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
-    """Async form of `create`, for scopes that are known to exist; `pepper` comes from the server secrets."""
+    """Async form of `create`, for existing scopes; `pepper` is one of the server secrets."""
     new, values = draft(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}

@@ -45,9 +45,9 @@ class Source(StrEnum):
 class Entry:
     """Audit entry of a write. `object_id` None: the write concerns no object, or was refused before one was known.
 
-    `principal`: on whose behalf it was done; at the command line the user of the operating system. `subject`: of the
-    token with which it was asked for, where that was no key. `request_id`: the service's own, `client_request_id`: the
-    client's. `object_ids`, `object_count` and `changes`: see `write_details`; None where there are none.
+    `principal`: the user that it was done for; at the command line the user of the operating system. `subject`: of the
+    request's token, if it had no key. `request_id`: the service's own, `client_request_id`: the client's. `object_ids`,
+    `object_count` and `changes`: see `write_details`; None where there are none.
     """
 
     organization_id: str
@@ -88,7 +88,7 @@ class Filter:
     end: date | None = None
 
 
-_NAMES = tuple(one.name for one in fields(Entry))
+_NAMES = tuple(field.name for field in fields(Entry))
 _WHAT: LiteralString = (
     "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
     " source, subject, object_ids, object_count, changes, client_request_id"

@@ -1,9 +1,8 @@
 """Idempotency keys: a repeated request with the same key acts once and gets the same response.
 
-What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
-comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may
-be tried again under the same key. An answer that names something which was deleted since is not given again: the
-request acts anew.
+The writes of a request and its response are committed together, so no crash can lose one of them. A concurrent request
+with the same key waits for the commit without holding a connection. A failed request is rolled back and may be repeated
+with the same key. A response that names a deleted object is not repeated: the request acts anew.
 """
 
 from __future__ import annotations

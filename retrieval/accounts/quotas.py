@@ -1,8 +1,8 @@
-"""Quotas of organizations and tenants: set, kept at the door and on the way, and counted.
+"""Quotas of organizations and tenants: settings, checks of requests and of job runs, and usage counts.
 
-What is counted lies in `quota_changes`, written by a trigger within the transaction that makes or deletes documents.
-Whoever adds under a quota holds the organization's lock until that transaction ends, so that sums are exact whoever
-else asks. Organizations that never had a quota pay for none of this.
+Usage is stored in `quota_changes`, written by a trigger within the transaction that makes or deletes documents. A
+writer under a quota holds the organization's lock until that transaction ends, so that concurrent sums are exact.
+Organizations that never had a quota have no overhead.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def turn(organization: str) -> Statements[bool]:
 
 
 def read(organization: str, tenant: str, *, lock: bool = False) -> Statements[tuple[Use, ...]]:
-    """Read usage and limits of the organization and its tenant. lock: nobody else adds until the transaction ends."""
+    """Read usage and limits of the organization and its tenant. lock: block writers until the transaction ends."""
     if lock:
         yield _LOCK, {"lock": lock_of(organization)}
     rows = yield _READ, {"organization": organization, "tenant": tenant}

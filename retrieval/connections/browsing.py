@@ -20,8 +20,8 @@ from retrieval.sync_filter import Choice, Subject, media_type
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A file or folder with its type as a choice reads it; `selected`: whether the newest request takes it, of a
-    folder all that lies below it but for what is left out there."""
+    """File or folder with its type as in a selection; `selected`: the newest request includes it (a folder: all below
+    it, except for exclusions)."""
 
     entry: Entry
     media_type: str

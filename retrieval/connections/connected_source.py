@@ -1,11 +1,11 @@
-"""Connection as a source: what it lists anew, unfinished items of earlier runs, and removed items.
+"""Connection as a source: lists changed items, unfinished items of earlier runs, and removed items.
 
     unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves on
-    (failed or         (each page's cursor is saved            (found gone, or missing
+    (failed or         (each page's cursor is saved            (removed, or missing
      cancelled          with what it found)                     from a whole listing)
 
-The connection's cursor moves with the last page only: a run that ends early is listed again by the next one, and
-whatever it has already brought is recognized by its version.
+The connection's cursor moves with the last page only: the next run repeats the listing of one that ends early, and
+items that it ingested already are recognized by their version.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Connected:
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
         """List the changes and removals of the next listing without recording them.
 
-        The last page is `done`: its deleted items are those that a whole listing would find missing and gone.
+        The last page is `done`: its deleted items are those that a full listing would report as removed.
         """
         tokens, choice = self._tokens(request), self._choice(request)
         tokens.token()
@@ -204,8 +204,8 @@ class Connected:
         accesses: Mapping[str, SourceAccess],
         versions: Mapping[str, str],
     ) -> Mapping[str, str]:
-        """The listed versions that were the service's still when it had told whom it shows them: content that changed
-        between the listing and that answer may have been shared for what it is since."""
+        """Return the listed versions that were current when their permissions were read: content that changed in
+        between may have been shared because of the change."""
         other_accesses = shares.otherwise(self._db, tokens.connection_id, request.source, accesses, versions)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="versions") as pool:
             current_versions = dict(

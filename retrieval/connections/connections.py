@@ -46,7 +46,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Fields of a PATCH. `…_sent` tells an explicit null, which removes the value, from an absent field."""
+    """Fields of a PATCH. `…_sent` distinguishes an explicit null, which removes the value, from an absent field."""
 
     name: str | None = None
     client_redirect_url: str | None = None

@@ -42,10 +42,10 @@ _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def anchor(connection_id: str, minutes: int) -> datetime:
-    """Moment in the past at which the schedule was due; all due times are whole intervals away from it.
+    """Return a past due time of the schedule; all due times are whole intervals away from it.
 
-    It follows from the id, so that whoever asks for the next moment needs no scheduler, and the schedules of many
-    connections are spread over the interval.
+    It is derived from the id, so that the next due time needs no scheduler, and the schedules of many connections are
+    spread over the interval.
     """
     return _FIRST + timedelta(seconds=zlib.crc32(connection_id.encode()) % (minutes * 60))
 
@@ -110,7 +110,7 @@ _TAKEN: LiteralString = """
 def ingest(db: Database, connection_id: str) -> ScheduledRun:
     """Record the next job run of a connection, unless one is waiting or running: two never overlap.
 
-    One that would exceed a quota is refused as a request would be, and the connection says so until the next is taken.
+    A run beyond a quota is refused like a request, and the connection shows the reason until the next one is accepted.
     """
     values = {
         "connection": connection_id,

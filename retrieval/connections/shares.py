@@ -23,7 +23,8 @@ LONGEST: Final = 500
 
 
 def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
-    """Read whom the service shows an item. Unreadable permissions become `unknown`; transient errors are raised."""
+    """Read the access list of an item at its service. Unreadable permissions become `unknown`; transient errors are
+    raised."""
     if not isinstance(connector, Sharing):
         return SourceAccess(unknown=NOT_TOLD)
     try:
@@ -74,9 +75,9 @@ def note(
 ) -> None:
     """Apply, within the page's transaction, the lists of the service to documents of the connection, by external id.
 
-    `versions`: what is listed of them, and was that still when these answers were there (`otherwise`). A document that
-    shows its listed version has its list at once. From another one whom the list does not name is withdrawn at once,
-    and whom it names anew comes with the version that this run brings, if that is certain.
+    `versions`: the listed version of each, and if it was current when its permissions were read (`otherwise`). A
+    document that shows its listed version gets its list at once. For another one, access is withdrawn at once from
+    users who are not on the list, and new users get it with the version that this run ingests, if that is certain.
     """
     ids = sorted(accesses)
     lists_of = {name: _told(accesses[name]) for name in ids}
@@ -117,8 +118,8 @@ _OTHERWISE: LiteralString = (
 def otherwise(
     db: Database, connection_id: str, source: str, accesses: Mapping[str, SourceAccess], versions: Mapping[str, str]
 ) -> list[str]:
-    """Of these documents those that show what is listed of them, for others than it is for: they would be for these at
-    once, so their version has to be asked for again."""
+    """Return the documents whose visible version is the listed one, but whose list differs: the change would apply at
+    once, so their version has to be read again."""
     ids = sorted(accesses)
     values = {
         "connection": connection_id,
@@ -146,9 +147,10 @@ _COMES_FOR_FEWER: LiteralString = """
 def note_fetched(
     db: Database, *, connection_id: str, run: str, source: str, external_id: str, access: SourceAccess
 ) -> None:
-    """Leave a document, and the version that was fetched of it, to those whom its service showed it after that too.
+    """Limit a document, and its fetched version, to the users on the service's list after the fetch.
 
-    The content may be newer than what was listed, or be fetched without a listing; the next listing tells the rest.
+    The content may be newer than the listed version, or fetched without a listing; the next listing applies further
+    changes.
     """
     source_lists, reason = _told(access)
     values = {"connection": connection_id, "run": run, "source": source, "external_id": external_id}
@@ -174,9 +176,10 @@ _LEFT: LiteralString = """
 
 
 def note_left(connection: Connection[Any], connection_id: str) -> None:
-    """Hide, within the last page's transaction, documents that the connection lost and that are held for a person.
+    """Hide, within the last page's transaction, documents that the connection lost and that await confirmation.
 
-    Not what another connection still has, which says whom it is for, and not where none was to say so.
+    Except for those that another connection still has, which has its own list, and for connections without access
+    lists.
     """
     values = {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT}
     rows = connection.execute(_LEFT, values).fetchall()

@@ -1,7 +1,7 @@
 """Synchronization of a connection: its cursor, unfinished items, and documents removed at the service.
 
-A departure is noted with the page that tells of it and settled with the last page. Many at once are held: a bad listing
-must not empty an index, so a person confirms them with a resync.
+A departure is recorded with its page and settled with the last page. Many at once are held for confirmation by a
+resync: a faulty listing must not empty an index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARE = 0.2
 class SyncState:
     """Start of the next listing: None for everything. `moved`: another account was authorized since the last.
 
-    `chosen`: the mark of what the last one chose. `shares`: items bring whom they are shared with.
+    `chosen`: hash of the last selection. `shares`: items have access lists.
     """
 
     cursor: str | None
@@ -56,9 +56,9 @@ _DEPARTED: LiteralString = (
 
 
 def begin(db: Database, request: DiscoveryRequest) -> None:
-    """Forget departures of runs that selected something else and ended before their last page.
+    """Delete departures of runs with another selection that ended before their last page.
 
-    They left the cursor where it was, so this run is told again of whatever has left; what they noted may be chosen
+    They did not move the cursor, so this run lists the same removals again; items that they removed may be selected
     now.
     """
     db.rows(_LEFT_OVER, _values(request))

@@ -1,4 +1,4 @@
-"""Measures of a ranking against judgements, as trec_eval defines them, their confidence intervals, and comparisons.
+"""Metrics of a ranking against judgements, as trec_eval defines them, with confidence intervals and comparisons.
 
 nDCG@k      sum of grade / log2(rank + 1) over the first k, divided by the same of the best possible order
 recall@k    judged documents among the first k, divided by all judged ones
@@ -79,7 +79,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One result, best first: the key of its document, and where in the parsed text it stands."""
+    """One result, best first: the key of its document, and its range in the parsed text."""
 
     key: str
     start: int
@@ -102,7 +102,7 @@ def ranking(found: Sequence[Found]) -> list[str]:
 
 
 def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
-    """Each measure of one question; span recall is None where no span is judged."""
+    """Return each measure of one question; span recall is None without a judged span."""
     grades: dict[str, int] = {}
     for judgement in judged:
         grades[judgement.key] = max(judgement.grade, grades.get(judgement.key, 0))

@@ -1,7 +1,7 @@
-"""Runs of an evaluation: asked for by the API, started by the dispatcher, carried out by one flow run at a time.
+"""Runs of an evaluation: requested by the API, started by the dispatcher, executed by one flow run at a time.
 
-A run is held by a lease that its flow renews. One whose lease has run out is given to a new flow run; once three have
-begun it and were lost, it has failed.
+The flow run renews a lease. When the lease has expired, a new flow run is started; after three lost ones the run has
+failed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PATIENCE_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run and what came out. `result`: `settings` and `questions` as the contract has them, None before its end.
-    `progress`: searches that were `asked`, of the `total`, once they are counted."""
+    """A run and its results. `result`: `settings` and `questions` as in the contract, None before its end. `progress`:
+    number of searches done, `asked`, of the `total`, once they are counted."""
 
     id: str
     evaluation_id: str
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a flow run carries out."""
+    """A claimed run: the input of a flow run."""
 
     id: str
     attempt: int
@@ -115,10 +115,10 @@ async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part |
 
 
 def waiting(db: Database) -> list[Row]:
-    """`id`, `attempt` and `asked` of runs that are to be given to a flow run now: new ones, those whose flow run has
-    not begun for long, and those whose flow run has stopped answering. `asked` tells two requests of an attempt apart.
+    """Return `id`, `attempt` and `asked` of runs that need a flow run: new ones, those whose flow run did not start in
+    time, and those whose lease has expired. `asked` distinguishes two requests of an attempt.
 
-    Attempts count what has begun: nobody was lost while a run waited for a worker.
+    Only started attempts count: waiting for a worker is not a loss.
     """
     return db.rows(
         """
@@ -154,7 +154,7 @@ def not_started(db: Database, run_ids: Sequence[str]) -> None:
 
 
 def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
-    """Begin; None if it has ended or begun, its namespace is gone, or a later attempt has it."""
+    """Start an attempt; None if it has ended or started, its namespace is deleted, or a later attempt exists."""
     row = db.row(
         """
         update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
@@ -172,7 +172,8 @@ def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
 
 
 def renew(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
-    """Whether it is still this attempt's. `asked`: searches that are done, of `total`, once that is known."""
+    """Renew the lease; return False if another attempt holds it. `asked`: searches done, of `total`, once that is
+    known."""
     progress = json.dumps({"asked": min(asked, total), "total": total}) if total else None
     row = db.row(
         "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s),"

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: counted in each process, added up in the database, read from there by whoever is asked.
+"""Figures for Prometheus: counted in each process, added up in the database, and served by any process.
 
-So every process of every machine counts in the same figures, whichever of them dies, and any of them can tell them.
+So all processes of all machines share the same figures, whichever of them dies.
 """

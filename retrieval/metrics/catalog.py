@@ -19,7 +19,7 @@ TOP: Final = 5
 
 
 class Kind(StrEnum):
-    """As Prometheus names them."""
+    """Type of a metric in Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -28,9 +28,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`labels`: each with its possible values; `distinct` instead where they are ids, of which so many are shown.
+    """A metric. `labels`: each with its possible values; `distinct` instead where they are ids, with a limit of their
+    number.
 
-    `buckets`: upper bounds in seconds. `of_organizations`: also told for one organization by itself.
+    `buckets`: upper bounds in seconds. `of_organizations`: also reported per organization.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Metric:
 
     @property
     def series(self) -> int:
-        """How many there are at most."""
+        """Return the maximum number of series."""
         combinations = self.distinct or math.prod(map(len, self.labels.values()))
         return combinations * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
@@ -196,14 +197,14 @@ CATALOG: Final[Mapping[str, Metric]] = {
 
 
 def known(metric: Metric, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The same values, with `other` for each that the metric does not know."""
+    """Return the label values, with `other` for each that the metric does not define."""
     return tuple(
         value if value in allowed else OTHER for value, allowed in zip(values, metric.labels.values(), strict=True)
     )
 
 
 def route(path: str) -> str:
-    """What stands for a request's path."""
+    """Return the label of a request's path."""
     first = path[4:].partition("/")[0] if path.startswith("/v1/") else ""
     return first if first in _KNOWN_ROUTES else OTHER
 

@@ -1,6 +1,6 @@
-"""What this process has counted and the database does not know yet. Counting takes a microsecond and waits for nobody.
+"""Counts of this process that are not yet in the database. Counting takes a microsecond and never blocks.
 
-A process that is killed loses what it had not written: a second's worth in the API, a step's in a worker.
+A killed process loses what it has not written: a second of counts in the API, those of a step in a worker.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def write(db: Database) -> None:
 
 
 async def async_write(db: Database) -> None:
-    """The same on the event loop."""
+    """Async form of `write`."""
     counts = _take()
     if counts:
         try:

@@ -27,7 +27,7 @@ def text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_orga
 
 
 class _Told:
-    """What `generate_latest` asks of a registry."""
+    """Registry with the methods that `generate_latest` calls."""
 
     def __init__(self, reading: Reading, roles: Mapping[str, Values], *, of_organization: bool) -> None:
         self._reading = reading

@@ -1,7 +1,7 @@
-"""Reads the figures: what was counted, and how things stand in the tables.
+"""Reads the figures: counts, and gauges computed from the tables.
 
-What costs more than an index tells is read anew so seldom that it takes a hundredth of the time at most; in between,
-the last figures are told, and `retrieval_figures_age_seconds` says how old they are.
+Expensive figures are computed so rarely that they take at most a hundredth of the time; in between the last values are
+returned, and `retrieval_figures_age_seconds` is their age.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Values = dict[tuple[str, ...], float]
 
 @dataclass(slots=True)
 class Histogram:
-    """Of one combination of labels: how many in each bucket by its upper bound, and their sum."""
+    """Values of one combination of labels: count per bucket by its upper bound, and their sum."""
 
     buckets: dict[str, float] = field(default_factory=dict)
     sum: float = 0.0
@@ -43,7 +43,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Reading:
-    """What is told at one time. `age`: seconds since the oldest of it was read."""
+    """Figures of one time. `age`: seconds since the oldest of them was read."""
 
     gauges: dict[str, Values]
     counters: dict[str, Values]
@@ -76,7 +76,8 @@ class _Paced:
 
 
 class Figures:
-    """Of the whole installation, or of one organization. Threads may share it: one reads, others wait for it."""
+    """Reader of figures of the whole installation, or of one organization. Thread-safe: one thread reads, others wait
+    for it."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,8 +1,8 @@
-"""The addresses that a config's secrets are sent to, stored with them and compared when they are used.
+"""Addresses that a config's secrets are sent to, stored with them and compared when they are used.
 
-RETRIEVAL_ENDPOINTS and RETRIEVAL_OAUTH_ENDPOINTS move a vendor's address for all namespaces at once. A secret that a
-client has stored for one address does not follow to another by itself: the client sends it again, or the operator says
-which addresses the new one `replaces`. A namespace of before has no note, and its secrets go where the settings say.
+RETRIEVAL_ENDPOINTS and RETRIEVAL_OAUTH_ENDPOINTS move a vendor's address for all namespaces at once. A secret that was
+stored for one address is not sent to another: the client sends it again, or the operator sets which addresses the new
+one `replaces`. Secrets of a namespace without a stored address go where the settings point.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def of(settings: Settings, configs: Config) -> dict[str, list[str]]:
 
 
 def moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
-    """Whether the config's secrets were stored for another address than the settings name now."""
+    """Tell if the config's secrets were stored for another address than the current settings have."""
     if area not in noted:
         return False
     current = list(_places(settings, area, config))
@@ -63,7 +63,7 @@ def require_unmoved(settings: Settings, area: str, config: Config, noted: Noted)
 
 
 def _vendor(area: str, config: Config) -> str | None:
-    """The settings' name of whoever gets the secrets; None where the config itself names the address."""
+    """Return the settings' name of the vendor that gets the secrets; None where the config itself has the address."""
     if area == EMBEDDING_MODEL:
         return str(config["provider"])
     if area == WEB_SCRAPER:
@@ -74,7 +74,7 @@ def _vendor(area: str, config: Config) -> str | None:
 
 
 def _places(settings: Settings, area: str, config: Config) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each address with those that it replaces."""
+    """Return each address with those that it replaces."""
     vendor = _vendor(area, config) or ""
     api = settings.endpoints.get(vendor)
     yield (api and api.base_url) or PUBLIC, api.replaces if api else ()

@@ -166,7 +166,7 @@ async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: 
 
 
 async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> NamespaceConfig:
-    """Store what `changed` holds, provided that nobody else has changed the namespace since it was read."""
+    """Store the fields of `changed`, unless the namespace was changed since it was read."""
     row = await db.async_row(
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
         " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + (" + _MOVED + ")::int,"
@@ -323,7 +323,7 @@ def row_name(namespace_id: str) -> str:
 
 
 def secret_values(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Every secret below `config`: its dotted path, the object it stands in and its key."""
+    """Yield every secret below `config`: its dotted path, its containing object and its key."""
     for key, value in config.items():
         if isinstance(value, dict):
             yield from secret_values(value, f"{prefix}{key}.")

@@ -52,12 +52,13 @@ def unmask(sent: Config, stored: Config, area: str, *, moved: bool = False) -> d
 
 
 def _stands(sent: str, stored: Any, area: str) -> bool:
-    """Whether this is the mask that answers show; of a secret that they leave out the bare bullets do as well."""
+    """Tell if this is the mask shown in responses; for a secret that responses leave out, plain bullets count too."""
     return stored is not None and (sent == mask(stored) or (sent == HIDDEN and area not in SHOWN))
 
 
 def _destination(config: Config) -> dict[str, Any]:
-    """All that decides where the secrets go: the provider, addresses, and whatever is not known to be free."""
+    """Return the fields that decide where the secrets are sent: the provider, addresses, and all not known to be
+    harmless."""
     return {path: value for path, value in _leaves(config) if not {path.rpartition(".")[2]} & (SECRET_FIELDS | FREE)}
 
 

@@ -1,7 +1,7 @@
-"""Answers that are read whole, of bounded size: for httpx and for httpx2, which one vendor's SDK sends with.
+"""Response bodies of bounded size: for httpx, and for httpx2, which the SDK of one vendor uses.
 
-Such answers are asked for as they are, and come in no other form: a few kilobytes can be packed gigabytes, which the
-client would unpack in one go.
+Uncompressed bodies are requested and compressed ones refused: a few kilobytes can expand to gigabytes, which the client
+would decompress at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 def bounded(
     http: ModuleType, send: Callable[[Any], Any], request: Any, *, most: int, seconds: float | None = None
 ) -> Any:
-    """What `send` answers to the request. DecodingError of `http` for what is packed or has more than `most` bytes,
-    ReadTimeout for a body that takes longer than so many seconds, however steadily it drips."""
+    """Send the request and return the response. DecodingError of `http` for compressed bodies and those of more than
+    `most` bytes, ReadTimeout for a body that takes longer than `seconds`, however slowly it drips."""
     request.headers["Accept-Encoding"] = "identity"
     answer = send(request)
     ends = None if seconds is None else time.monotonic() + seconds

@@ -95,7 +95,7 @@ class Guard:
     own: tuple[tuple[str, int], ...] = ()
 
     def resolve(self, host: str, port: int) -> list[Dialled]:
-        """Where the name leads, each address checked: one that is not allowed blocks all. OSError: not known now."""
+        """Resolve the name and check each address: one that is not allowed blocks all. OSError: resolution failed."""
         check_port(port)
         name = canonical_host(host)
         try:
@@ -137,7 +137,7 @@ class Guard:
             raise Retryable("The host name of the address cannot be looked up now.") from error
 
     def allows_plainly(self, host: str, port: int) -> bool:
-        """Whether the name leads into ranges alone that the operator allows. Blocked and OSError as in `resolve`."""
+        """Tell if the name resolves only to ranges that the operator allows. Blocked and OSError as in `resolve`."""
         resolved = [ip_address(socket_address[0]) for _, socket_address in self.resolve(host, port)]
         return all(any(address in network for network in self.allowed) for address in resolved)
 
@@ -167,7 +167,7 @@ def guard(options: Settings) -> Guard:
 
 
 def _own(options: Settings) -> Iterator[tuple[str, int]]:
-    """Where other parts of the installation listen, as far as the settings say."""
+    """Return the addresses of other parts of the installation, as far as the settings contain them."""
     databases = [secret.get_secret_value() for secret in (options.database_url, options.prefect_database_url) if secret]
     addresses = [options.prefect_api_url or "", options.ui_api_url or ""]
     for url in (*databases, *addresses, *(f"tcp://{address}" for address in options.own_addresses)):
@@ -181,7 +181,7 @@ def _own(options: Settings) -> Iterator[tuple[str, int]]:
 
 
 def _leads_to(host: str, port: int, address: Address) -> bool:
-    """Whether the host has this address, or is this machine as the address is: a part may listen on all."""
+    """Tell if the host has this address, or both are this machine: a part may listen on all interfaces."""
     with suppress(OSError):
         for _, _, _, _, socket_address in _looked_up(host, port):
             host_address = ip_address(socket_address[0].partition("%")[0])
@@ -191,7 +191,7 @@ def _leads_to(host: str, port: int, address: Address) -> bool:
 
 
 def _is_here(address: Address) -> bool:
-    """Whether it is an address of this machine: the system binds to no other."""
+    """Tell if it is an address of this machine: the system binds to no other."""
     family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.bind((str(address), 0))
@@ -204,7 +204,7 @@ def _looked_up(name: str, port: int) -> list[Any]:
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Of an http or https URL. Blocked if it is written so that two readers could understand two hosts."""
+    """Parse the host and port of an http or https URL. Blocked if parsers could disagree about the host."""
     if re.search(r"[\x00-\x20\x7f-\x9f\\]", url):
         raise Blocked("The address holds spaces, control characters or backslashes.")
     try:
@@ -282,7 +282,7 @@ def _is_public(address: Address) -> bool:
 
 
 def in_turn(addresses: Iterable[Dialled], timeout: float | None) -> Iterator[tuple[socket.AddressFamily, Any, Any]]:
-    """Each address with the seconds that are left of the timeout."""
+    """Yield each address with the remaining seconds of the timeout."""
     end = None if timeout is None else time.monotonic() + timeout
     for family, socket_address in addresses:
         seconds_left = None if end is None else end - time.monotonic()

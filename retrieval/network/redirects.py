@@ -1,4 +1,4 @@
-"""Where a browser may be sent after an authorization: no open redirect, no script, no look-alike."""
+"""Allowed redirect targets after an authorization: no open redirect, no script, no look-alike."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ _PLACE = re.compile(
 
 
 def require(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
-    """The parts of a whole URL with a host and nothing to mislead about it. ValueError says what is wrong.
+    """Parse a complete URL with a host and without misleading parts. ValueError has the problem.
 
-    The message goes on from the field's name and does not repeat the address.
+    The message continues after the field's name and does not repeat the address.
     """
     if len(text) > MOST_CHARACTERS or not _PLAIN.fullmatch(text) or "#" in text:
         raise ValueError(
@@ -39,7 +39,7 @@ def require(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
 
 
 def require_service(text: str) -> None:
-    """The same for a service that is called by http or https; without a scheme it is meant as https."""
+    """Form of `require` for a service over http or https; without a scheme https is assumed."""
     parts = require(text if "://" in text else f"https://{text}", ("https", "http"))
     if "?" in text or parts.query:
         raise ValueError("must not hold a query")

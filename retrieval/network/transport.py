@@ -21,9 +21,9 @@ _ends: ContextVar[float | None] = ContextVar("ends", default=None)
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """All that this thread sends and receives inside ends after so long, however slowly the other side drips.
+    """Limit the total time that this thread sends and receives in the block, however slowly the server drips.
 
-    httpx knows timeouts of single reads only: a header of one byte a second would never meet one.
+    httpx has timeouts of single reads only: a header of one byte a second would never exceed one.
     """
     token = _ends.set(time.monotonic() + seconds)
     try:

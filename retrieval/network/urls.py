@@ -10,7 +10,7 @@ _UNUSABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 
 def tidy(address: str) -> str:
-    """The address without its fragment. ValueError says what is wrong with it, without repeating it."""
+    """Return the address without its fragment. ValueError has the problem, without repeating the address."""
     if len(address) > MOST_CHARACTERS:
         raise ValueError(f"is longer than {MOST_CHARACTERS} characters")
     if _UNUSABLE.search(address):

@@ -28,7 +28,7 @@ class Tokens:
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
     """Access list of an item at its service, by e-mail addresses or ids of its own. `unknown`: the reason, for the
-    user, why it cannot be read; then nobody may see the item."""
+    user, why it cannot be read; then nobody has access."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -109,9 +109,9 @@ class Connector(Protocol):
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List items that are new, changed or deleted since `cursor`, page by page; all items for None.
 
-        Each page's cursor goes on behind that page, also in another process; the cursor of the last page, which is
-        `done`, is where the next listing begins. A cursor that the service has forgotten starts a listing of
-        everything, whose last page is `whole`. Files only: no folders, nothing trashed, shortcuts once.
+        Each page's cursor continues after that page, also in another process; the cursor of the last page, which is
+        `done`, is the start of the next listing. An expired cursor starts a full listing, whose last page is `whole`.
+        Files only: no folders, nothing trashed, shortcuts once.
         """
         ...
 
@@ -132,11 +132,11 @@ class Choosing(Protocol):
     """A connector that has to know what is chosen of an account: who runs it judges each item that it lists."""
 
     def choosing(self, choice: Choice) -> Connector:
-        """Connector whose items carry their location: `path` among their properties, and `above` if the filter names
+        """Connector whose items have their location: `path` among their properties, and `above` if the filter names
         ids.
 
-        A folder that is moved or renamed changes what is chosen: its files are listed then, or everything is. What it
-        does not look into because nothing there is chosen counts as gone.
+        Moving or renaming a folder changes the selection: its files, or all, are listed then. Folders that are skipped
+        because nothing in them is selected count as removed.
         """
         ...
 
@@ -155,7 +155,7 @@ class Browsing(Protocol):
 
 @runtime_checkable
 class Sharing(Protocol):
-    """Connector that reads whom the service shows an item."""
+    """Connector that reads access lists of items."""
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         """Access list, folders above included. Skippable, with the reason, where it cannot be read."""

@@ -34,7 +34,7 @@ class Scope:
 
 
 class OcrStrategy(StrEnum):
-    """How a file's text is extracted: from its text layer only, or by OCR where there is none."""
+    """Method of text extraction from a file: its text layer only, or OCR where there is none."""
 
     BASIC_PARSER = "BASIC_PARSER"
     STANDARD_OCR = "STANDARD_OCR"
@@ -193,10 +193,10 @@ class Scraper(Protocol):
     """Fetcher of one web page: this service itself, or a hosted service."""
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
-        """What lies at `url`, in the file `to`: HTML as it came (the options are applied when it is parsed), Markdown
-        from a service that applied them itself, or a file of another kind. None: still what version `known` was.
+        """Fetch `url` into the file `to`: raw HTML (the options are applied when it is parsed), Markdown from a service
+        that applied them itself, or a file of another kind. None: unchanged since version `known`.
 
-        Raises Skippable if this page alone cannot be had, Retryable, or Fatal (a refused key, no credit left).
+        Raises Skippable if this page alone is unavailable, Retryable, or Fatal (a refused key, no credit left).
         """
         ...
 

@@ -72,8 +72,8 @@ class Loop:
 class Dispatch:
     """State of dispatch. `waiting`: seconds since the oldest job run that may start was due; None if none is.
 
-    `reasons`: why it is stalled, in words; none if it is not. `breakers`: vendors and sites, each as one organization
-    asks it, that are not asked for now because they do not answer.
+    `reasons`: why it is stalled, in words; none if it is not. `breakers`: open circuit breakers of vendors and sites,
+    per organization.
     """
 
     waiting: float | None
@@ -94,7 +94,7 @@ class Dispatch:
 
     @property
     def late(self) -> tuple[Loop, ...]:
-        """All late loops, also those without which ingestion continues."""
+        """Return all late loops, also those that ingestion does not depend on."""
         return tuple(loop for loop in self.loops if loop.late)
 
 

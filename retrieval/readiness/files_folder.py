@@ -1,7 +1,7 @@
 """Folder of LOCAL file storage: a marker proves that all machines of a service share it.
 
-The marker's id stands in the database as well. A role that starts with another folder, for example an own one on a
-second machine, would find no file that was stored elsewhere; so it does not start.
+The marker's id is also in the database. A role with another folder, for example an own one on a second machine, could
+not read files stored elsewhere; so it does not start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Readiness of each role: its conditions, with a sentence for each that fails.
 
-- every role: the database answers and has the schema of this version, or of a newer one, where it may go on;
-- api: PostgreSQL writes and commits; asked about requests alone, it has to answer, for searches need no writes;
+- every role: the database responds and has the schema of this version, or of a compatible newer one;
+- api: PostgreSQL writes and commits; the check for requests alone skips this, since searches need no writes;
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
-- dispatcher: its loops succeed; api, unless it is asked about requests alone: accepted work is dispatched.
+- dispatcher: its loops succeed; api, except in the check for requests alone: accepted work is dispatched.
 
-Whether Prefect sees a worker is asked of Prefect (`local.probes`); whether a process is about to end, of the process.
+Prefect reports if it sees a worker (`local.probes`); the process itself reports if it is shutting down.
 """
 
 from __future__ import annotations

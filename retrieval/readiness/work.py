@@ -51,8 +51,8 @@ class Working:
 class Queue:
     """Queue of one organization; `workers` and `dispatch` are the installation's.
 
-    `queued`: job runs that wait for a worker, since `oldest`; `held`: those that wait for somebody who does not answer.
-    `workers`: how many are connected.
+    `queued`: job runs that wait for a worker, since `oldest`; `held`: those that wait for an open circuit breaker.
+    `workers`: number of connected ones.
     """
 
     queued: int

@@ -28,7 +28,7 @@ _INSERT: LiteralString = (
 
 
 def switch(db: Database, *, on: bool) -> None:
-    """Start or stop recording events for Prefect, as the setting says; events not emitted for a day are dropped."""
+    """Start or stop recording events for Prefect by its setting; events not emitted for a day are dropped."""
     if on:
         db.rows("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
     else:
