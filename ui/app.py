@@ -49,7 +49,7 @@ def _page(name: str, title: str, icon: str) -> Page:
 
 
 def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
-    """Whether a page has something to show to this person."""
+    """Tell whether a page has something to show to this person."""
     return (scope is None or person.may(scope)) and (person.sees_all or name not in BEYOND)
 
 

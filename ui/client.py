@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ApiError(Exception):
-    """What the API refused, or that it could not be asked. `status` is 0 where there was no answer."""
+    """Error of a request that the API refused or that did not reach it. `status` is 0 without a response."""
 
     def __init__(
         self, status: int, code: str, message: str, *, field: str | None = None, reason: str | None = None
@@ -49,7 +49,7 @@ class ApiResponse:
 
 
 class Silence:
-    """Whether the API has let a request of this run of a page time out: then no other of the run is sent.
+    """Context of one run of a page. Once the API has let a request time out, the run sends no other request.
 
     A page would wait for each in turn otherwise. Entered around a run; what runs within another run ends with that.
     """
@@ -79,11 +79,11 @@ class Api:
     silence: Silence = field(default_factory=Silence, repr=False, compare=False)
 
     def on_behalf_of(self, viewer: str) -> Api:
-        """The same as one user sees it; itself for an empty name."""
+        """Return the client as one user sees the API; itself for an empty name."""
         return replace(self, viewer=viewer) if viewer else self
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
-        """One request. ApiError says why not."""
+        """Send one request and return its data. ApiError if it is refused."""
         parameters = {name: value for name, value in query.items() if value not in (None, "")}
         return self._send(method, path, json=body, params=parameters)
 
@@ -108,7 +108,7 @@ class Api:
         return self.call("DELETE", path, body=body)
 
     def file(self, link: str | None, *, most: int = 20 * 1024 * 1024) -> bytes | None:
-        """What a signed link of the API leads to; None without a link, or for more than `most` bytes."""
+        """Return the bytes behind a signed link of the API; None without a link, or for more than `most` bytes."""
         if not link:
             return None
         path = urlsplit(link)
@@ -120,14 +120,14 @@ class Api:
         return self._asked(fetch)
 
     def picture(self, path: str, **query: Any) -> bytes:
-        """A picture that the API draws, as PNG. ApiError says why not."""
+        """Return a picture that the API draws, as PNG. ApiError if it is refused."""
         response = self._answered("GET", path, params=query)
         if not response.is_success:
             _read(response)
         return response.content
 
     def described(self) -> Json:
-        """The API's OpenAPI document, which comes without the envelope of other answers."""
+        """Return the API's OpenAPI document, which has no envelope."""
         response = self._answered("GET", "/openapi.json")
         return dict(response.json()) if response.is_success else _object(_read(response))
 
@@ -143,7 +143,8 @@ class Api:
         return self._asked(partial(_client().request, method, url, headers=headers, **options))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        """What `ask` brings, in another thread. ApiError without an answer, and after one that was not answered."""
+        """Return the result of `ask`, run in another thread. ApiError without an answer, and after a request that timed
+        out."""
         silent = ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
         if self.silence.lasts:
             raise silent

@@ -1,7 +1,7 @@
-"""Where a person returns to after signing in at the identity provider: the page and its address that they had opened.
+"""Return to the opened page and its address after sign-in at the identity provider.
 
-Streamlit leads everybody from the provider to the app's first page (`st.login` takes no address), so that the page is
-kept here, in the memory of this process, by the cookie that Streamlit gives each browser against forged requests.
+Streamlit leads from the provider to the app's first page (`st.login` takes no address), so that the page is kept in the
+memory of this process, by the cookie that Streamlit gives each browser against forged requests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def take(browser: str | None) -> str | None:
 
 
 def browser_of(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """The cookie that tells a browser, of a request's headers."""
+    """Return the cookie that identifies a browser, from a request's headers."""
     try:
         cookies = SimpleCookie("; ".join(value.decode("latin-1") for name, value in headers if name == b"cookie"))
     except CookieError:

@@ -1,4 +1,4 @@
-"""What `streamlit run` serves: the admin app, with the headers that keep other sites and foreign code away from it."""
+"""Server of the admin app for `streamlit run`, with headers that block other sites and foreign code."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SecurityHeaders:
 
 
 def _by_https(scope: Scope) -> bool:
-    """Whether the browser came by https, to this server or to the proxy before it."""
+    """Tell whether the browser connected by https, to this server or to the proxy before it."""
     protocols = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
     return scope["scheme"] == "https" or protocols[:1] == [b"https"]
 
@@ -109,7 +109,7 @@ threading.Thread(target=_prepare, name="prepare", daemon=True).start()
 
 
 class Return:
-    """Leads who comes from the identity provider to the page that they had opened (`ui.returning`)."""
+    """Middleware that redirects from the identity provider to the page that was opened before (`ui.returning`)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Who is signed in, where they look, and what they may do. Lives in the browser session; never in a URL or a file."""
+"""Signed-in person, current namespace and rights. Lives in the browser session; never in a URL or a file."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Person:
     """Of the key that signed in; None with OpenID Connect."""
 
     def may(self, scope: str) -> bool:
-        """Whether the key has this right; what it may not do is not offered."""
+        """Tell whether the key has this right; pages do not offer actions without it."""
         bound = self.namespace is not None or self.tenant is not None
         return scope in self.scopes and not (bound and scope in UNBOUND)
 
 
 def api_address() -> str:
-    """Where the API is: RETRIEVAL_API_URL, which `up` sets, or the address of a default installation."""
+    """Return the address of the API: RETRIEVAL_API_URL, which `up` sets, or the default installation."""
     return os.environ.get("RETRIEVAL_API_URL", DEFAULT_API).rstrip("/")
 
 
@@ -87,7 +87,7 @@ def sign_in(key: str, tenant: str = "") -> Person:
 
 
 def own_key_ended(person: Person) -> bool:
-    """Whether the key of this session is not valid any more. ApiError without an answer."""
+    """Tell whether the key of this session is no longer valid. ApiError without an answer."""
     try:
         person.api.get("/v1/keys/current")
     except ApiError as error:
@@ -98,20 +98,20 @@ def own_key_ended(person: Person) -> bool:
 
 
 def offers_openid() -> bool:
-    """Whether the installation names an identity provider for this app."""
+    """Tell whether the installation names an identity provider for this app."""
     return "is_logged_in" in st.user
 
 
 def token() -> str | None:
-    """The token of the person who signed in at the identity provider with this browser, whether it is still valid or
-    not; None if nobody did. It lies in the browser's cookies, so that it outlives a refresh."""
+    """Return the OpenID token of this browser, valid or not; None if no person signed in. Streamlit keeps it in the
+    browser's cookies, so that it outlives a refresh."""
     if not offers_openid() or not st.user.is_logged_in:
         return None
     return next(iter(st.user.tokens.values()), None)
 
 
 def sign_in_by_token() -> ApiError | None:
-    """Sign in whoever the identity provider has signed in, if anybody; the refusal where the API does not take it."""
+    """Sign in with the identity provider's token, if there is one. Return the error if the API refuses it."""
     id_token = token()
     if id_token is None:
         return None
@@ -123,7 +123,7 @@ def sign_in_by_token() -> ApiError | None:
 
 
 def choose_tenant(name: str) -> None:
-    """Look at another tenant from now on; who signed in by OpenID Connect was not asked for one."""
+    """Switch to another tenant; sign-in by OpenID Connect has no field for one."""
     signed_in = person()
     st.session_state[_WHO] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
     st.session_state[_TENANT] = name.strip()
@@ -206,5 +206,5 @@ def last_seen() -> str | None:
 
 
 def unauthorized(error: ApiError) -> bool:
-    """Whether the key has ended: then the person has to sign in again."""
+    """Tell whether the key has ended and the person has to sign in again."""
     return error.status == 401

@@ -1,1 +1,1 @@
-"""What several pages show alike."""
+"""Parts that several pages share."""

@@ -27,7 +27,7 @@ _TYPE = re.compile(r"(application|audio|font|image|message|model|text|video)/[\w
 
 @dataclass(slots=True)
 class Level:
-    """What of a folder has been listed so far; `first`: the place of the first entry that is drawn."""
+    """Entries of a folder that were listed so far; `first`: the index of the first entry that is drawn."""
 
     entries: list[Json] = field(default_factory=list)
     cursor: str | None = None
@@ -54,7 +54,7 @@ class Level:
 
 @dataclass(slots=True)
 class Tree:
-    """Of one connection: levels by the id of their folder, and what is taken and left out, by id."""
+    """Tree of one connection: levels by the id of their folder, and the included and excluded entries by id."""
 
     levels: dict[str, Level] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class Tree:
     """Why the account could not be listed just now."""
 
     def takes(self, entry: str, *, above: bool) -> bool:
-        """Whether an entry is taken, whose folder is taken or not."""
+        """Tell whether an entry is taken; `above`: whether its folder is."""
         return entry not in self.exclude and (above or entry in self.include)
 
     def toggle(self, entry: str, name: str, *, above: bool) -> None:
@@ -95,9 +95,9 @@ class Tree:
 
 
 def show(person: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
-    """The tree and fields for paths and types. The `include` and `exclude` that they ask for, the `access` of the
-    newest ingestion, `unchosen` if nothing is chosen yet; None where the account cannot be listed: nobody is to take
-    all of it for want of a choice."""
+    """Show the tree and fields for paths and types. Return `include`, `exclude`, the `access` of the newest ingestion,
+    and `unchosen` if nothing is chosen yet. Return None if the account cannot be listed, so that a failure never
+    selects all of it."""
     tree = st.session_state.setdefault(f"tree-{connection}", Tree())
     if not tree.levels:
         _load(person, namespace, connection, tree, _TOP)
@@ -145,7 +145,7 @@ def _named(line: str) -> Json:
 
 
 def _line(entry: Json) -> str:
-    """What says an entry in the field; "" where nothing does."""
+    """Return the text of an entry in the field; "" if it cannot be written as a line."""
     text = entry.get("mimeType") or entry.get("path") or ""
     return text if text == text.strip() and _named(text) == entry else ""
 
@@ -237,7 +237,7 @@ def _level(
 
 
 def _ends(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
-    """What leads to the entries of a folder that are not drawn."""
+    """Show buttons to the entries of a folder that are not drawn."""
     level = tree.levels[folder]
     if not level.first and not level.goes_on:
         return

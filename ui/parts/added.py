@@ -45,7 +45,7 @@ def show_added(person: session.Person, namespace: str) -> None:
 
 
 def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
-    """The runs by their ids, however many; one that is gone is not there."""
+    """Return the runs by id, for any number of ids; deleted runs are left out."""
     runs: dict[str, Json] = {}
     for start in range(0, len(ids), additions.LINKED):
         part = ",".join(ids[start : start + additions.LINKED])
@@ -55,7 +55,7 @@ def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str,
 
 
 def done(run: Json) -> int:
-    """How far the run's documents are, of 100; of what failed or was cancelled, how far that came."""
+    """Return the progress of the run's documents in percent; of a failed or cancelled run, the progress it had."""
     progress = run["progress"]
     if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
         return 100
@@ -161,7 +161,7 @@ def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
 
 
 def _reasons(person: session.Person, namespace: str, run: Json) -> list[str]:
-    """Why documents of a run failed, or the run itself; asked once for each run that has ended."""
+    """Return why documents of a run, or the run itself, failed; requested once per finished run."""
     cache: dict[str, list[str]] = st.session_state.setdefault(_WHY, {})
     if run["id"] in cache:
         return cache[run["id"]]
@@ -268,7 +268,7 @@ def show_numbers(reports: list[Json]) -> None:
 
 
 def _cost(reports: list[Json]) -> str:
-    """Chunks, tokens, money and time, added up; without a price that says so."""
+    """Return the sum of chunks, tokens, money and time; without a price, the text states that."""
     tokens = sum(report["tokensToEmbed"] for report in reports)
     figures = [count(sum(report["chunks"] for report in reports), "chunk"), f"{count(tokens, 'token')} to embed"]
     pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}

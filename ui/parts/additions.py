@@ -1,7 +1,7 @@
-"""What is being added: the items of one request of a person, how they are sent, and which job runs they became.
+"""The addition in progress: the items of one request of a person, how they are sent, and which job runs they became.
 
-The items live in the browser session until the API has accepted them; the ids of their runs stand in the page's
-address, so that a lost session shows what reached the service, and how much did not.
+The items live in the browser session until the API has accepted them. The page's address keeps the ids of their runs,
+so that a lost session shows what reached the service, and how much did not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Addition:
 
 
 def kept(namespace: str) -> Addition | None:
-    """What this session is adding to the namespace."""
+    """Return the addition to the namespace that this session holds."""
     addition = st.session_state.get(_KEPT)
     return addition if isinstance(addition, Addition) and addition.namespace == namespace else None
 
@@ -68,7 +68,7 @@ def start(namespace: str, items: Sequence[Item]) -> Addition:
 
 
 def forget() -> None:
-    """Nothing is being added any more: the runs go on, and stand among all runs."""
+    """Forget the addition; its runs continue, and are listed among all runs."""
     added = st.session_state.pop(_KEPT, None)
     if isinstance(added, Addition):
         for item in added.items:
@@ -85,7 +85,7 @@ def replaced(namespace: str, old: str, new: str) -> None:
 
 
 def goes_on(namespace: str) -> bool:
-    """Whether something is being added that the page is to show: its address names it, or not all of it was sent."""
+    """Tell whether the page has an addition to show: its address names one, or some items are not sent yet."""
     added = kept(namespace)
     if added and not linked():
         if all(item.run for item in added.items):
@@ -144,7 +144,7 @@ def _send(api: Api, item: Item, *, dry: bool = False) -> None:
 
 
 def _let_go(item: Item) -> None:
-    """The app's memory of a file that the service has, or that nobody wants any more."""
+    """Drop the file of an accepted or discarded item from the app's memory."""
     if item.file is not None and (context := get_script_run_ctx(suppress_warning=True)):
         file_manager = context.uploaded_file_mgr
         if isinstance(file_manager, MemoryUploadedFileManager):

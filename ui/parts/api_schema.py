@@ -1,4 +1,4 @@
-"""What the API's own description says: languages, models, scopes, and content services with their settings."""
+"""Values from the API's OpenAPI document: languages, models, scopes, and content services with their settings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def events() -> list[str]:
 
 
 def scopes() -> list[str]:
-    """What a key may be allowed to do."""
+    """Return the scopes that a key can have."""
     return list(schemas()["KeyScope"]["enum"])
 
 
@@ -128,7 +128,7 @@ def _read(address: str) -> Mapping[str, Service]:
 
 
 def read_services(document: Json) -> Iterator[tuple[str, Service]]:
-    """Each service of an OpenAPI document of the API."""
+    """Yield each content service of an OpenAPI document of the API."""
     schemas = document["components"]["schemas"]
     apps = schemas["CreateNamespace"]["properties"]
     for path, methods in document["paths"].items():

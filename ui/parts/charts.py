@@ -28,7 +28,7 @@ _EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def funnel(progress: Mapping[str, int]) -> None:
-    """How many of the found documents have come how far; failed ones beside them."""
+    """Show how many documents have reached each stage, with failed ones beside them."""
     rows = [{"stage": stage, "documents": progress.get(stage, 0), "order": at} for at, stage in enumerate(STAGES)]
     if progress.get("failed"):
         rows.append({"stage": "failed", "documents": progress["failed"], "order": len(STAGES)})
@@ -154,7 +154,7 @@ def _columns(points: Sequence[Mapping[str, Any]], colors: Mapping[str, str], tit
 
 
 def latency(rows: Sequence[Mapping[str, Any]]) -> None:
-    """How many searches took how long: `count` by `milliseconds`, on a scale that doubles."""
+    """Show the number of searches by duration: `count` by `milliseconds`, on a scale that doubles."""
     doubled = [
         {"within": 2 ** math.ceil(math.log2(max(row["milliseconds"], 1))), "count": row["count"]} for row in rows
     ]

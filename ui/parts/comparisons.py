@@ -138,7 +138,7 @@ def _label(run: Json) -> str:
 
 
 def _moving(person: session.Person, namespace: str, path: str) -> None:
-    """How far a run is, until its end."""
+    """Show the progress of a run until its end."""
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] not in OPEN:
         st.rerun()
@@ -181,7 +181,7 @@ def _measures(run: Json) -> None:
 
 
 def verdict(row: Json, metric: str, first: str) -> str:
-    """What a difference says: only an interval that leaves out 0 is one to act on."""
+    """Describe a difference: only an interval that leaves out 0 is one to act on."""
     name, interval = plain(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
     if row["low"] > 0:
         return f":green-badge[better] **{name}**: {metric} {interval} against {plain(first)}."
@@ -236,7 +236,7 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
 
 
 def question_row(question: Json, first: str, changed: str) -> Json:
-    """A question, and where its first right document stands under two settings."""
+    """Return a row of a question with the rank of its first right document under two settings."""
     rank_before, rank_after = (_best(question["ranks"].get(name, [])) for name in (first, changed))
     places = (rank_before or 10_000, rank_after or 10_000)
     row = {"": "=" if places[0] == places[1] else "▲ win" if places[1] < places[0] else "▼ loss"}

@@ -1,4 +1,4 @@
-"""What is done with documents: whom they are for, metadata, another ingestion, deletion."""
+"""Actions on documents: access, metadata, another ingestion, deletion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def summarize_access(document: Json) -> str:
 
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
-    """The names, where they come from, and a form to change them."""
+    """Show the names in a document's access, their origin, and a form to change them."""
     if see_as.name():
         st.markdown(plain(explain(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")
@@ -54,7 +54,7 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
 
 
 def _origin(person: session.Person, namespace: str, document: Json) -> str:
-    """Who said so, as far as the API tells."""
+    """Return a sentence on who set the access, as far as the API reports it."""
     if document["archive"]:
         inside = f"the document that it is packed into ({code(document['archive']['id'])})"
         if document.get("accessInherited"):
@@ -135,7 +135,7 @@ MOST_GROUPS = 200
 
 
 def explain(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
-    """Return a sentence for each of the documents, by id; none where nobody is seen as another person."""
+    """Return a sentence for each of the documents, by id; none unless the page is seen as another person."""
     api, user = session.person().api, see_as.name()
     if not user or not document_ids:
         return {}
@@ -181,7 +181,7 @@ class _Reasons:
         return f"Seen: {source} is for every user." if access["public"] else f"Hidden: {source} names no such user."
 
     def _name_in(self, lists: Json) -> str | None:
-        """How a list names the user: directly, or by which groups."""
+        """Return how a list names the user: directly, or by groups."""
         if self.user in lists["users"]:
             return self.user
         domain = self.user.rpartition("@")[2] if "@" in self.user else ""
@@ -215,7 +215,7 @@ _TOLD = "documents_told"
 
 
 def told() -> None:
-    """What the last action came to, once, on the page that follows it."""
+    """Show the result of the last action, once, on the page that follows it."""
     message = st.session_state.pop(_TOLD, None)
     if message:
         kind, text = message
@@ -223,7 +223,7 @@ def told() -> None:
 
 
 def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
-    """Of all documents that the filter leaves: resync, retry of what failed, deletion; each says first what it touches.
+    """Show actions on all documents that match the filter: resync, retry, deletion. Each first states its scope.
 
     data: the page that is shown, with `statsByStatus` of all that match. what: the filter in words.
     """
@@ -271,7 +271,7 @@ def show_actions(person: session.Person, namespace: str, document: Json) -> None
 
 
 def _preview(total: int, names: Sequence[str], counts: Mapping[str, int]) -> None:
-    """How many documents it is about, in which states, and the newest by name."""
+    """Return the number of affected documents, their states, and the newest by name."""
     states = ", ".join(f"{many:,} {word(status).lower()}" for status, many in counts.items())
     st.markdown(f"**{count(total, 'document')}** ({states})")
     lines = "\n".join(f"- {plain(called(name))}" for name in names[:NAMES])

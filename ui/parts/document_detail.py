@@ -289,7 +289,7 @@ def _ways(person: session.Person, namespace: str, document: Json) -> None:
 
 
 def _packed(person: session.Person, namespace: str, document: Json) -> int:
-    """How many documents it packs."""
+    """Return the number of documents that an archive packs."""
     members = person.api.post(
         "/v1/documents",
         {
@@ -303,7 +303,7 @@ def _packed(person: session.Person, namespace: str, document: Json) -> int:
 
 
 def source_of(document: Json) -> str | None:
-    """Where the document can be looked at, at its source; None where nothing tells it."""
+    """Return the link to the document at its source; None if no link is stored."""
     for address in (document["documentProperties"]["url"], document["externalId"]):
         if isinstance(address, str) and _scheme(address) in {"http", "https"}:
             return address

@@ -1,6 +1,6 @@
-"""What the Documents page looks for: by name or URL, site, status, source, connection, date, access and metadata.
+"""Filter of the Documents page: name or URL, site, status, source, connection, date, access and metadata.
 
-All of it stands in the page's address, and is one filterConfig for the list, its counts and what is done to all of it.
+The page's address holds all of it, and one filterConfig serves the list, its counts and bulk actions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID = re.compile(r"doc_[0-9a-z]+")
 
 
 def show(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
-    """The filterConfig that the form asks for; None, and why, if it cannot be used. `sites`: pages of each site."""
+    """Return the filterConfig of the form; None, with a message, if it cannot be used. `sites`: pages of each site."""
     FIELDS.follow(_shown())
     address = _address()
     text, site, states, is_check = _first(sites)
@@ -61,7 +61,7 @@ def _address() -> dict[str, str | None]:
 
 
 def _shown() -> Json:
-    """What the fields show of the address; metadata has a field of its own."""
+    """Return the field values from the address; metadata has a field of its own."""
     kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services()))
     lists = {"status": STATES, "source": tuple(sources()), "type": kinds}
     return {
@@ -77,7 +77,7 @@ def _shown() -> Json:
 
 
 def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
-    """What people look for most: a piece of the name, a site, a status, pages to check."""
+    """Show the common filters: a piece of the name, a site, a status, pages to check."""
     linked = session.parameter("site")
     options = [*sites, *([linked] if linked and linked not in sites else [])]
     columns = iter(st.columns([5, 3, 4, 3] if options else [5, 4, 2], vertical_alignment="bottom"))

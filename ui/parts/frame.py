@@ -17,9 +17,9 @@ _SPACE = url_state.Fields("page", ("namespace",))
 
 
 def sign_in_form(refusal: ApiError | None = None) -> None:
-    """Asks for an API key, or leads to the identity provider; the page that was linked to opens once a key is given.
+    """Show a form for an API key, or lead to the identity provider. After sign-in, the linked page opens.
 
-    `refusal`: why the API does not take the token of the person whom the identity provider has signed in.
+    `refusal`: why the API does not take the token of the person that the identity provider has signed in.
     """
     _, middle, _ = st.columns([1, 2, 1])
     if session.offers_openid():
@@ -68,7 +68,7 @@ def _key_form(title: str = "") -> None:
 
 
 def _sign_in() -> None:
-    """What was typed, before the page is built: so the page that was linked to comes at once."""
+    """Sign in with the typed key before the page is built, so that the linked page opens at once."""
     key, tenant = (st.session_state.get(typed, "") for typed in ("sign_in_key", "sign_in_tenant"))
     if not key.strip():
         st.session_state[_REFUSED] = (
@@ -108,7 +108,7 @@ are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
 def sidebar(person: session.Person) -> None:
-    """Who is signed in, and the way out."""
+    """Show the signed-in person and the sign-out button."""
     with st.sidebar:
         if person.role is None:
             st.caption(f"Signed in with the key “{plain(person.key_name)}”" + _where(person))
@@ -163,7 +163,7 @@ def choose_namespace(person: session.Person) -> str:
 
 
 def not_here() -> None:
-    """A namespace that is not there and one of somebody else look the same."""
+    """Show a message for a namespace that does not exist or belongs to another tenant; both look the same."""
     st.warning("The namespace in this link does not exist, or is not yours to see. Choose another one.")
 
 
@@ -190,12 +190,12 @@ def trouble(*, part: bool = False) -> Iterator[None]:
 
 
 def _first_page() -> None:
-    """Away from a place of a list that is not there any more, or was one of another list."""
+    """Go to the first page of a list if the cursor is invalid or belongs to another list."""
     session.remember(**dict.fromkeys(widgets.PLACES))
 
 
 def _ended(error: ApiError, *, part: bool) -> None:
-    """The sign-in form instead of the page: within a part of it, nobody would get out of that part."""
+    """Show the sign-in form instead of the page: a fragment alone could not leave itself."""
     st.session_state.clear()
     if session.token() is None:
         st.session_state[_REFUSED] = "Your key is not valid any more. Sign in again; this page opens where you left it."
@@ -206,7 +206,7 @@ def _ended(error: ApiError, *, part: bool) -> None:
 
 
 def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Of a part of a page: it runs by itself, every so many seconds if they are given, and says its own trouble."""
+    """Decorator of a fragment of a page: reruns by itself every given number of seconds, and shows its own errors."""
 
     def decorate(part: Callable[[], None]) -> Callable[[], None]:
         @st.fragment(run_every=every)
@@ -225,6 +225,6 @@ def show(error: ApiError) -> None:
 
 
 def words(error: ApiError) -> str:
-    """The same as Markdown."""
+    """Return the error as Markdown."""
     field_note = f" Field: `{error.field}`." if error.field else ""
     return f"{plain(error.message)}{field_note}  \n`{error.code}`"

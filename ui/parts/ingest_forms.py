@@ -26,12 +26,12 @@ _ROUND = "add_round"
 
 
 class Unfit(Exception):
-    """What was typed cannot be sent; the text says why."""
+    """Error of a form whose input cannot be sent; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What goes with every source."""
+    """Options that every source has."""
 
     metadata: str
     chunks: Json
@@ -103,7 +103,7 @@ def _paths() -> Json:
 
 
 def items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
-    """What is to be sent, one item a file. Unfit says what is missing."""
+    """Return the items to send, one per file. Unfit if something is missing."""
     path, extra = f"/v1/ingest/{sources()[kind].path}", chosen.extra()
     if kind == "LOCAL_FILE":
         return _files(namespace, path, typed, chosen, extra)

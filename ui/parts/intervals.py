@@ -1,4 +1,4 @@
-"""How often connections are synced, in words."""
+"""Sync intervals of connections, in words."""
 
 from __future__ import annotations
 

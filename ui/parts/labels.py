@@ -41,7 +41,7 @@ STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where content comes from: its name, and the last part of its ingestion path."""
+    """Source of content: its name, and the last part of its ingestion path."""
 
     title: str
     path: str
@@ -78,17 +78,17 @@ def span(seconds: float) -> str:
 
 
 def lasting(value: dict[str, Any], now: datetime | None = None) -> str:
-    """How long it has lasted since then."""
+    """Return the time since then."""
     return span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
 
 
 def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
-    """How long it is until then."""
+    """Return the time until then."""
     return span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
 
 
 def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
-    """How long ago, as people say it."""
+    """Return the elapsed time in words."""
     return f"{lasting(value, now)} ago" if value else "never"
 
 
@@ -144,7 +144,7 @@ def word(status: str) -> str:
 
 
 def counted(data: dict[str, Any]) -> str:
-    """How many documents there are, and how many of each status."""
+    """Return the number of documents, in total and per status."""
     groups = data["statsByStatus"]
     total = sum(entry["totalCount"] for entry in groups)
     per_status = " · ".join(f"{entry['totalCount']:,} {word(entry['status']).lower()}" for entry in groups)

@@ -25,14 +25,14 @@ class JsonInput:
         return f"filter_{self.name}"
 
     def restore(self) -> None:
-        """What the address says, where it is another than the one that this field has written."""
+        """Restore the value of the address if this field did not write it."""
         linked = session.parameter(self.name) or ""
         if self._state not in st.session_state or linked != st.session_state.get(f"{self._state}_written"):
             st.session_state[self._state] = linked
             st.session_state[f"{self._state}_written"] = linked
 
     def show(self) -> Json | None:
-        """What is typed; None, and why, if it is no object."""
+        """Show the field and return its object; None, with a message, if it is no object."""
         typed = st.text_input(self.label, placeholder=self.example, key=self._state).strip()
         st.session_state[f"{self._state}_written"] = typed
         session.remember(**{self.name: typed})
@@ -42,7 +42,7 @@ class JsonInput:
         return parsed
 
     def read(self) -> Json | None:
-        """What is typed now, before the field is drawn."""
+        """Return the typed object before the field is drawn."""
         return read(st.session_state.get(self._state, ""))
 
     def write(self, wanted: Json) -> None:
@@ -51,7 +51,8 @@ class JsonInput:
 
 
 def show(name: str) -> Json | None:
-    """The filter, empty if nothing is asked; None, and why, if it cannot be used; `name`: where in the address."""
+    """Return the filter, empty if none is set; None, with a message, if it cannot be used. `name`: its parameter in the
+    address."""
     field = _field(name)
     field.restore()
     state = f"filter_{name}"
@@ -74,7 +75,7 @@ def add(name: str, key: str, values: Sequence[object]) -> None:
 
 
 def read(typed: str) -> Json | None:
-    """What was typed as an object; None if it is no such thing."""
+    """Parse a typed object; None if it is not a JSON object."""
     try:
         parsed = json.loads(typed) if typed.strip() else {}
     except (ValueError, RecursionError):

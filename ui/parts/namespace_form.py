@@ -61,7 +61,7 @@ LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What was chosen above the form; it decides which fields the form has."""
+    """Choices made above the form; they decide which fields the form has."""
 
     files: str
     vectors: str
@@ -72,10 +72,10 @@ class _Choice:
 
 
 def show(person: session.Person, space: Json | None) -> Json | None:
-    """The form for a new namespace, or for changes of one; the namespace once it is saved.
+    """Show the form for a new namespace, or for changes of one. Return the namespace once it is saved.
 
-    Text stands in a form of Streamlit's, which sends what is typed however the field is left: outside of one, a secret
-    that is left with Tab, for the field's own button, is lost (streamlit#5659).
+    Text fields are in a Streamlit form, which sends typed text however the field loses focus. Outside of a form, a
+    secret in a field that is left with Tab towards the field's own button is lost (streamlit#5659).
     """
     form_key = _place(space)
     choice = _choices(space)
@@ -116,13 +116,13 @@ def show(person: session.Person, space: Json | None) -> Json | None:
 
 
 def _place(space: Json | None) -> str:
-    """Whose fields these are: another namespace, and the same one once it was saved, has fields of its own, so that
-    nothing typed for one, least of all a secret, stands in the form of another."""
+    """Return the key prefix of the form's fields. It differs per namespace and after each save, so that nothing typed
+    for one namespace, least of all a secret, appears in the form of another."""
     return f"{space['id'] if space else 'new'}.{st.session_state.get(_SAVES, 0)}"
 
 
 def _save(person: session.Person, space: Json | None, body: Json, places: Mapping[str, DeltaGenerator]) -> Json | None:
-    """The saved namespace, or None: then what the API refused stands at its area of the form."""
+    """Save and return the namespace; None if the API refused it, with the reason shown at its area of the form."""
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
@@ -222,7 +222,7 @@ def _store(area: str, choice: str, options: Mapping[str, tuple[str, ...]], kind:
 
 
 def _as_stored(typed: Mapping[str, str], stored: Json) -> bool:
-    """Nothing was typed over what is there: no secret, and no other value."""
+    """Tell whether nothing was typed over the stored values: no secret, and no other value."""
     return all(value == ("" if field in SECRET else stored.get(field) or "") for field, value in typed.items())
 
 

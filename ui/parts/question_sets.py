@@ -47,7 +47,7 @@ def read_questions(files: Mapping[str, bytes]) -> tuple[list[Json], int]:
 
 
 def is_judgements(name: str) -> bool:
-    """Whether a file holds judgements, by its name."""
+    """Tell by its name whether a file holds judgements."""
     return name.lower().endswith((".tsv", ".txt", ".qrels"))
 
 
@@ -118,7 +118,7 @@ _SAID = "question_sets_said"
 
 
 def listing(person: session.Person, namespace: str) -> None:
-    """All sets of the namespace, newest first, and how to make one."""
+    """Show all sets of the namespace, newest first, and a form for a new one."""
     may = person.may("documents:write")
     if may and st.button("New question set", type="primary", icon=":material/add:"):
         session.remember(new="yes")
@@ -208,7 +208,7 @@ def _read(files: Any, lines: str) -> list[Json] | None:
 
 
 def _send(person: session.Person, namespace: str, name: str, questions: list[Json]) -> Json | None:
-    """A set made in parts, and what the API says it holds; one that cannot be made whole is removed again."""
+    """Create a set in parts and return it as the API answers it; an incomplete set is removed again."""
     scope = {"namespaceId": namespace}
     bar = st.progress(0.0, f"Sending {count(len(questions), 'question')} …")
     evaluation: Json | None = None
@@ -228,7 +228,7 @@ def _send(person: session.Person, namespace: str, name: str, questions: list[Jso
 
 
 def add(person: session.Person, namespace: str, evaluation: str, questions: list[Json], bar: Any) -> Json | None:
-    """Add questions in parts; what the API says at the end, None where there were none."""
+    """Add questions in parts; return the set after the last part, None without questions."""
     updated = None
     for start in range(0, len(questions), PART):
         bar.progress(start / len(questions), f"{start:,} of {len(questions):,} sent …")
@@ -239,7 +239,7 @@ def add(person: session.Person, namespace: str, evaluation: str, questions: list
 
 
 def told() -> None:
-    """What the last change came to."""
+    """Show the result of the last change."""
     for name in (_SAID, f"{_SAID}_left"):
         if message := st.session_state.pop(name, None):
             st.success(message, icon=":material/check:")
@@ -315,7 +315,7 @@ def _grades(person: session.Person, namespace: str, evaluation: str, question: J
 
 
 def in_lab(namespace: str, evaluation: str, question: Json) -> None:
-    """A link that asks the question in the search lab, where hits are judged."""
+    """Show a link to the question in the search lab, where hits are judged."""
     narrow = question.get("filter") or {}
     query_params = {"namespace": namespace, "set": evaluation, "q": question["query"]}
     query_params |= {
@@ -363,7 +363,7 @@ def edit(person: session.Person, namespace: str, evaluation: Json) -> None:
 
 
 def _change(person: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
-    """A change of a set, told as the API answers it."""
+    """Change a set, and keep a message with the API's answer."""
     try:
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""Documents that are gone at their content service: listed, and deleted once that is confirmed."""
+"""Documents that were deleted at their content service: listed, and deleted once that is confirmed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEW = 30
 
 
 def connections(person: session.Person, namespace: str) -> frozenset[str] | None:
-    """The connections of which something waits; None where so much waits that each has to be asked about."""
+    """Return the connections with pending removals; None if too many wait to list them all."""
     if not person.may("documents:read"):
         return frozenset()
     waiting = _waiting(person, namespace, [], FEW)
@@ -36,7 +36,7 @@ def count_of(person: session.Person, namespace: str) -> Json:
 
 
 def lead(person: session.Person, namespace: str, connection: str) -> None:
-    """How many of the connection wait, and the way to them; nothing where none does or the key may not look."""
+    """Show the number of pending removals of the connection, with a link; nothing without any or without the right."""
     if not person.may("documents:read") or not person.may("connections:read"):
         return
     if many := _total(_waiting(person, namespace, [connection], 0)):
@@ -48,7 +48,7 @@ def lead(person: session.Person, namespace: str, connection: str) -> None:
 
 
 def show(person: session.Person, namespace: str, connection: str, name: str) -> None:
-    """What of the connection waits, and the button; nothing where nothing waits or the key may not look."""
+    """Show the pending removals of the connection and the button; nothing without any or without the right."""
     if not person.may("documents:read"):
         return
     waiting = _waiting(person, namespace, [connection], MOST)

@@ -1,4 +1,4 @@
-"""Running again what failed in a job run, read or cut in another way if that is asked for."""
+"""Retry of failed documents of a job run, optionally with other parsing or chunking."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ PATIENCE_SECONDS = 60.0
 
 
 def waiting_since(created: dict[str, Any]) -> str:
-    """How long something waits: `2 min`."""
+    """Return the waiting time: `2 min`."""
     return ago(created).removesuffix(" ago")
 
 
 def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
-    """How long a QUEUED run waits, its place, and when it is likely to begin.
+    """Return the waiting time of a QUEUED run, its position, and its likely start.
 
-    Only where nothing has begun for an hour, as far as the API knows, is it asked whether a worker runs.
+    Workers are checked only if the API knows of no start within the last hour.
     """
     now = now or datetime.now(UTC)
     parts = [f"Queued for {waiting_since(run['createdAt'])}"]
@@ -41,7 +41,7 @@ def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
 
 
 def nobody_works(run: dict[str, Any]) -> bool:
-    """Whether a QUEUED run, as GET answers it, waits for a worker that may not be there: no start can be told."""
+    """Tell whether a QUEUED run, as GET answers it, may lack a worker: no start can be estimated."""
     return run["queuePosition"] is not None and run["estimatedStart"] is None and not run["notices"]
 
 
@@ -56,7 +56,7 @@ def fetch_run(person: session.Person, namespace: str, run_id: str) -> Json:
 
 
 def show_run(person: session.Person, namespace: str, run: Json) -> None:
-    """All that is known of the run."""
+    """Show all details of the run."""
     _head(run)
     for notice in run["notices"]:
         text = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
@@ -154,7 +154,7 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
 
 
 def _names(person: session.Person, namespace: str, entries: list[Json]) -> dict[str, str]:
-    """What the documents are called; those that are gone have their id alone."""
+    """Return names of the documents by id; deleted ones have their id alone."""
     if not person.may("documents:read"):
         return {}
     config = {"documentIds": [entry["id"] for entry in entries]}

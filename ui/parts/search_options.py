@@ -30,7 +30,7 @@ CONDITION = JsonInput("where", "Condition (JSON)", '{"field": "metadata.year", "
 
 
 def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | None:
-    """Metadata filter and condition, empty where nothing is asked; None, and why, if they cannot be used."""
+    """Return metadata filter and condition, empty if none is set; None, with a message, if they cannot be used."""
     metadata_filter.restore("filter")
     CONDITION.restore()
     used = bool(session.parameter("filter") or session.parameter("where"))
@@ -135,7 +135,7 @@ def show_options(person: session.Person, namespace: str) -> Json:
 
 
 def _shown(others: Mapping[str, str]) -> Json:
-    """What the fields show of the address. `others`: the names of the other namespaces, by their ids."""
+    """Return the field values from the address. `others`: the names of the other namespaces, by id."""
     return {
         "least": float(number("least", 0.0, 0, 1)),
         "unit": url_state.one_of("unit", tuple(UNITS)),

@@ -18,7 +18,7 @@ from ui.parts.widgets import plain
 
 
 def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
-    """Of every column; nothing is drawn of nothing."""
+    """Show the reasons of every column; nothing without hits."""
     if not any(data["results"] for data in found.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
         return
@@ -247,7 +247,7 @@ def _reasons(found: Json, wanted: Wanted) -> None:
 
 
 def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
-    """What would show it, as a button where this page can do it."""
+    """Show the change that would bring the document into the results, as a button if this page can apply it."""
     kind, score, rank = reason["kind"], found["score"], found["rank"]
     if kind == "FILTER":
         changed = without(wanted, reason["detail"])
@@ -289,7 +289,7 @@ def _search_with(changed: dict[str, str | None]) -> None:
 
 
 def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
-    """The same question under other weights: what they would do, not what they might."""
+    """Run the query under other weights and show the actual ranks."""
     if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
         return
     questions = {

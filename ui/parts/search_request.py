@@ -1,4 +1,4 @@
-"""What the search lab asks: kept whole in the page's address, and as the bodies that the API takes."""
+"""Request of the search lab: kept whole in the page's address, and as the bodies that the API takes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Wanted:
 
     @property
     def filter(self) -> Json | None:
-        """As a search and a question of an evaluation have it; None without one."""
+        """Return the filter for searches and questions of an evaluation; None without one."""
         parts = {"metadata": self.metadata, "where": self.where}
         return {name: part for name, part in parts.items() if part} or None
 
@@ -58,12 +58,12 @@ def request(wanted: Wanted, mode: str) -> tuple[str, Json]:
 
 
 def why(wanted: Wanted, mode: str, document: str) -> Json:
-    """The body that asks why a document of the page's namespace is shown by a mode's search, or is not."""
+    """Return the request body that explains why a mode shows, or omits, a document of the page's namespace."""
     return {**_common(wanted, mode), "documentId": document}
 
 
 def setting(wanted: Wanted, mode: str) -> Json:
-    """The same as a setting of an evaluation's run."""
+    """Return the request as a setting of an evaluation's run."""
     semantic = _weight(wanted, mode)
     body: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
     return body | _shape(wanted) | ({"rerank": wanted.rerank == "on"} if wanted.rerank else {})

@@ -111,7 +111,7 @@ def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit:
 
 
 def is_right(relevant: list[Json], hit: Json) -> bool:
-    """Whether the hit's document is among the judged ones."""
+    """Tell whether the hit's document is among the judged ones."""
     document = hit["document"]
     return any(
         judged.get("documentId") == document["id"] or judged.get("externalId") == document["externalId"]
@@ -183,8 +183,8 @@ _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 
 
 def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
-    """A column a search; an arrow says how far a hit stands from its place in the first column. `nothing`: what a
-    column without a hit advises, unless the answer tells why it has none."""
+    """Show one column per search; an arrow marks the rank difference from the first column. `nothing`: the advice of a
+    column without a hit, unless the answer has a note."""
     st.html(STYLE)
     chosen = choose_set(person, wanted)
     first = next(iter(found))
@@ -205,12 +205,12 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
 
 
 def ranks(data: Json) -> dict[tuple[str, int], int]:
-    """Where each chunk stands."""
+    """Return the rank of each chunk."""
     return {chunk(hit): rank for rank, hit in enumerate(data["results"], 1)}
 
 
 def chunk(hit: Json) -> tuple[str, int]:
-    """What makes two hits the same."""
+    """Return the key of a hit: document id and chunk index."""
     return hit["document"]["id"], hit["chunk"]["index"]
 
 
@@ -241,7 +241,7 @@ def excerpt(text: str, words: frozenset[str]) -> str:
 
 
 def parts(hit: Json) -> str:
-    """What a score is made of, in one line."""
+    """Return the components of a score, in one line."""
     explanation = hit["explanation"]
     figures = [
         f"semantic {explanation['semanticScore'] or 0:.3f}" + _at(explanation["semanticRank"]),
@@ -267,7 +267,7 @@ def _told(data: Json) -> str:
 
 
 def _is_one(word: str, words: frozenset[str]) -> bool:
-    """Whether it is one of the words, or another form of one: the longer begins with the shorter."""
+    """Tell whether it is one of the words, or another form of one: the longer begins with the shorter."""
     lower = _bare(word)
     if lower in words or word in words:
         return True

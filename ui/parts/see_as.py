@@ -18,7 +18,7 @@ LONGEST = 256
 
 
 def name() -> str:
-    """As whom this browser session sees; empty for the key itself."""
+    """Return the user that this browser session sees the service as; empty for the key itself."""
     viewer = st.session_state.get(_WHO)
     return viewer if isinstance(viewer, str) else ""
 

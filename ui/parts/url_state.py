@@ -30,10 +30,10 @@ class Fields:
         return f"{self.page}_{name}"
 
     def follow(self, shown: Mapping[str, Any]) -> None:
-        """Before they are drawn: where the address is another than they wrote, they show what it says.
+        """Set the fields from the address before they are drawn, if the address is not the one they wrote.
 
-        `shown`: what each field shows of the address as it is. That they follow is noted at once, for who types before
-        the page is complete begins the next run of it, which must not take the address for a new one and the text away.
+        `shown`: the value of each field for the current address. The address is noted at once: input made before the
+        page is complete starts the next run, which must not take the address for a new one and overwrite the input.
         """
         if self.key(self.names[0]) in st.session_state and st.session_state.get(self._written) == self._address():
             return
@@ -42,7 +42,7 @@ class Fields:
             st.session_state[self.key(name)] = shown[name]
 
     def offer(self, name: str, known: Collection[Any]) -> None:
-        """Of a choice among what there is now, before it is drawn: what is gone is not shown any more."""
+        """Reset a choice that is not among the options, before it is drawn."""
         if st.session_state[self.key(name)] not in known:
             st.session_state[self.key(name)] = next(iter(known))
 

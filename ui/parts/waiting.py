@@ -1,4 +1,4 @@
-"""What a page says while the API is slow to answer: a page that waits in silence looks broken."""
+"""Notices while the API is slow to answer: a page that waits in silence looks broken."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ui.client import SECONDS, SLOW_SECONDS, Json, patiently
 
 @contextmanager
 def show_notice() -> Iterator[None]:
-    """Shows that the API has not answered yet, where the page is being built, until it does.
+    """Show a notice in the page until the API answers.
 
-    Nothing in a thread that belongs to no page: there the page's own thread waits, and says it.
+    Does nothing in a thread without a page: the page's own thread shows the notice.
     """
     if get_script_run_ctx(suppress_warning=True) is None:
         yield
@@ -33,7 +33,7 @@ def show_notice() -> Iterator[None]:
 
 
 def ask_in_parallel(questions: Mapping[str, Callable[[], Json] | None]) -> dict[str, Json | None]:
-    """The answers by name; None for what is not asked. ApiError of the first that is refused."""
+    """Return the answers by name; None for questions that are None. ApiError of the first that is refused."""
     with ThreadPoolExecutor(max_workers=max(len(questions), 1)) as pool:
         futures = {name: pool.submit(question) if question else None for name, question in questions.items()}
         return {name: patiently(future, show_notice) if future else None for name, future in futures.items()}

@@ -59,8 +59,8 @@ def status_column() -> Any:
 
 
 def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> None:
-    """What an empty page says: there is nothing, and what to do about it. `go`: a page's name and the label of the
-    button that leads there, in the same namespace."""
+    """Show the text of an empty page: there is nothing, and what to do about it. `go`: a page's name and the label of
+    the button that leads there, in the same namespace."""
     st.info(f"**{what}**  \n{advice}", icon=":material/lightbulb:")
     if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
         namespace = session.parameter("namespace")
@@ -68,7 +68,7 @@ def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> 
 
 
 def add_content(what: str) -> None:
-    """The empty page of what comes from ingestions."""
+    """Show the empty page of lists that ingestions fill."""
     advice = "Files, texts, pages of the web and content services come in by one page."
     may = session.person().may("ingest:write")
     show_empty(
@@ -82,12 +82,12 @@ T = TypeVar("T")
 def clicked_row(
     rows: Sequence[Any], key: str, those: Sequence[T], *, links: Collection[str] = (), **columns: Any
 ) -> T | None:
-    """Show the rows; which of `those` is clicked, once: what each of the rows is about.
+    """Show the rows. Return, once, the element of `those` whose row is clicked.
 
-    The browser tells the place of the row in the table that was clicked. Where rows have come since, as in a table that
-    moves by itself, another one has that place in the table that is drawn now. After the click it is another table,
-    without a selection: who comes back before the page that the click opened is complete would be led there again.
-    `links`: columns of links, which lead elsewhere; `columns`: the `column_config` of a column.
+    The browser reports the index of the row in the table that was clicked. If rows were added since, as in a table that
+    refreshes itself, that index is another row in the current table. A click replaces the table by one without a
+    selection, so that returning before the opened page is complete does not open it again. `links`: columns of links,
+    which lead elsewhere; `columns`: the `column_config` of a column.
     """
     clicks, drawn = f"{key}_clicks", f"{key}_drawn"
     number = st.session_state.get(clicks, 0)
@@ -162,11 +162,12 @@ _SENT = "clicks"
 
 
 def post_once(person: session.Person, path: str, body: Json, *, instead_of: str = "") -> Json:
-    """One request with an Idempotency-Key, which the same one of this session has too until shortly after its answer.
+    """Send one request with an Idempotency-Key, reused for the same request of this session until shortly after its
+    answer.
 
-    A second click ends the run of the page that waits for the answer of the first, and begins another: that gets what
-    the first one made, a key's value too, which is told only once. Only the newest request is remembered: one that
-    comes after another is no second click. ApiError says why not.
+    A second click ends the page run that waits for the first answer, and begins another. That run gets the first
+    result, including a key's value, which is returned only once. Only the newest request is remembered; a repeat after
+    another request is no second click. ApiError if it is refused.
     """
     about = json.dumps([path, body, instead_of, person.api.tenant, person.api.viewer], sort_keys=True)
     digest = hashlib.sha256(about.encode()).hexdigest()

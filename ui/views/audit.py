@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _filters() -> dict[str, Any]:
-    """What was chosen, as the API's parameters; it stands in the page's address."""
+    """Return the chosen filters as the API's parameters, and write them to the page's address."""
     FIELDS.follow({name: _shown(name) for name in FILTERS})
     first_column, second_column, third_column, fourth_column = st.columns(4)
     first_column.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
@@ -87,7 +87,7 @@ def _clear() -> None:
 
 
 def _shown(name: str) -> Any:
-    """What a field shows of the address."""
+    """Return the value of a field from the address."""
     value = session.parameter(name) or ""
     if name in DAYS:
         return _day(value)

@@ -78,7 +78,7 @@ def _card(person: session.Person, namespace: str, connection: Json) -> None:
 
 
 def _schedule(person: session.Person, namespace: str, connection: Json) -> None:
-    """How often it is ingested again, and the choice of another interval, which is kept at once."""
+    """Show the sync interval, and a choice of another, which is saved at once."""
     current, key = connection["syncIntervalMinutes"], connection["id"]
     if not person.may("connections:write") or connection["status"] == "REVOKED":
         st.caption(f"Sync schedule: {name_of(current)}")
@@ -142,7 +142,7 @@ def _chosen(connection_id: str) -> list[Json]:
 
 
 def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
-    """What becomes of the connection's documents, asked with their numbers."""
+    """Ask how to treat the connection's documents, with their numbers."""
     key = connection["id"]
     with st.container(border=True):
         try:
@@ -172,7 +172,7 @@ def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
 
 
 def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
-    """Again, with the choice of the newest ingestion: all of an account is taken only where that was asked for."""
+    """Ingest again with the selection of the newest ingestion; an account is ingested whole only on request."""
     connector, key = connection["connector"], connection["id"]
     try:
         chosen = person.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}

@@ -72,7 +72,7 @@ def _counts(person: session.Person, namespace: str, config: Json, stats: str) ->
 
 
 def _attention(namespace: str, config: Json, unknown: int) -> None:
-    """What somebody has to look into: documents that nobody may see since their service does not tell."""
+    """Show a warning for documents that are visible to no user since their service does not report access."""
     if unknown and "accessStatuses" not in config:
         st.page_link(
             "views/documents.py",

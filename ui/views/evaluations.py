@@ -43,7 +43,7 @@ def _told(runs: list[Json], evaluation: str | None) -> list[Json]:
 
 
 def show_gates(namespace: str, runs: list[Json]) -> None:
-    """Each with its figures and a link to its run."""
+    """Show each gate with its figures and a link to its run."""
     for run in runs:
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
@@ -62,7 +62,7 @@ def show_gates(namespace: str, runs: list[Json]) -> None:
 
 
 def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """What this question set decided and what it is deciding, and the form that has it judge another model."""
+    """Show past and current decisions of this question set, and the form to judge another model."""
     message = st.session_state.pop(_SAID, None)
     if isinstance(message, ApiError):
         frame.show(message)

@@ -77,7 +77,7 @@ def _create_successor(person: session.Person, old: Json) -> None:
 
 
 def _revoke_old() -> None:
-    """The old key's end. Who is signed in with it goes on with the new one."""
+    """Revoke the old key. A session that uses it continues with the new one."""
     person = session.person()
     old, _, value = st.session_state[_ROTATION]
     try:

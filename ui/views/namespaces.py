@@ -110,7 +110,7 @@ def _one(person: session.Person, space: Json) -> None:
 
 
 def _configuration(person: session.Person, space: Json) -> None:
-    """What serves the namespace, and the ways to what is in it."""
+    """Show the configuration of the namespace, and links to its content."""
     with st.container(horizontal=True):
         query_params = {"namespace": space["id"]}
         for page, label, icon, _ in (link for link in WAYS if person.may(link[3])):

@@ -75,7 +75,7 @@ def _show(person: session.Person, namespace: str) -> None:
 
 
 def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
-    """What the page asks, as far as the key may; usage is an organization's affair, for keys that are not bound."""
+    """Return the page's requests that the key allows; usage needs a key that is not bound."""
     get, scope = person.api.get, {"namespaceId": namespace}
     counts = {"documents": False, "statsBySource": True, "statsByStatus": True}
     body = {"filterConfig": {}, "includeConfig": counts, **scope}
@@ -111,7 +111,7 @@ def _numbers(known: Known) -> None:
 
 
 def _requests(usage: Json, cell: Any) -> None:
-    """What is left of this minute."""
+    """Show the remaining requests of this minute."""
     requests = usage["requests"]
     cell.metric(
         "Requests this minute",
@@ -124,7 +124,7 @@ def _requests(usage: Json, cell: Any) -> None:
 
 
 def _attention(namespace: str, known: Known) -> None:
-    """What somebody should look at, each with the way there; nothing is good news and is said."""
+    """Show problems, each with a link; without problems, a text that states so."""
     notices: list[tuple[str, str, dict[str, str]]] = []
     stats, activity, connections = known["stats"], known["activity"], known["connections"] or {"connections": []}
     failed = next(

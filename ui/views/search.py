@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _advice(wanted: Wanted) -> str:
-    """What may bring results where there are none: only what was asked for can be taken back."""
+    """Return which options to loosen when there are no results: only options that are set."""
     limits = [
         ("lower the minimum score", wanted.least),
         ("take the filter away", wanted.filter),
@@ -126,7 +126,7 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
 
 
 def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
-    """The answers by mode, asked for at once; a refusal is shown, and once if all are refused alike."""
+    """Return the answers by mode, requested in parallel. Errors are shown, once if all are equal."""
     answers = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
     refused: dict[str, ApiError] = {}
     by_mode: dict[str, Json] = {}

@@ -83,7 +83,7 @@ def _money(amount: float, currency: str) -> str:
 
 
 def _quotas(usage: Json) -> None:
-    """What is used of the limits that the organization has; nothing without limits."""
+    """Show usage against the organization's limits; nothing without limits."""
     for name, label in QUOTAS.items():
         used, limit = usage["used"][name], usage["limit"][name]
         if limit is None:

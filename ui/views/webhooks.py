@@ -1,4 +1,4 @@
-"""What a webhook was sent: live, by status, and the button that sends an event again."""
+"""Deliveries of a webhook: live, by status, with a button to send an event again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _show(person: session.Person, hook: str) -> None:
 
 
 def _again(person: session.Person, hook: str, picked: Json | None) -> None:
-    """The button for the delivery that was clicked, whatever has come above it since."""
+    """Show the button for the clicked delivery, even if newer ones are listed above it since."""
     label = f"Send {picked['type']} again" if picked else "Send again"
     if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
         _post_delivery(
