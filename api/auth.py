@@ -195,20 +195,20 @@ class Authenticator:
         await self._leases.close()
 
     async def _find(
-        self, statements: tuple[LiteralString, LiteralString], known: bytes, what: dict[str, Any]
+        self, statements: tuple[LiteralString, LiteralString], cache_key: bytes, parameters: dict[str, Any]
     ) -> tuple[Row | None, int, int]:
         """Return the row of a valid caller, the minute and the request's position in it. The row is looked up each
         time.
 
-        `statements`: look it up, the latter counting too; `known`: under which name its organization is remembered.
+        `statements`: look it up, the latter counting too; `cache_key`: the key of its remembered organization.
         """
         look_up, look_up_and_count = statements
-        organization = self._last[known][0] if known in self._last else None
+        organization = self._last[cache_key][0] if cache_key in self._last else None
         if organization is not None and (lent := self._leases.take(organization)) is not None:
             minute, position = lent
             used = False
             try:
-                row = await self._db.async_row(look_up, what, plan_once=True)
+                row = await self._db.async_row(look_up, parameters, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
@@ -218,11 +218,11 @@ class Authenticator:
         count = self._leases.ask(organization) if self._leases.writable else 0
         try:
             if not count:
-                return await self._find_uncounted(look_up, what)
-            row = await self._db.async_row(look_up_and_count, {**what, "count": count}, plan_once=True)
+                return await self._find_uncounted(look_up, parameters)
+            row = await self._db.async_row(look_up_and_count, {**parameters, "count": count}, plan_once=True)
         except UNWRITABLE as error:
             self._leases.note_unwritable(error)
-            return await self._find_uncounted(look_up, what)
+            return await self._find_uncounted(look_up, parameters)
         finally:
             self._leases.asked(organization, count)
         if row is None:
@@ -230,9 +230,9 @@ class Authenticator:
         minute, limit = row["counted_minute"], row["requests_per_minute"]
         return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
 
-    async def _find_uncounted(self, look_up: LiteralString, what: dict[str, Any]) -> tuple[Row | None, int, int]:
+    async def _find_uncounted(self, look_up: LiteralString, parameters: dict[str, Any]) -> tuple[Row | None, int, int]:
         """Look up the caller while the database takes no writes. Counts in this process only, so reads still work."""
-        row = await self._db.async_row(look_up, what, plan_once=True)
+        row = await self._db.async_row(look_up, parameters, plan_once=True)
         if row is None:
             return None, 0, 0
         return row, row["minute"], self._leases.count_here(row["organization_id"], row["minute"])
@@ -252,9 +252,9 @@ class Authenticator:
                     self._pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
         return self._pepper
 
-    def _remember(self, known: bytes, organization: str, rate: Rate) -> None:
-        self._last[known] = organization, rate
-        self._last.move_to_end(known)
+    def _remember(self, cache_key: bytes, organization: str, rate: Rate) -> None:
+        self._last[cache_key] = organization, rate
+        self._last.move_to_end(cache_key)
         if len(self._last) > _REMEMBERED:
             self._last.popitem(last=False)
 
@@ -370,22 +370,22 @@ def _caller(row: Row, tenant: str | None) -> Caller:
     )
 
 
-def _signed_in(row: Row, tenant: str | None, person: Person, place: Place) -> Caller:
+def _signed_in(row: Row, tenant: str | None, person: Person, assignment: Place) -> Caller:
     return Caller(
         key_id=person.id,
         key_name=person.name,
         organization=row["organization_id"],
-        scopes=ROLE_SCOPES[place.role],
-        namespace=place.namespace,
-        bound_tenant=place.tenant,
-        principal=person.principal if place.role == VIEWER else None,
+        scopes=ROLE_SCOPES[assignment.role],
+        namespace=assignment.namespace,
+        bound_tenant=assignment.tenant,
+        principal=person.principal if assignment.role == VIEWER else None,
         principal_required=False,
         tenant=tenant,
         tenant_known=row["tenant_known"],
         tenants_open=row["tenants"] == "open",
         tenant_required=row["tenant_required"],
         counted=row["counted"],
-        signed_in=SignedIn(person, place.role),
+        signed_in=SignedIn(person, assignment.role),
     )
 
 

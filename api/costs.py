@@ -64,8 +64,8 @@ def _too_dear(where: DocumentFilter | None, field: str, seconds: float) -> Servi
     return _unavailable(f"The database did not answer this within {seconds:g} s. Try again in a moment.", None)
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _unavailable(message: str, field: str | None) -> ServiceError:

@@ -138,13 +138,13 @@ def _kind(names: str) -> str:
     return " or ".join(words.get(name, name) for name in names.split(" | "))
 
 
-def _bound(what: str) -> str:
+def _bound(problem: str) -> str:
     """Return a decoder's message about a bound as a requirement for people."""
-    if pattern := _PATTERN.match(what):
+    if pattern := _PATTERN.match(problem):
         return _PATTERNS.get(pattern[1]) or f"must match {pattern[1]}"
-    match = _BOUND.match(what)
+    match = _BOUND.match(problem)
     if match is None:
-        return "must be " + what.removeprefix("Expected ").replace("`", "")
+        return "must be " + problem.removeprefix("Expected ").replace("`", "")
     number = match["number"].removesuffix(".0")
     if not match["length"]:
         return f"must be {_SIGNS[match['sign']]} {number}"
@@ -164,10 +164,10 @@ def _broken(body: bytes, error: Exception) -> str:
     return f"is not valid JSON: {cause} at byte {at[1]}"
 
 
-def _allowed(kind: msgspec.inspect.Type, place: str) -> Iterator[Any]:
+def _allowed(kind: msgspec.inspect.Type, location: str) -> Iterator[Any]:
     """The values of the enum or literal at a decoder's place, as ` - at `$.config.source``; none for other types."""
     kinds: list[Any] = [kind]
-    for name in _STEP.findall(place):
+    for name in _STEP.findall(location):
         below: list[Any] = []
         for inner in _plain(kinds):
             if name and hasattr(inner, "fields"):

@@ -88,9 +88,9 @@ def written(groups: Sequence[str]) -> str | None:
     return json.dumps(sorted(groups), ensure_ascii=False) if groups else None
 
 
-def groups_of(held: str | None) -> list[str]:
+def groups_of(text: str | None) -> list[str]:
     """The groups of a link that opens."""
-    return [] if held is None else list(json.loads(held))
+    return [] if text is None else list(json.loads(text))
 
 
 class Links:

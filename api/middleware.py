@@ -206,7 +206,7 @@ class _Wire:
     _scope: HTTPScope
     _audit: AuditLog | None
     _unread: bool = field(default=True)
-    _held: HTTPResponseStartEvent | None = field(default=None)
+    _head: HTTPResponseStartEvent | None = field(default=None)
     """The head of the answer to a write, until its entry in the audit log is committed."""
 
     async def receive(self) -> HTTPReceiveMessage:
@@ -218,10 +218,10 @@ class _Wire:
         if message["type"] == "http.response.start":
             self._exchange.status = message["status"]
             if self._audit is not None and written(self._scope, self._exchange) is not None:
-                self._held = message
+                self._head = message
                 return
-        elif self._held is not None and self._audit is not None and message["type"] == "http.response.body":
-            head, self._held, audit, self._audit = self._held, None, self._audit, None
+        elif self._head is not None and self._audit is not None and message["type"] == "http.response.body":
+            head, self._head, audit, self._audit = self._head, None, self._audit, None
             try:
                 await audit.record(self._scope, self._exchange, message["body"])
             except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)

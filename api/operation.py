@@ -145,11 +145,11 @@ class Call(Generic[B, Q]):
             raise ServiceError(about.invalid, message, field=field, reason="bad_cursor")
         return position
 
-    async def cursor(self, place: str | None, namespace_id: str = "") -> str | None:
+    async def cursor(self, position: str | None, namespace_id: str = "") -> str | None:
         """Return the cursor for the client to continue from; None at the end."""
-        if place is None:
+        if position is None:
             return None
-        return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), place)
+        return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), position)
 
     async def part(self, part: Part | None, namespace_id: str = "") -> Part | None:
         """The requested page of the listing with its decoded cursor; None if no page was requested."""

@@ -122,11 +122,11 @@ class RateLeases:
         lease.used_at = time.monotonic()
         return lease.minute, lease.places.pop()
 
-    def put_back(self, organization: str, minute: int, place: int) -> None:
+    def put_back(self, organization: str, minute: int, position: int) -> None:
         """Return an unused number."""
         lease = self._leases.get(organization)
         if lease is not None and lease.minute == minute:
-            lease.places.append(place)
+            lease.places.append(position)
 
     def ask(self, organization: str | None) -> int:
         """Return how many numbers to request: more each time that a block did not last for a second."""

@@ -46,9 +46,9 @@ class Connections:
     most connections makes room first: who opens connections and leaves them idle takes them from itself.
     """
 
-    def __init__(self, most: int, most_by_address: int, trusted_proxies: Networks = ()) -> None:
-        self._most = most
-        self._most_by_address = most_by_address
+    def __init__(self, limit: int, address_limit: int, trusted_proxies: Networks = ()) -> None:
+        self._limit = limit
+        self._address_limit = address_limit
         self._trusted_proxies = trusted_proxies
         self._open: dict[Connection, None] = {}
         self._by_owner: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class Connections:
     def admit(self, connection: Connection, host: str) -> bool:
         """Add a connection if there is room for it, made if need be by one that waits for a request."""
         connection.owner = self._owner(host)
-        if len(self._open) >= self._most and not self._make_room():
+        if len(self._open) >= self._limit and not self._make_room():
             return False
         self._open[connection] = None
         if connection.owner is not None:
@@ -88,7 +88,7 @@ class Connections:
         if connection in self._served:
             return True
         if connection.owner is not None:
-            if self._served_by_owner[connection.owner] >= self._most_by_address:
+            if self._served_by_owner[connection.owner] >= self._address_limit:
                 return False
             self._served_by_owner[connection.owner] += 1
         self._served.add(connection)
@@ -156,11 +156,11 @@ def _subtract(counter: Counter[str], owner: str | None) -> None:
         del counter[owner]
 
 
-def _may_open(wanted: int) -> int:
+def _may_open(number: int) -> int:
     """Return the limit of open files of this process, raised as far as wanted and allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        soft = min(wanted, hard)
+    if soft < number:
+        soft = min(number, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft
 

@@ -188,8 +188,8 @@ class RunWaits:
     def __init__(self, db: Database, ending: threading.Event) -> None:
         self._db = db
         self._ending = ending
-        self._wanted: Counter[str] = Counter()
-        self._seen: dict[str, str] = {}
+        self._waiting: Counter[str] = Counter()
+        self._statuses: dict[str, str] = {}
         self._looked = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
@@ -197,8 +197,8 @@ class RunWaits:
         """Wait until the run's status is another, the run is deleted, the time is up or the process is about to end."""
         if seconds <= 0:
             return
-        self._wanted[job_run_id] += 1
-        self._seen.setdefault(job_run_id, status)
+        self._waiting[job_run_id] += 1
+        self._statuses.setdefault(job_run_id, status)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look())
         try:
@@ -207,20 +207,20 @@ class RunWaits:
         except TimeoutError:
             return
         finally:
-            self._wanted[job_run_id] -= 1
-            if not self._wanted[job_run_id]:
-                del self._wanted[job_run_id], self._seen[job_run_id]
+            self._waiting[job_run_id] -= 1
+            if not self._waiting[job_run_id]:
+                del self._waiting[job_run_id], self._statuses[job_run_id]
 
     def _is_past(self, job_run_id: str, status: RunStatus) -> bool:
         """Tell whether the run is past this status. The latest read may be older than the request's: a status never
         goes backwards."""
-        latest = self._seen.get(job_run_id)
+        latest = self._statuses.get(job_run_id)
         return latest is None or _ORDER.index(latest) > _ORDER.index(status)
 
     async def _look(self) -> None:
-        while self._wanted:
+        while self._waiting:
             await asyncio.sleep(LOOK_SECONDS)
-            ids = sorted(self._wanted)
+            ids = sorted(self._waiting)
             try:
                 rows = await self._db.async_rows(
                     "select id, status from job_runs where id = any(%(ids)s)", {"ids": ids}, plan_once=True
@@ -229,8 +229,8 @@ class RunWaits:
                 log.warning("run_waits.waiting", reason=type(error).__name__)
             else:
                 statuses = {row["id"]: row["status"] for row in rows}
-                for job_run_id in self._seen.keys() & ids:  # others have come since, and are looked for next time
-                    self._seen[job_run_id] = statuses.get(job_run_id, _GONE)
+                for job_run_id in self._statuses.keys() & ids:  # others have come since, and are looked for next time
+                    self._statuses[job_run_id] = statuses.get(job_run_id, _GONE)
             async with self._looked:
                 self._looked.notify_all()
 
@@ -246,25 +246,25 @@ OF_ONE = 4
 class RenderingLimit:
     """Threads for calls that read a whole file and wait for a child process. Used from one event loop.
 
-    what: the work, for the refusal and the threads' names.
+    work: the name of the work, for the refusal and the threads' names.
     """
 
-    def __init__(self, what: str = "pages are being drawn") -> None:
-        self._what = what
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=what.rpartition(" ")[2])
-        self._held: Counter[str] = Counter()
+    def __init__(self, work: str = "pages are being drawn") -> None:
+        self._work = work
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=work.rpartition(" ")[2])
+        self._counts: Counter[str] = Counter()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, organization: str, draw: Callable[[], T]) -> T:
         """Return the result of `draw` or raise its error. Raises SERVICE_UNAVAILABLE with Retry-After if too many are
         waiting."""
-        if self._held.total() >= WAITING or self._held[organization] >= OF_ONE:
+        if self._counts.total() >= WAITING or self._counts[organization] >= OF_ONE:
             raise ServiceError(
                 ErrorCode.SERVICE_UNAVAILABLE,
-                f"Too many {self._what} just now. Try again in a moment.",
+                f"Too many {self._work} just now. Try again in a moment.",
                 headers={"Retry-After": "2"},
             )
-        self._held[organization] += 1
+        self._counts[organization] += 1
         drawing = asyncio.ensure_future(self._in_turn(organization, draw))
         drawing.add_done_callback(lambda _: self._release(organization))
         return await asyncio.shield(drawing)  # who hangs up leaves a drawing that is counted until it ends
@@ -277,7 +277,7 @@ class RenderingLimit:
             return await asyncio.get_running_loop().run_in_executor(self._threads, draw)
 
     def _release(self, organization: str) -> None:
-        self._held[organization] -= 1
-        if not self._held[organization]:
-            del self._held[organization]
+        self._counts[organization] -= 1
+        if not self._counts[organization]:
+            del self._counts[organization]
             del self._turns[organization]

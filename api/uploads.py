@@ -207,10 +207,10 @@ def broken() -> ServiceError:
     return _invalid("The form is not complete multipart/form-data.", "invalid_form")
 
 
-def _media_type(sent: bytes) -> str:
+def _media_type(header: bytes) -> str:
     """The content type of a part, lower case, with the charset as its only parameter."""
-    media_type = request_limits.media_type([(b"content-type", sent)])
-    charset = parse_options_header(sent)[1].get(b"charset", b"").decode("latin-1").lower()
+    media_type = request_limits.media_type([(b"content-type", header)])
+    charset = parse_options_header(header)[1].get(b"charset", b"").decode("latin-1").lower()
     return f"{media_type}; charset={charset}" if charset else media_type
 
 

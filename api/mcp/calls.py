@@ -83,13 +83,13 @@ class Done:
         return self.text or single_line_json(self.structured)
 
 
-async def search(inner: Inner, given: dict[str, Any]) -> Done:
+async def search(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/search`, or `/hybrid` with `hybridConfig`. Adds a signed link for keys that may read documents."""
-    body = _picked(given, *_SEARCH)
-    if given.get("namespaceIds") is not None:
-        body["namespaceIds"] = given["namespaceIds"]
+    body = _picked(arguments, *_SEARCH)
+    if arguments.get("namespaceIds") is not None:
+        body["namespaceIds"] = arguments["namespaceIds"]
     else:
-        body["namespaceId"] = _namespace(inner, given)
+        body["namespaceId"] = _namespace(inner, arguments)
     path = "/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"
     data = (await inner.ask("POST", path, body=body))["data"]
     results = [{**hit, **await _link(inner, hit["document"]["id"])} for hit in data["results"]]
@@ -100,15 +100,15 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
     return Done({**data, "results": results}, "\n\n".join([fence.notice, *hits]))
 
 
-async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
+async def read_document(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Return a passage of a document's parsed text. The document is listed as over HTTP before its text is read."""
-    document_id, start, end = _text(given, "documentId"), _whole(given, "start") or 0, _whole(given, "end")
-    around = _whole(given, "around", most=READ)
+    document_id, start, end = _text(arguments, "documentId"), _whole(arguments, "start") or 0, _whole(arguments, "end")
+    around = _whole(arguments, "around", maximum=READ)
     response = await inner.ask(
         "POST",
         "/v1/documents",
         body={
-            "namespaceId": _namespace(inner, given),
+            "namespaceId": _namespace(inner, arguments),
             "filterConfig": {"documentIds": [document_id]},
             "includeConfig": {"parsedTextFileUrl": True, "rawFileUrl": True},
         },
@@ -117,7 +117,7 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
     text = await _parsed(inner, document_id) if documents else None
     if text is None:
         raise WrongArgument("There is no such document in this namespace, or it has no text yet.")
-    margin = (AROUND if around is None else around) if end is not None or "start" in given else 0
+    margin = (AROUND if around is None else around) if end is not None or "start" in arguments else 0
     begin = min(max(0, start - margin), len(text))
     stop = begin + READ if end is None else min(max(end, start) + margin, begin + READ + 2 * margin)
     content = text[begin:stop]
@@ -135,20 +135,20 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
     return Done({"document": documents[0], **passage}, "\n".join([fence.notice, "", heading, fence.around(content)]))
 
 
-async def list_documents(inner: Inner, given: dict[str, Any]) -> Done:
+async def list_documents(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/documents`."""
-    page = {"pageSize": given.get("pageSize", PAGE), **_picked(given, "cursor")}
-    condition = given.get("filterConfig", given.get("filter"))
-    body = {"namespaceId": _namespace(inner, given), "filterConfig": condition or {}, "pagination": page}
+    page = {"pageSize": arguments.get("pageSize", PAGE), **_picked(arguments, "cursor")}
+    condition = arguments.get("filterConfig", arguments.get("filter"))
+    body = {"namespaceId": _namespace(inner, arguments), "filterConfig": condition or {}, "pagination": page}
     data = (await inner.ask("POST", "/v1/documents", body=body))["data"]
     return Done({name: data.get(name) for name in ("documents", "hasNextPage", "nextCursor")})
 
 
-async def get_job_run(inner: Inner, given: dict[str, Any]) -> Done:
+async def get_job_run(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `GET /v1/ingest-job-runs/{id}`."""
-    name = next((alias for alias in ("ingestJobRunId", "jobRunId", "id") if alias in given), "ingestJobRunId")
-    query = {"namespaceId": _namespace(inner, given), "waitSeconds": given.get("waitSeconds")}
-    data = await inner.ask("GET", f"/v1/ingest-job-runs/{_segment(given, name)}", query=query)
+    name = next((alias for alias in ("ingestJobRunId", "jobRunId", "id") if alias in arguments), "ingestJobRunId")
+    query = {"namespaceId": _namespace(inner, arguments), "waitSeconds": arguments.get("waitSeconds")}
+    data = await inner.ask("GET", f"/v1/ingest-job-runs/{_segment(arguments, name)}", query=query)
     return Done({"jobRun": data["data"]})
 
 
@@ -158,34 +158,36 @@ async def list_namespaces(inner: Inner, _: dict[str, Any]) -> Done:
     return Done({"namespaces": [_picked(namespace, "id", "identifier", "name") for namespace in data["namespaces"]]})
 
 
-async def ingest_text(inner: Inner, given: dict[str, Any]) -> Done:
+async def ingest_text(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/ingest/text`."""
-    config = _picked(given, "text", "name", "externalId", "metadata")
-    return await _ingest(inner, given, "text", {"source": "TEXT", "config": config})
+    config = _picked(arguments, "text", "name", "externalId", "metadata")
+    return await _ingest(inner, arguments, "text", {"source": "TEXT", "config": config})
 
 
-async def ingest_urls(inner: Inner, given: dict[str, Any]) -> Done:
+async def ingest_urls(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/ingest/urls`."""
-    return await _ingest(inner, given, "urls", {"source": "URLS_LIST", "config": _picked(given, "urls", "metadata")})
+    return await _ingest(
+        inner, arguments, "urls", {"source": "URLS_LIST", "config": _picked(arguments, "urls", "metadata")}
+    )
 
 
-async def delete_documents(inner: Inner, given: dict[str, Any]) -> Done:
+async def delete_documents(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `DELETE /v1/documents` for the given ids. Refuses a call without ids, so it never deletes everything."""
-    document_id = given.get("documentId")
-    document_ids = given.get("documentIds", [document_id] if document_id else [])
+    document_id = arguments.get("documentId")
+    document_ids = arguments.get("documentIds", [document_id] if document_id else [])
     if (
         not isinstance(document_ids, list)
         or not document_ids
         or not all(isinstance(name, str) and name for name in document_ids)
     ):
         raise WrongArgument("documentIds must name at least one document.")
-    body = {"namespaceId": _namespace(inner, given), "filterConfig": {"documentIds": document_ids}}
+    body = {"namespaceId": _namespace(inner, arguments), "filterConfig": {"documentIds": document_ids}}
     response = await inner.ask("DELETE", "/v1/documents", body=body)
     return Done(_picked(response, "message", "deletionId"), response["message"])
 
 
-async def _ingest(inner: Inner, given: dict[str, Any], path: str, config: dict[str, Any]) -> Done:
-    body = {"namespaceId": _namespace(inner, given), "ingestConfig": config}
+async def _ingest(inner: Inner, arguments: dict[str, Any], path: str, config: dict[str, Any]) -> Done:
+    body = {"namespaceId": _namespace(inner, arguments), "ingestConfig": config}
     return Done((await inner.ask("POST", f"/v1/ingest/{path}", body=body))["data"])
 
 
@@ -225,9 +227,9 @@ def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
     return "\n".join([heading, content, hit["url"]] if "url" in hit else [heading, content])
 
 
-def _namespace(inner: Inner, given: dict[str, Any]) -> str:
+def _namespace(inner: Inner, arguments: dict[str, Any]) -> str:
     """Return the `namespaceId` argument, or the namespace that the key is bound to."""
-    namespace_id = given.get("namespaceId")
+    namespace_id = arguments.get("namespaceId")
     if namespace_id is None and inner.caller.namespace is not None:
         return inner.caller.namespace
     if not isinstance(namespace_id, str) or not namespace_id:
@@ -235,31 +237,31 @@ def _namespace(inner: Inner, given: dict[str, Any]) -> str:
     return namespace_id
 
 
-def _picked(given: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: given[name] for name in names if given.get(name) is not None}
+def _picked(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: arguments[name] for name in names if arguments.get(name) is not None}
 
 
-def _text(given: dict[str, Any], name: str) -> str:
-    value = given.get(name)
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
     if not isinstance(value, str) or not value:
         raise WrongArgument(f"{name} is required, as text.")
     return value
 
 
-def _segment(given: dict[str, Any], name: str) -> str:
+def _segment(arguments: dict[str, Any], name: str) -> str:
     """An id that becomes a part of a path: nothing in it may lead elsewhere."""
-    value = _text(given, name)
+    value = _text(arguments, name)
     if not value.replace("_", "").isalnum() or not value.isascii():
         raise WrongArgument(f"{name} holds letters, digits and underscores.")
     return value
 
 
-def _whole(given: dict[str, Any], name: str, *, most: int | None = None) -> int | None:
-    value = given.get(name)
+def _whole(arguments: dict[str, Any], name: str, *, maximum: int | None = None) -> int | None:
+    value = arguments.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise WrongArgument(f"{name} must be a whole number of 0 or more.")
-    if value is not None and most is not None and value > most:
-        raise WrongArgument(f"{name} may be {most:,} at most.")
+    if value is not None and maximum is not None and value > maximum:
+        raise WrongArgument(f"{name} may be {maximum:,} at most.")
     return value

@@ -224,10 +224,10 @@ def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_name(value, rules.groups_claim, principals.group_name) for value in values))
 
 
-def _principal(named: Any, claim: str) -> str:
+def _principal(value: Any, claim: str) -> str:
     """Return the person's principal name. `sub` is compared byte for byte, so it must equal its normalized form."""
-    name = _name(named, claim, principals.user_name)
-    if claim == "sub" and name != named:
+    name = _name(value, claim, principals.user_name)
+    if claim == "sub" and name != value:
         message = (
             "The token's claim sub is an e-mail address that is not in lower case. Names of users are compared exactly:"
             " set RETRIEVAL_OIDC_PRINCIPAL_CLAIM=email."

@@ -190,9 +190,9 @@ def _require_name(tenant: str | None, field: str) -> None:
         raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
 
 
-def _of_person(caller: Caller, who: SignedIn) -> wire.Key:
+def _of_person(caller: Caller, signed_in: SignedIn) -> wire.Key:
     """Return a person's scopes and bounds in the form of a key."""
-    issued, expires = (datetime.fromtimestamp(at, UTC) for at in (who.person.issued, who.person.expires))
+    issued, expires = (datetime.fromtimestamp(at, UTC) for at in (signed_in.person.issued, signed_in.person.expires))
     return wire.Key(
         id=caller.key_id,
         name=caller.key_name,
@@ -202,8 +202,8 @@ def _of_person(caller: Caller, who: SignedIn) -> wire.Key:
         tenant_id=caller.bound_tenant,
         created_at=Timestamp.of(issued),
         revoked_at=None,
-        principal=who.person.principal,
-        role=who.role,
+        principal=signed_in.person.principal,
+        role=signed_in.role,
         expires_at=Timestamp.of(expires),
     )
 
@@ -246,11 +246,13 @@ async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAns
     return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(updated)))
 
 
-async def _organization(call: Call[admin.UpdateOrganization, None] | Call[None, None], said: str) -> OrganizationAnswer:
+async def _organization(
+    call: Call[admin.UpdateOrganization, None] | Call[None, None], message: str
+) -> OrganizationAnswer:
     organization = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
     if organization is None:
         raise RuntimeError("the organization of a key is gone")
-    return OrganizationAnswer(message=said, data=OrganizationData(OrganizationDetails.of(organization)))
+    return OrganizationAnswer(message=message, data=OrganizationData(OrganizationDetails.of(organization)))
 
 
 @operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)

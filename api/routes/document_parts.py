@@ -130,18 +130,18 @@ async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
     return await services.drawings.run(scope.organization, lambda: _drawn(config, document, page))
 
 
-def _drawn(config: NamespaceConfig, found: PagedDocument, page: int) -> bytes:
+def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes:
     """Draw the page. Raises NOT_FOUND if it cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
     files = registry.file_store(config)
     try:
         with tempfile.TemporaryDirectory(prefix="page-") as folder:
             path = Path(folder) / "raw"
-            with files.open(found.raw_key or "") as stream, path.open("wb") as file:
+            with files.open(document.raw_key or "") as stream, path.open("wb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
             mark = PageMark()
-            if found.start is not None and found.parsed_key is not None and 1 <= page <= len(found.pages):
-                with files.open(found.parsed_key) as stream:
-                    mark = _mark(stream.read().decode(), found, page)
+            if document.start is not None and document.parsed_key is not None and 1 <= page <= len(document.pages):
+                with files.open(document.parsed_key) as stream:
+                    mark = _mark(stream.read().decode(), document, page)
             return registry.page_drawer().draw(path, page, mark)
     except Skippable as error:
         raise _refused(str(error), "not_drawable") from error
@@ -150,10 +150,10 @@ def _drawn(config: NamespaceConfig, found: PagedDocument, page: int) -> bytes:
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-def _mark(text: str, found: PagedDocument, page: int) -> PageMark:
+def _mark(text: str, document: PagedDocument, page: int) -> PageMark:
     """Return the text of the page, and the chunk's part of it."""
-    first, last = [*found.pages, len(text)][page - 1 : page + 1]
-    start, end = max(first, found.start or 0), min(last, found.end or 0)
+    first, last = [*document.pages, len(text)][page - 1 : page + 1]
+    start, end = max(first, document.start or 0), min(last, document.end or 0)
     return PageMark(text[first:last], start - first, end - first) if last - first <= _MOST_TEXT else PageMark()
 
 
@@ -232,8 +232,8 @@ async def read_file(request: Request[Any, Any, Any]) -> Stream:
     return Stream(_pieces(services, opened, file), media_type=media_type, headers=headers)
 
 
-async def _open(services: Services, found: StoredFiles, key: str) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
-    config = await namespaces.get(services.db, services.ring, found.organization_id, found.namespace_id)
+async def _open(services: Services, files: StoredFiles, key: str) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
+    config = await namespaces.get(services.db, services.ring, files.organization_id, files.namespace_id)
     try:
         opened = await services.in_thread(lambda: registry.file_store(config).open(key))
         return opened, await services.in_thread(opened.__enter__)
@@ -252,14 +252,14 @@ async def _pieces(services: Services, opened: AbstractContextManager[BinaryIO], 
         opened.__exit__(None, None, None)
 
 
-def _presented(found: StoredFiles, kind: Kind) -> tuple[str, str]:
+def _presented(files: StoredFiles, kind: Kind) -> tuple[str, str]:
     """Return the media type to serve, and the name to save it under."""
     if kind is Kind.PARSED:
-        return TEXT, found.name + ".md"
-    bare = found.media_type.partition(";")[0].strip().lower()
+        return TEXT, files.name + ".md"
+    bare = files.media_type.partition(";")[0].strip().lower()
     if bare.startswith("text/"):
-        return TEXT, found.name
-    return bare if bare in HARMLESS else "application/octet-stream", found.name
+        return TEXT, files.name
+    return bare if bare in HARMLESS else "application/octet-stream", files.name
 
 
 def _disposition(name: str, *, inline: bool) -> str:

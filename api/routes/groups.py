@@ -97,8 +97,8 @@ def _group_id(call: Call[Any, Any]) -> str:
     return principals.group_name(call.path["group_id"], _INVALID, "id")
 
 
-def _names(sent: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
-    return list(dict.fromkeys(check(name, _INVALID, where) for name in sent or ()))
+def _names(names: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
+    return list(dict.fromkeys(check(name, _INVALID, where) for name in names or ()))
 
 
 async def _not_found(call: Call[Any, Any], scope: Scope) -> ServiceError:

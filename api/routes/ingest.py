@@ -135,8 +135,8 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
     return answer
 
 
-def _check_text(asked: TextIngestion, services: Services) -> None:
-    config, field = asked.config, "ingestConfig.config"
+def _check_text(ingest_config: TextIngestion, services: Services) -> None:
+    config, field = ingest_config.config, "ingestConfig.config"
     if not config.text.strip():
         raise ServiceError(INVALID, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
     allowed = services.settings.max_text_bytes

@@ -113,7 +113,7 @@ async def ingest_website(call: Call[IngestWebsite, None]) -> IngestAnswer | byte
 Accept = Callable[[Scope, Ingestion], Awaitable[IngestAnswer]]
 
 
-def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str, what: str) -> Accept:
+def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str, noun: str) -> Accept:
     config = call.body.ingest_config.config
     url = _address(config.url, f"{AT}.url")
     kind: type[SitemapConfig | WebsiteConfig] = type(config)
@@ -129,9 +129,9 @@ def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], sour
     async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
         options = {**defaults, **config.request(url=url)}
         if call.body.dry_run:
-            return await dry_run(call, scope, what, source=source, how=how, request=options)
+            return await dry_run(call, scope, noun, source=source, how=how, request=options)
         receipt = await runs.accept_discovery(call.services.db, scope, source=source, config=options, ingestion=how)
-        return IngestAnswer.of_several(receipt, what)
+        return IngestAnswer.of_several(receipt, noun)
 
     return accept
 
@@ -160,15 +160,15 @@ async def _ingest(
     return answer
 
 
-def _how(asked: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: Services) -> Ingestion:
-    config: PageConfig = asked.config
+def _how(ingest_config: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: Services) -> Ingestion:
+    config: PageConfig = ingest_config.config
     if config.metadata is not None:
         metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     _check_selectors(config, services)
-    inner = asked.chunk_config is None and config.chunk_config is not None
+    inner = ingest_config.chunk_config is None and config.chunk_config is not None
     return ingestion(
         config.metadata,
-        asked.chunk_config or config.chunk_config,
+        ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
         access=(f"{AT}.access", config.access),
     )
@@ -204,9 +204,9 @@ def _check_selectors(config: PageConfig, services: Services) -> None:
                 )
 
 
-def _limit(number: int, most: int, field: str, what: str, code: ErrorCode = INVALID) -> None:
-    if number > most:
-        raise ServiceError(code, f"{field} asks for more than {most:,} {what}.", field=field, reason="out_of_bounds")
+def _limit(number: int, maximum: int, field: str, noun: str, code: ErrorCode = INVALID) -> None:
+    if number > maximum:
+        raise ServiceError(code, f"{field} asks for more than {maximum:,} {noun}.", field=field, reason="out_of_bounds")
 
 
 def _address(url: str, field: str) -> str:

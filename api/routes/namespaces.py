@@ -198,16 +198,16 @@ def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]
     return members.get("name", ""), {key: members[key] for key in CONFIGS if key in members}
 
 
-def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -> str | None:
-    if sent is UNSET or sent is None:
-        return stored if sent is UNSET else None
-    if languages.fixed(sent) is None:
+def _keyword_language(language: str | UnsetType | None, stored: str | None = None) -> str | None:
+    if language is UNSET or language is None:
+        return stored if language is UNSET else None
+    if languages.fixed(language) is None:
         raise validation.invalid(
             "keywordLanguage",
             "keywordLanguage is neither PostgreSQL's name of a language nor ISO 639-1.",
             "no_language",
         )
-    return sent.strip().lower()
+    return language.strip().lower()
 
 
 async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> dict[str, Any] | None:

@@ -100,12 +100,12 @@ async def _take(services: Services, state: str, connector: str) -> Taken:
     return authorization
 
 
-async def _settle(services: Services, taken: Taken, connector: str, sent: dict[str, str]) -> Outcome:
+async def _settle(services: Services, authorization: Taken, connector: str, parameters: dict[str, str]) -> Outcome:
     """Exchange the code and store the tokens, or record the reason of the failure."""
-    code, scope = sent.get("code", ""), taken.scope
-    if "error" in sent or not code:
-        reason = DECLINED if sent.get("error") == "access_denied" else REFUSED
-        return Outcome(await authorizations.refused(services.db, taken.connection_id, reason), done=False)
+    code, scope = parameters.get("code", ""), authorization.scope
+    if "error" in parameters or not code:
+        reason = DECLINED if parameters.get("error") == "access_denied" else REFUSED
+        return Outcome(await authorizations.refused(services.db, authorization.connection_id, reason), done=False)
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.authorizer(
@@ -115,25 +115,25 @@ async def _settle(services: Services, taken: Taken, connector: str, sent: dict[s
             authorizer.exchange_code,
             code,
             redirect_uri=redirect_uri(services, connector),
-            verifier=taken.verifier,
+            verifier=authorization.verifier,
         )
     except (StepError, ServiceError) as error:
-        return Outcome(await authorizations.refused(services.db, taken.connection_id, str(error)), done=False)
-    status = await authorizations.granted(services.db, services.ring, taken.connection_id, tokens)
+        return Outcome(await authorizations.refused(services.db, authorization.connection_id, str(error)), done=False)
+    status = await authorizations.granted(services.db, services.ring, authorization.connection_id, tokens)
     if status == ConnectionStatus.REVOKED:
         await tell_vendor(services, scope, connector, tokens)
     return Outcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
-def _entry(request: Request[Any, Any, Any], taken: Taken) -> Entry:
+def _entry(request: Request[Any, Any, Any], authorization: Taken) -> Entry:
     """Return the authorization's entry in the audit log. It has no key, because the state alone authorizes the
     callback."""
     return Entry(
-        organization_id=taken.scope.organization,
+        organization_id=authorization.scope.organization,
         method="GET",
         route="/v1/oauth/callback/{connector}",
         object_type="connection",
-        object_id=taken.connection_id,
+        object_id=authorization.connection_id,
         status=200,
         request_id=request_context.of(request.scope).request_id,
         source=Source.API,

@@ -59,11 +59,11 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 
-def _named(sent: str | None) -> list[str] | None:
+def _named(text: str | None) -> list[str] | None:
     """Return the job run ids of the query, None without any. Raises INVALID_REQUEST for too many."""
-    if not sent:
+    if not text:
         return None
-    ids = [part for part in sent.split(",") if part]
+    ids = [part for part in text.split(",") if part]
     if len(ids) > control.NAMED:
         message = f"ids names {len(ids)} job runs, and may name {control.NAMED} at most: ask for the others apart."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ids", reason="out_of_bounds")

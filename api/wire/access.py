@@ -61,9 +61,9 @@ class Access(Struct):
         return cls(list(access.users), list(access.groups), denied, access.public)
 
 
-def of_request(sent: Access | None, code: ErrorCode, where: str) -> principals.Access | None:
+def of_request(access: Access | None, code: ErrorCode, where: str) -> principals.Access | None:
     """Return the access list of an ingestion request; None if it has none."""
-    return None if sent is None else sent.to_values(code, where)
+    return None if access is None else access.to_values(code, where)
 
 
 Members = Annotated[list[str], Meta(max_length=MEMBERS, examples=[["ada@example.com"]])]

@@ -62,20 +62,20 @@ class ActivityData(Struct, rename="camel"):
     searches: Annotated[SearchActivity, Meta(description="Searches of the last 24 hours.")]
 
     @classmethod
-    def of(cls, found: activity.Activity) -> ActivityData:
-        oldest = Timestamp.of(found.oldest_waiting) if found.oldest_waiting else None
+    def of(cls, figures: activity.Activity) -> ActivityData:
+        oldest = Timestamp.of(figures.oldest_waiting) if figures.oldest_waiting else None
         queued, found_out, worked = (
-            found.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
+            figures.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
         )
         return cls(
             OpenRuns(queued, found_out, worked, oldest),
-            found.failed_last_day,
-            found.tokens,
+            figures.failed_last_day,
+            figures.tokens,
             SearchActivity(
-                found.searches,
-                found.search_p50,
-                found.search_p95,
-                [SearchTimeCount(took, count) for took, count in found.search_times],
+                figures.searches,
+                figures.search_p50,
+                figures.search_p95,
+                [SearchTimeCount(took, count) for took, count in figures.search_times],
             ),
         )
 
@@ -98,9 +98,9 @@ class Breaker(Struct, rename="camel"):
     waiting_job_runs: Annotated[int, Meta(description="Job runs that wait for it.")]
 
     @classmethod
-    def of(cls, found: Held) -> Breaker:
-        since, until = Timestamp.of(found.since), Timestamp.of(found.until)
-        return cls(found.name, found.reason, found.failures, since, until, found.job_runs)
+    def of(cls, breaker: Held) -> Breaker:
+        since, until = Timestamp.of(breaker.since), Timestamp.of(breaker.until)
+        return cls(breaker.name, breaker.reason, breaker.failures, since, until, breaker.job_runs)
 
 
 class Work(Struct, rename="camel", kw_only=True):
@@ -123,18 +123,18 @@ class Work(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def of(cls, found: Working) -> Work:
+    def of(cls, batch: Working) -> Work:
         return cls(
-            ingest_job_run_id=found.job_run_id,
-            namespace_id=found.namespace,
-            tenant_id=found.tenant or None,
-            source=found.source,
-            job_runs=found.job_runs,
-            attempt=found.attempt,
-            document=found.document,
-            created_at=Timestamp.of(found.created_at),
-            started_at=Timestamp.of(found.started_at) if found.started_at else None,
-            lease_until=Timestamp.of(found.lease_until) if found.lease_until else None,
+            ingest_job_run_id=batch.job_run_id,
+            namespace_id=batch.namespace,
+            tenant_id=batch.tenant or None,
+            source=batch.source,
+            job_runs=batch.job_runs,
+            attempt=batch.attempt,
+            document=batch.document,
+            created_at=Timestamp.of(batch.created_at),
+            started_at=Timestamp.of(batch.started_at) if batch.started_at else None,
+            lease_until=Timestamp.of(batch.lease_until) if batch.lease_until else None,
         )
 
 
@@ -147,8 +147,8 @@ class DispatcherLoop(Struct, rename="camel"):
     reason: Annotated[str | None, Meta(description="The error that it failed with since; null without one.")]
 
     @classmethod
-    def of(cls, found: Loop) -> DispatcherLoop:
-        return cls(found.name, round(max(found.age, 0.0), 1), found.late, found.reason)
+    def of(cls, state: Loop) -> DispatcherLoop:
+        return cls(state.name, round(max(state.age, 0.0), 1), state.late, state.reason)
 
 
 class QueueData(Struct, rename="camel", kw_only=True):
@@ -184,28 +184,28 @@ class QueueData(Struct, rename="camel", kw_only=True):
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
-    def of(cls, found: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+    def of(cls, queue: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
         """Return the queue. `unstored`: the reasons why nothing can be stored."""
         return cls(
-            queued=found.queued,
-            oldest_queued_at=Timestamp.of(found.oldest) if found.oldest else None,
-            held=found.held,
-            workers=found.workers,
-            stalled=bool(unstored) or found.dispatch.stalled or found.dispatch.is_held,
+            queued=queue.queued,
+            oldest_queued_at=Timestamp.of(queue.oldest) if queue.oldest else None,
+            held=queue.held,
+            workers=queue.workers,
+            stalled=bool(unstored) or queue.dispatch.stalled or queue.dispatch.is_held,
             reasons=list(
                 dict.fromkeys(
                     [
                         *unstored,
-                        *(lever.effect for lever in found.dispatch.levers if lever.batch is None),
-                        *found.dispatch.reasons,
-                        *map(str, found.dispatch.late),
+                        *(lever.effect for lever in queue.dispatch.levers if lever.batch is None),
+                        *queue.dispatch.reasons,
+                        *map(str, queue.dispatch.late),
                     ]
                 )
             ),
             warnings=warnings,
-            breakers=[Breaker.of(breaker) for breaker in found.breakers],
-            working=[Work.of(batch) for batch in found.working],
-            loops=[DispatcherLoop.of(loop) for loop in found.dispatch.loops],
+            breakers=[Breaker.of(breaker) for breaker in queue.breakers],
+            working=[Work.of(batch) for batch in queue.working],
+            loops=[DispatcherLoop.of(loop) for loop in queue.dispatch.loops],
         )
 
 

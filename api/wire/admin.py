@@ -317,22 +317,22 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
     limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 
-def group(found: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
+def group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
     """Return the usage of a group. Its cost is null if one of its models has no price."""
     models = [
         ModelUsage(
             model.provider, model.model, model.tokens, _cost(model, prices.get(f"{model.provider}/{model.model}"))
         )
-        for model in found.models
+        for model in entry.models
     ]
     costs = [model.cost for model in models]
     return UsageGroup(
-        day=found.key if by is usage.By.DAY else UNSET,
-        namespace_id=found.key if by is usage.By.NAMESPACE else UNSET,
-        tenant_id=(found.key or None) if by is usage.By.TENANT else UNSET,
-        documents=found.documents,
-        stored_bytes=found.stored_bytes,
-        tokens=found.tokens,
+        day=entry.key if by is usage.By.DAY else UNSET,
+        namespace_id=entry.key if by is usage.By.NAMESPACE else UNSET,
+        tenant_id=(entry.key or None) if by is usage.By.TENANT else UNSET,
+        documents=entry.documents,
+        stored_bytes=entry.stored_bytes,
+        tokens=entry.tokens,
         cost=None if None in costs else round(sum(cost for cost in costs if cost is not None), 6),
         models=models,
         used=UNSET if use is None else Quotas.of(use.used),
@@ -340,7 +340,7 @@ def group(found: usage.Group, by: usage.By, prices: Mapping[str, float], use: Us
     )
 
 
-def _cost(one: usage.Tokens, price: float | None) -> float | None:
+def _cost(used_tokens: usage.Tokens, price: float | None) -> float | None:
     if price is None:
-        return 0.0 if one.provider == "LOCAL" else None
-    return round(one.tokens * price / 1_000_000, 6)
+        return 0.0 if used_tokens.provider == "LOCAL" else None
+    return round(used_tokens.tokens * price / 1_000_000, 6)

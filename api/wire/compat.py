@@ -157,8 +157,8 @@ class DifyRecord(Struct):
     metadata: Annotated[dict[str, Any], Meta(description="The document's own keys and values.")]
 
     @classmethod
-    def of(cls, found: SearchResult) -> DifyRecord:
-        return cls(found.passage, found.score, found.document.name, {**found.metadata})
+    def of(cls, result: SearchResult) -> DifyRecord:
+        return cls(result.passage, result.score, result.document.name, {**result.metadata})
 
 
 class DifyAnswer(Answer, kw_only=True):
@@ -337,5 +337,5 @@ def _moment(name: str, op: str, value: Scalar, at: str) -> dict[str, Any]:
     return {"any": [_leaf(name, op, number), _leaf(name, op, {"date": stamp})]}
 
 
-def _wrong(message: str, place: str, reason: str) -> ServiceError:
-    return ServiceError(INVALID, message, field=place, reason=reason)
+def _wrong(message: str, path: str, reason: str) -> ServiceError:
+    return ServiceError(INVALID, message, field=path, reason=reason)

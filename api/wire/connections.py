@@ -238,12 +238,12 @@ class Chosen(Struct):
     ] = UNSET
 
     @classmethod
-    def of(cls, asked: Asked | None, *, named: bool) -> Chosen | UnsetType:
+    def of(cls, newest: Asked | None, *, named: bool) -> Chosen | UnsetType:
         """Return the selection. `named`: whether `access` may be shown."""
-        access = asked.access if asked is not None and named else None
-        if asked is None or not (asked.choice or access):
+        access = newest.access if newest is not None and named else None
+        if newest is None or not (newest.choice or access):
             return UNSET
-        take, leave = _entries(asked.choice.include), _entries(asked.choice.exclude)
+        take, leave = _entries(newest.choice.include), _entries(newest.choice.exclude)
         return cls(take, leave, UNSET if access is None else Access.of(access.dump()))
 
 
@@ -333,18 +333,18 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def of(cls, shown: Shown) -> BrowsedEntry:
-        entry = shown.entry
+    def of(cls, browsed: Shown) -> BrowsedEntry:
+        entry = browsed.entry
         return cls(
             id=entry.id,
             name=entry.name,
             path=entry.path,
             kind=EntryKind.FOLDER if entry.is_folder else EntryKind.FILE,
-            mime_type=shown.media_type or None,
+            mime_type=browsed.media_type or None,
             size=entry.size,
             modified_at=entry.modified_at,
             has_children=entry.has_children,
-            selected=shown.selected,
+            selected=browsed.selected,
         )
 
 

@@ -383,13 +383,13 @@ class ResyncData(Struct, rename="camel", kw_only=True):
     ingest_job_run_ids: Annotated[list[str], Meta(description="The job runs to follow.")]
 
     @classmethod
-    def of(cls, made: Resync) -> ResyncData:
+    def of(cls, result: Resync) -> ResyncData:
         return cls(
-            items_queued=made.queued,
-            items_skipped=len(made.documents) - made.queued,
-            documents=[ResyncedDocument(document.id, document.status, document.error) for document in made.documents],
-            ingest_job_run_id=made.job_runs[0] if made.job_runs else None,
-            ingest_job_run_ids=made.job_runs,
+            items_queued=result.queued,
+            items_skipped=len(result.documents) - result.queued,
+            documents=[ResyncedDocument(document.id, document.status, document.error) for document in result.documents],
+            ingest_job_run_id=result.job_runs[0] if result.job_runs else None,
+            ingest_job_run_ids=result.job_runs,
         )
 
 

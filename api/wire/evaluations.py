@@ -192,14 +192,14 @@ class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
     created_at: Annotated[Timestamp, Meta(description="When it was made.")]
 
     @classmethod
-    def of(cls, found: evaluations.Evaluation) -> Evaluation:
+    def of(cls, evaluation: evaluations.Evaluation) -> Evaluation:
         return cls(
-            id=found.id,
-            name=found.name,
-            namespace_id=found.namespace_id,
-            question_count=found.question_count,
-            unresolved=UNSET if found.unresolved is None else list(found.unresolved),
-            created_at=Timestamp.of(found.created_at),
+            id=evaluation.id,
+            name=evaluation.name,
+            namespace_id=evaluation.namespace_id,
+            question_count=evaluation.question_count,
+            unresolved=UNSET if evaluation.unresolved is None else list(evaluation.unresolved),
+            created_at=Timestamp.of(evaluation.created_at),
         )
 
 

@@ -176,23 +176,23 @@ class IngestAnswer(Answer, kw_only=True):
     data: IngestData
 
     @classmethod
-    def of(cls, accepted: Accepted, what: str) -> IngestAnswer:
+    def of(cls, accepted: Accepted, noun: str) -> IngestAnswer:
         documents = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
-        message = f"Added {what} ingestion request to the queue"
+        message = f"Added {noun} ingestion request to the queue"
         if accepted.replaces:
             message += "; it replaces the document of the same identity, which stays searchable until then"
         return cls(message=message, data=IngestData(accepted.job_run_id, documents))
 
     @classmethod
-    def of_dry_run(cls, receipt: Receipt, what: str) -> IngestAnswer:
+    def of_dry_run(cls, receipt: Receipt, noun: str) -> IngestAnswer:
         """Return the response to a dry run."""
-        message = f"Added dry run of the {what} ingestion to the queue"
+        message = f"Added dry run of the {noun} ingestion to the queue"
         return cls(message=message, data=IngestData(receipt.job_run_id, []))
 
     @classmethod
-    def of_several(cls, receipt: Receipt, what: str) -> IngestAnswer:
+    def of_several(cls, receipt: Receipt, noun: str) -> IngestAnswer:
         queued = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
-        message = f"Added {what} ingestion request to the queue"
+        message = f"Added {noun} ingestion request to the queue"
         if receipt.replaces:
             message += f"; documents that it replaces, which stay searchable until then: {receipt.replaces}"
         return cls(message=message, data=IngestData(receipt.job_run_id, queued))
@@ -224,10 +224,10 @@ def ingestion(
     return Ingestion(**values)
 
 
-def _moment(sent: str, field: str) -> str:
+def _moment(text: str, field: str) -> str:
     """Return a date in UTC, to the millisecond."""
     try:
-        moment = datetime.fromisoformat(sent)
+        moment = datetime.fromisoformat(text)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         message = f"{field} must be a date by ISO 8601 in the years 1 to 9999, such as 2026-11-20T12:00:00Z."
@@ -364,8 +364,8 @@ class ConvertedDocument(Struct, omit_defaults=True):
     error: Annotated[str | UnsetType, Meta(description="Why the member could not be read.")] = UNSET
 
     @classmethod
-    def of(cls, one: Converted) -> ConvertedDocument:
-        return cls(one.filename, one.markdown, UNSET if one.error is None else one.error)
+    def of(cls, converted: Converted) -> ConvertedDocument:
+        return cls(converted.filename, converted.markdown, UNSET if converted.error is None else converted.error)
 
 
 class ConvertData(Struct):

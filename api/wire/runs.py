@@ -116,8 +116,8 @@ class RunNotice(Struct):
     count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
 
     @classmethod
-    def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
-        return [cls(notice.reason, notice.count) for notice in told]
+    def all_of(cls, notices: Sequence[Notice]) -> list[RunNotice]:
+        return [cls(notice.reason, notice.count) for notice in notices]
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]

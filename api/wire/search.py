@@ -378,8 +378,8 @@ def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
     return {"shape": shape} | {name: value for name, value in values.items() if value is not None}
 
 
-def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
-    if sent is False or (sent is None and not configured):
+def _reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
+    if options is False or (options is None and not configured):
         return None
     if not configured:
         raise ServiceError(
@@ -388,10 +388,10 @@ def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured:
             field="rerank",
             reason="no_reranker",
         )
-    return Rerank(sent.candidates, sent.budget_ms) if isinstance(sent, RerankOptions) else Rerank()
+    return Rerank(options.candidates, options.budget_ms) if isinstance(options, RerankOptions) else Rerank()
 
 
 def where_of(
-    sent: SearchFilter | None, invalid: ErrorCode = INVALID, *, field: str = "filter"
+    filter_sent: SearchFilter | None, invalid: ErrorCode = INVALID, *, field: str = "filter"
 ) -> DocumentFilter | None:
-    return None if sent is None else filters.parse_search(msgspec.to_builtins(sent), invalid, where=field)
+    return None if filter_sent is None else filters.parse_search(msgspec.to_builtins(filter_sent), invalid, where=field)

@@ -210,11 +210,11 @@ _NAMES = {
 }
 
 
-def _parts(sent: SearchFilter) -> Iterator[Part]:
-    metadata = filters.parse_metadata(sent.metadata, INVALID, where="filter.metadata")
+def _parts(search_filter: SearchFilter) -> Iterator[Part]:
+    metadata = filters.parse_metadata(search_filter.metadata, INVALID, where="filter.metadata")
     yield from _keys(DocumentFilter(metadata=metadata), "filter.metadata")
-    yield from _conditions(filters.condition_of(sent.where, INVALID, where="filter.where"), "filter.where")
-    documents = (sent.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
+    yield from _conditions(filters.condition_of(search_filter.where, INVALID, where="filter.where"), "filter.where")
+    documents = (search_filter.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
     for name in fields(documents):
         if name.name in _NAMES and (value := getattr(documents, name.name)) not in {(), None}:
             yield Part(f"filter.documents.{_NAMES[name.name]}", DocumentFilter(**{name.name: value}))
@@ -222,15 +222,15 @@ def _parts(sent: SearchFilter) -> Iterator[Part]:
     yield from _conditions(documents.where, "filter.documents.where")
 
 
-def _keys(where: DocumentFilter, place: str) -> Iterator[Part]:
+def _keys(where: DocumentFilter, path: str) -> Iterator[Part]:
     for key, value in where.metadata.items():
-        yield Part(f"{place}.{key}", DocumentFilter(metadata={key: value}))
+        yield Part(f"{path}.{key}", DocumentFilter(metadata={key: value}))
 
 
-def _conditions(condition: Condition | None, place: str) -> Iterator[Part]:
+def _conditions(condition: Condition | None, path: str) -> Iterator[Part]:
     """A condition, or each of those that all must hold."""
     if isinstance(condition, All):
         for number, part in enumerate(condition.parts):
-            yield from _conditions(part, f"{place}.all[{number}]")
+            yield from _conditions(part, f"{path}.all[{number}]")
     elif condition is not None:
-        yield Part(place, DocumentFilter(where=condition))
+        yield Part(path, DocumentFilter(where=condition))

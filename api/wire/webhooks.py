@@ -150,19 +150,19 @@ class Delivery(Struct, rename="camel", kw_only=True):
     created_at: Annotated[Timestamp, Meta(description="When it was made.")]
 
     @classmethod
-    def of(cls, one: deliveries.Delivery) -> Delivery:
+    def of(cls, delivery: deliveries.Delivery) -> Delivery:
         return cls(
-            id=one.id,
-            webhook_id=one.webhook_id,
-            event_id=one.event_id,
-            type=one.type,
-            sequence=one.sequence,
-            status=one.status,  # type: ignore[arg-type]
-            attempts=one.attempts,
-            response_status=one.response_status,
-            reason=one.reason,
-            next_attempt_at=Timestamp.of(one.next_attempt_at) if one.next_attempt_at else None,
-            created_at=Timestamp.of(one.created_at),
+            id=delivery.id,
+            webhook_id=delivery.webhook_id,
+            event_id=delivery.event_id,
+            type=delivery.type,
+            sequence=delivery.sequence,
+            status=delivery.status,  # type: ignore[arg-type]
+            attempts=delivery.attempts,
+            response_status=delivery.response_status,
+            reason=delivery.reason,
+            next_attempt_at=Timestamp.of(delivery.next_attempt_at) if delivery.next_attempt_at else None,
+            created_at=Timestamp.of(delivery.created_at),
         )
 
 
