@@ -1,4 +1,4 @@
-"""The limited child process: reads one file after another, as told on stdin, until stdin closes.
+"""The limited child process: reads one file per request on stdin, until stdin closes.
 
 Started by `connectors.parsers.pool` as
 `python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`: it reads below GIVEN, writes
@@ -27,11 +27,11 @@ _UNSOUND = ("panicked", "poisoned")
 
 def main() -> None:
     memory_bytes, file_bytes = int(sys.argv[1]), int(sys.argv[2])
-    given, made, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
+    input_folder, output_folder, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
     confinement.confine(memory_bytes, file_bytes, programs=bool(program))
     from connectors.parsers.formats import reading
 
-    confined = confinement.restrict_files(given, made, program)
+    confined = confinement.restrict_files(input_folder, output_folder, program)
     confinement.cap_address_space(memory_bytes)
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
@@ -64,8 +64,8 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
         return read(task)
     except Skippable as error:
         cause = error.__cause__
-        said = f"{type(cause).__name__}: {cause}" if cause else ""
-        return Reply(refusal=str(error), detail=said[:500], spent=any(sign in said for sign in _UNSOUND))
+        description = f"{type(cause).__name__}: {cause}" if cause else ""
+        return Reply(refusal=str(error), detail=description[:500], spent=any(sign in description for sign in _UNSOUND))
     except Retryable as error:
         return Reply(again=str(error))
     except MemoryError:
@@ -75,7 +75,7 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
 
 
 def _leave_with_parent(requests: int) -> None:
-    """End this process when nobody holds the other end of stdin, also in the middle of a file."""
+    """End this process once the other end of stdin is closed, also in the middle of a file."""
     poll = select.poll()
     poll.register(requests, 0)
     poll.poll()

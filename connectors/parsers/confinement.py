@@ -40,26 +40,26 @@ class Room:
         self._files = 0
 
     def bring(self, task: Task) -> Task:
-        """The same task for a file in the room, with members to be written there. OSError if that cannot be done."""
+        """Link or copy the file into the room and return its task, with a folder for members. OSError on failure."""
         self._files += 1
-        place = self.given / f"raw-{self._files}"
+        raw_path = self.given / f"raw-{self._files}"
         try:
-            os.link(task.path, place)
+            os.link(task.path, raw_path)
         except OSError:  # another file system, or a file of somebody else's
-            shutil.copyfile(task.path, place)
+            shutil.copyfile(task.path, raw_path)
         unpack = task.unpack and msgspec.structs.replace(task.unpack, folder=str(self.made))
-        return msgspec.structs.replace(task, path=str(place), unpack=unpack)
+        return msgspec.structs.replace(task, path=str(raw_path), unpack=unpack)
 
     def take(self, reply: Reply, unpack: Unpack | None) -> Reply:
         """The reply with what was made moved to the folder that the task named."""
         if not reply.members or unpack is None:
             return msgspec.structs.replace(reply, members=())
         folder = Path(unpack.folder)
-        taken = tuple(self._taken(one, folder / str(number)) for number, one in enumerate(reply.members))
-        return msgspec.structs.replace(reply, members=taken)
+        members = tuple(self._taken(member, folder / str(number)) for number, member in enumerate(reply.members))
+        return msgspec.structs.replace(reply, members=members)
 
     def clear(self) -> None:
-        """Leave nothing of a file to whoever comes next."""
+        """Delete everything of the file from the room."""
         for folder in (self.given, self.made):
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
@@ -73,12 +73,12 @@ class Room:
             return msgspec.structs.replace(member, place="")
         try:
             _move(self.made / Path(member.place).name, to)
-            found = to.lstat()
+            status = to.lstat()
         except OSError as error:
             raise Retryable(_NOT_TAKEN) from error
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise Retryable(_NOT_TAKEN)
-        return msgspec.structs.replace(member, place=str(to), size=found.st_size)
+        return msgspec.structs.replace(member, place=str(to), size=status.st_size)
 
 
 def _move(path: Path, to: Path) -> None:
@@ -153,8 +153,8 @@ def cap_address_space(memory_bytes: int) -> None:
     not tell how much that is.
     """
     if mapped := _bytes_of("self", "VmSize:"):
-        most = mapped + memory_bytes + _ROOM
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        limit = mapped + memory_bytes + _ROOM
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def allow_cpu(seconds: float) -> None:
@@ -253,14 +253,14 @@ _SYSTEM_FILES = (
 
 
 def landlock_version() -> int:
-    """Of the interface that the kernel offers; 0 where it offers none."""
+    """Return the version of Landlock that the kernel offers; 0 without it."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return 0
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)))
 
 
 def restrict_files(given: Path, made: Path, program: str = "") -> int:
-    """From now on this process reads below `given` and what its libraries need, and writes below `made` alone.
+    """Restrict this process for good: read access below `given` and to its libraries, write access below `made`.
 
     `program`: a path of what it may start. Returns the version of the interface; 0: the kernel offers none and nothing
     is restricted. RuntimeError if other threads run already, which would stay free; OSError if the kernel refuses.
@@ -311,16 +311,16 @@ def _parts_of(program: str) -> Iterable[Path]:
 
 
 def _allow(ruleset: int, path: Path, access: int) -> None:
-    """What is not there needs no rule."""
+    """Add a rule for the path; a missing path needs none."""
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         rights = access if path.is_dir() else access & _OF_FILES
-        _asked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+        _asked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _asked(call: int, *arguments: object) -> int:

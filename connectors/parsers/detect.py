@@ -64,9 +64,9 @@ def first_heading(markdown: str) -> str:
     for line in markdown[:20_000].split("\n")[:200]:
         if _FENCE.match(line):
             fenced = not fenced
-        found = None if fenced else _HEADING.match(line)
-        if found:
-            return one_line(re.sub(r"[*_`]{1,3}|\\(?=\W)|\s#+\s*$", "", found[1]))
+        match = None if fenced else _HEADING.match(line)
+        if match:
+            return one_line(re.sub(r"[*_`]{1,3}|\\(?=\W)|\s#+\s*$", "", match[1]))
     return ""
 
 
@@ -81,7 +81,7 @@ HEAD = 4096
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file. `text`: made of characters, so that its encoding must be told; `packed`: a ZIP of parts."""
+    """Kind of file. `text`: made of characters, so that its encoding must be detected; `packed`: a ZIP of parts."""
 
     label: str
     media_type: str
@@ -202,16 +202,16 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
         return IMAGE
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return IMAGE
-    wanted = kind_by_name(name, media_type)
+    named_kind = kind_by_name(name, media_type)
     promised = _of_media_type(media_type)
-    if re.search(rb"%PDF-\d", head[:1024]) and not (wanted and wanted.text):
+    if re.search(rb"%PDF-\d", head[:1024]) and not (named_kind and named_kind.text):
         return PDF
     text = glance(head)
     if text is None:
         raise unknown_kind(name)
-    if promised is MARKDOWN or (wanted and not wanted.text and promised and promised.text):
-        wanted = promised  # who names Markdown knows it, whatever the page's address ends in
-    return _of_text(head, text, wanted)
+    if promised is MARKDOWN or (named_kind and not named_kind.text and promised and promised.text):
+        named_kind = promised  # who names Markdown knows it, whatever the page's address ends in
+    return _of_text(head, text, named_kind)
 
 
 def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
@@ -258,8 +258,8 @@ def unknown_kind(name: str) -> Skippable:
         return Skippable(
             f"The file is named {ending}, but its content is of another kind. Kinds that are taken: {TAKEN}."
         )
-    what = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
-    return Skippable(f"{what} cannot be read. Kinds that are taken: {TAKEN}.")
+    subject = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
+    return Skippable(f"{subject} cannot be read. Kinds that are taken: {TAKEN}.")
 
 
 _PACKAGE: Final = "EncryptedPackage"
@@ -282,9 +282,9 @@ def kind_of_compound(data: bytes, name: str) -> Kind:
     streams, locked = _seen(data)
     if locked:
         raise Skippable("The file is protected by a password. Remove the password and upload it again.")
-    for stream, found in _STREAMS.items():
+    for stream, kind in _STREAMS.items():
         if stream in streams:
-            return found
+            return kind
     raise unknown_kind(name)
 
 

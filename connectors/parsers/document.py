@@ -1,4 +1,4 @@
-"""The result of reading a file: its text as tidy Markdown, and what it says of itself."""
+"""Result of reading a file: its text as tidy Markdown, and its properties."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 
 
 def strip_invisible(text: str) -> str:
-    """Without characters that nobody sees."""
+    """Remove invisible characters."""
     return detect.storable(_CONTROL.sub("", text))
 
 
@@ -107,7 +107,7 @@ def damaged_file(kind: Kind) -> Skippable:
 
 
 def clean_name(text: str) -> str:
-    """A title or author in one line; "" for what programs write where nobody said any."""
+    """Return a title or author in one line; "" for placeholders that programs write."""
     line = detect.one_line(text)
     return "" if line.lower() in _NO_NAMES else line
 

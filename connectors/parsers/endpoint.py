@@ -108,7 +108,7 @@ def _markdown(content: bytes) -> str:
     if answer.status in {"success", "partial_success"} and answer.document is not None:
         text = (answer.document.md_content or "").replace(_PICTURES, "")
         return tidy_markdown(text).strip()
-    reason = next((detect.one_line(one.error_message) for one in answer.errors if one.error_message), "")
+    reason = next((detect.one_line(failure.error_message) for failure in answer.errors if failure.error_message), "")
     raise Skippable(
         f"{TITLE} could not read the file ({detect.one_line(answer.status)}){f': {reason}' if reason else '.'}"
     )

@@ -53,7 +53,7 @@ class Draw(msgspec.Struct, frozen=True):
 
 
 class Unpack(msgspec.Struct, frozen=True):
-    """Where to write the files that are packed into this one, and how much of them."""
+    """Target folder and limits for the files that are packed into this one."""
 
     folder: str
     members: int
@@ -92,11 +92,11 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
+    """Result of a task: `refusal` for the user, with `detail` for the log, or the text and its properties.
 
-    `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
-    whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
-    next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
+    `again`: a failure that may not recur. `spent`: the child should not be given another file. `pictured`: pages whose
+    text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: the first page
+    of the next window of a long PDF, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
     `picture`: a page that was drawn, as PNG; empty if it is blank. `listing`: the text is no more than the list of the
     members. `qualities`: of each page.
     """

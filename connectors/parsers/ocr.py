@@ -1,4 +1,4 @@
-"""Text recognition of pages without text: in parallel, placed where the page stands in the document."""
+"""Text recognition of pages without text: in parallel, inserted at the page's position in the document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.ports import ExternalParser, PageQuality
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """The children that recognise, and what they are told. `program`: tesseract's path, or "" for the packaged engine.
+    """Pool of text recognition, and its settings. `program`: tesseract's path, or "" for the packaged engine.
 
     `seconds`: for one page. `pages`: of one document at most.
     """
@@ -59,8 +59,8 @@ class Recognition:
             )
 
     def _page(self, task: Task, reply: Reply, page: int, external: ExternalParser | None) -> Reply:
-        wanted = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
-        answer = self.pool.run(msgspec.structs.replace(task, recognise=wanted, cpu_seconds=self.seconds))
+        request = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
+        answer = self.pool.run(msgspec.structs.replace(task, recognise=request, cpu_seconds=self.seconds))
         if answer.refusal:
             return Reply(qualities=(trust.unreadable(page, answer.refusal, recognised=True),))
         if external is None or not answer.picture:
@@ -106,11 +106,13 @@ def merged(text: str, pages: tuple[int, ...], recognised: Mapping[int, str], cou
     offsets: list[int] = []
     length = 0
     for page in range(1, len(starts)):
-        own = text[starts[page - 1] : starts[page]]
-        said = recognised.get(page, "")
-        if said:
-            own = f"{own.rstrip()}\n\n{said}\n\n" if own.strip() else f"{said}\n\n"
+        page_text = text[starts[page - 1] : starts[page]]
+        recognised_text = recognised.get(page, "")
+        if recognised_text:
+            page_text = (
+                f"{page_text.rstrip()}\n\n{recognised_text}\n\n" if page_text.strip() else f"{recognised_text}\n\n"
+            )
         offsets.append(length)
-        whole.append(own)
-        length += len(own)
+        whole.append(page_text)
+        length += len(page_text)
     return "".join(whole), tuple(offsets)

@@ -51,30 +51,30 @@ def layout_text(lines: Sequence[Line]) -> str:
 
 def _columns(lines: list[Line]) -> list[list[Line]]:
     """Split at a gap from top to bottom that has running text at both sides; what spans it goes before or after."""
-    place = _gutter(lines)
-    if place is None:
+    gutter = _gutter(lines)
+    if gutter is None:
         return [lines]
-    across = [line for line in lines if line.left < place < line.right]
-    left = [line for line in lines if line.right <= place]
-    right = [line for line in lines if line.left >= place]
-    start = min(line.top for line in left + right)
+    across = [line for line in lines if line.left < gutter < line.right]
+    left_lines = [line for line in lines if line.right <= gutter]
+    right_lines = [line for line in lines if line.left >= gutter]
+    start = min(line.top for line in left_lines + right_lines)
     above = [line for line in across if line.middle <= start]
     below = [line for line in across if line.middle > start]
-    return [part for part in (above, *_columns(left), *_columns(right), below) if part]
+    return [part for part in (above, *_columns(left_lines), *_columns(right_lines), below) if part]
 
 
 def _gutter(lines: list[Line]) -> float | None:
     if len(lines) < 2 * _FEW:
         return None
     for line in sorted(lines, key=lambda line: line.left):
-        place = line.left - 1
-        left = [other for other in lines if other.right <= place]
-        right = [other for other in lines if other.left >= place]
-        across = [other for other in lines if other.left < place < other.right]
-        if min(len(left), len(right)) < _FEW or not _apart(left + right, across):
+        edge = line.left - 1
+        left_lines = [candidate for candidate in lines if candidate.right <= edge]
+        right_lines = [candidate for candidate in lines if candidate.left >= edge]
+        across = [candidate for candidate in lines if candidate.left < edge < candidate.right]
+        if min(len(left_lines), len(right_lines)) < _FEW or not _apart(left_lines + right_lines, across):
             continue
-        if min(_mean(left), _mean(right)) >= _PROSE:
-            return place
+        if min(_mean(left_lines), _mean(right_lines)) >= _PROSE:
+            return edge
     return None
 
 
@@ -213,15 +213,15 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> Re
     Where it is unsure, the page's script decides: it is read with the installed pack of that script.
     Skippable, naming script and package, if neither such a pack nor the packaged engine reads it.
     """
-    known = _languages(program)
-    chosen = [name for name in languages if name in known]
+    installed = _languages(program)
+    chosen = [name for name in languages if name in installed]
     if not chosen:
         missing = ", ".join(languages)
         raise Skippable(
             f"The text recognition of this installation has no data for: {missing}. Ask its operator to install it, "
             "or to change the setting RETRIEVAL_OCR_LANGUAGES."
         )
-    layout_mode = "1" if "osd" in known else "3"
+    layout_mode = "1" if "osd" in installed else "3"
     png = io.BytesIO()
     image.save(png, "PNG", compress_level=1, dpi=(TESSERACT_DOTS, TESSERACT_DOTS))
 
@@ -230,10 +230,10 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> Re
         return _of_table(_run(command, png.getvalue()))
 
     text, confidence = recognise(chosen)
-    script = _script(program, png.getvalue()) if confidence < _DOUBTFUL and "osd" in known else None
+    script = _script(program, png.getvalue()) if confidence < _DOUBTFUL and "osd" in installed else None
     if script is None or set(chosen).intersection(LANGUAGES[script]):
         return Recognised(text, confidence, is_final=not PACKAGED_READS.intersection(languages))
-    if packs := choose_languages(script, languages, known):
+    if packs := choose_languages(script, languages, installed):
         return Recognised(*recognise(packs), is_final=True)
     if PACKAGED_READS.intersection(LANGUAGES[script]):
         return Recognised("", 0.0)
@@ -251,17 +251,17 @@ def _of_table(table: str) -> tuple[str, float]:
     """The words of tesseract's table, a line a line, an empty one between paragraphs; and their mean confidence."""
     text: list[str] = []
     sure: list[float] = []
-    place = paragraph = None
+    current_line = paragraph = None
     for row in table.split("\n")[1:]:
         cells = row.split("\t")
         if len(cells) != _CELLS or not cells[-1].strip():
             continue
         line = tuple(cells[1:5])
-        if line == place:
+        if line == current_line:
             text.append(" ")
-        elif place is not None:
+        elif current_line is not None:
             text.append("\n" if line[:3] == paragraph else "\n\n")
-        place, paragraph = line, line[:3]
+        current_line, paragraph = line, line[:3]
         text.append(cells[-1].strip())
         sure.append(float(cells[10]))
     return "".join(text), fmean(sure) / 100 if sure else 0.0
@@ -277,8 +277,8 @@ def _run(command: list[str], data: bytes) -> str:
     if done.returncode == -signal.SIGXCPU:
         signal.raise_signal(signal.SIGXCPU)
     if done.returncode != 0:
-        said = done.stderr[:300].decode("utf-8", "replace")
-        raise Skippable("The text recognition could not read a page of the file.") from RuntimeError(said)
+        message = done.stderr[:300].decode("utf-8", "replace")
+        raise Skippable("The text recognition could not read a page of the file.") from RuntimeError(message)
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -291,11 +291,11 @@ def with_packaged(image: Image) -> Recognised:
     import numpy as np
 
     pixels = np.ascontiguousarray(np.asarray(image)[:, :, ::-1])
-    found = _engine()(pixels, use_det=True, use_cls=False, use_rec=True)
-    turns = _turns(pixels, found)
+    result = _engine()(pixels, use_det=True, use_cls=False, use_rec=True)
+    turns = _turns(pixels, result)
     if turns:
-        found = _engine()(np.ascontiguousarray(np.rot90(pixels, turns)), use_det=True, use_cls=False, use_rec=True)
-    return Recognised(layout_text(_lines(found)), fmean(found.scores) if found.scores else 0.0)
+        result = _engine()(np.ascontiguousarray(np.rot90(pixels, turns)), use_det=True, use_cls=False, use_rec=True)
+    return Recognised(layout_text(_lines(result)), fmean(result.scores) if result.scores else 0.0)
 
 
 def _lines(found: Any) -> list[Line]:
@@ -309,7 +309,7 @@ def _lines(found: Any) -> list[Line]:
 
 
 def _turns(pixels: Any, found: Any) -> int:
-    """How many quarter turns, against the clock, make the text legible: 0 if it is, or if none does better."""
+    """Return the counterclockwise quarter turns that make the text legible: 0 if it is, or if none does better."""
     if found.boxes is None or not found.txts:
         return 0
     boxes = sorted(found.boxes, key=_area, reverse=True)[:_TRIED]
@@ -332,7 +332,7 @@ def _tall(box: Any) -> bool:
 
 
 def _legible(pixels: Any, boxes: list[Any], turns: int) -> float:
-    """How sure the engine is of the text in these boxes if the page is turned."""
+    """Return the engine's confidence in the text of these boxes if the page is turned."""
     import numpy as np
 
     scores = []
@@ -342,8 +342,8 @@ def _legible(pixels: Any, boxes: list[Any], turns: int) -> float:
         if piece.shape[0] > 1.5 * piece.shape[1]:
             scores.append(0.0)
             continue
-        said = _engine()(np.ascontiguousarray(piece), use_det=False, use_cls=False, use_rec=True)
-        scores += [float(score) for score in said.scores or [0.0]]
+        result = _engine()(np.ascontiguousarray(piece), use_det=False, use_cls=False, use_rec=True)
+        scores += [float(score) for score in result.scores or [0.0]]
     return fmean(scores) if scores else 0.0
 
 

@@ -38,7 +38,7 @@ class PdfRenderer:
 
     def draw(self, file: Path, page: int, mark: PageMark) -> bytes:
         """The page as a PNG of at most 2000 pixels a side. Skippable, with the cause, for what cannot be drawn."""
-        wanted = Draw(page, mark.text, mark.start, mark.end)
+        request = Draw(page, mark.text, mark.start, mark.end)
         task = Task(
             path=str(file),
             name=file.name,
@@ -46,7 +46,7 @@ class PdfRenderer:
             ocr=False,
             cpu_seconds=self._seconds,
             expanded_bytes=0,
-            draw=wanted,
+            draw=request,
         )
         reply = self.pool.run(task)
         if reply.again:
@@ -57,7 +57,7 @@ class PdfRenderer:
 
 
 def _checked(picture: bytes) -> bytes:
-    """The child may have been taken over by the file: whoever decodes its picture must not be given a larger one."""
+    """Check the size of the picture: a child that the file has taken over must not hand on a larger one."""
     if picture[:16] != _PNG or max(struct.unpack_from(">II", picture, 16)) > images.LONGEST_SIDE + 1:
         raise Skippable("The page cannot be drawn.")
     return picture
@@ -106,15 +106,15 @@ class DocumentParser:
         self.external = external
 
     def with_external(self, external: ExternalParser) -> DocumentParser:
-        """The same parser and processes, with another behind it for the pages and files that it cannot read."""
-        made = copy.copy(self)
-        made.external = external
-        return made
+        """Return a parser with the same processes, and an external one for pages and files that it cannot read."""
+        parser = copy.copy(self)
+        parser.external = external
+        return parser
 
     def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = always) -> Parsed:
-        """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read.
+        """Return the file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read.
 
-        Interrupted if it still waits for others once `goes_on` says no.
+        Interrupted if it still waits for a child once `goes_on` returns False.
         """
         try:
             reply = self._here(raw)
@@ -189,7 +189,10 @@ class DocumentParser:
 
 
 def _parsed(reply: Reply) -> Parsed:
-    members = tuple(Member(one.path, Path(one.place), one.media_type, one.size, one.reason) for one in reply.members)
+    members = tuple(
+        Member(packed.path, Path(packed.place), packed.media_type, packed.size, packed.reason)
+        for packed in reply.members
+    )
     return Parsed(reply.text, reply.title, reply.pages, reply.properties, members, reply.listing, reply.qualities)
 
 
@@ -205,8 +208,8 @@ def document_parser() -> DocumentParser:
     )
     recognition = _recognition(chosen, cores)
     packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
-    for each in (pool, recognition.pool):
-        atexit.register(each.close)
+    for process_pool in (pool, recognition.pool):
+        atexit.register(process_pool.close)
     os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
     return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
 

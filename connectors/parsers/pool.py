@@ -59,9 +59,9 @@ class _Slow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may take of its child: seconds of processor time, and bytes of memory.
+    """Limits of one file in its child: seconds of processor time, and bytes of memory.
 
-    `clock_factor`: how many times those seconds it may take by the clock.
+    `clock_factor`: the limit by the clock, as a multiple of those seconds.
     """
 
     seconds: float
@@ -178,10 +178,10 @@ class Child:
     def _read(self, size: int, deadline: float, look: Callable[[], None]) -> bytes:
         data = bytearray()
         while len(data) < size:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise _Late
-            if not self._poll.poll(min(left, _GLANCE) * 1000):
+            if not self._poll.poll(min(remaining, _GLANCE) * 1000):
                 look()
                 continue
             piece = os.read(self._out.fileno(), min(size - len(data), 1 << 20))
@@ -197,27 +197,27 @@ class Child:
         return f"Reading the file took more than {self._limits.seconds:g} s and was given up. {_ADVICE}"
 
     def _too_late(self) -> str:
-        """Its processor time was not used up: the machine is busy, or the child waits for what never comes."""
-        most = self._limits.clock_factor * self._limits.seconds
-        log.warning("parser.child_late", seconds=most)
-        return f"Reading the file came to no end within {most:g} s by the clock: try again when less is going on."
+        """Return the message for a file that hit the limit by the clock with processor time to spare."""
+        limit = self._limits.clock_factor * self._limits.seconds
+        log.warning("parser.child_late", seconds=limit)
+        return f"Reading the file came to no end within {limit:g} s by the clock: try again when less is going on."
 
     def _death(self) -> str:
         """Why the child died, in words for the user."""
         status = self._process.wait()
-        said = self._said()
+        message = self._said()
         log.warning(
             "parser.child_died",
             status=status,
             memory_bytes=self._most_memory,
-            said=said[:300].decode("utf-8", "replace"),
+            said=message[:300].decode("utf-8", "replace"),
         )
         if status == -signal.SIGXCPU:
             return self._too_long()
         starved = status == messages.OUT_OF_MEMORY or self._most_memory > 0.8 * self._limits.memory_bytes
-        if starved or any(sign in said for sign in (b"memory allocation of", b"os error 12", b"MemoryError")):
-            most = self._limits.memory_bytes // 2**20
-            return f"Reading the file takes more than {most} MB of memory and was given up. {_ADVICE}"
+        if starved or any(sign in message for sign in (b"memory allocation of", b"os error 12", b"MemoryError")):
+            limit = self._limits.memory_bytes // 2**20
+            return f"Reading the file takes more than {limit} MB of memory and was given up. {_ADVICE}"
         if status in (-signal.SIGKILL, -signal.SIGTERM):
             return "Reading the file was ended from outside: perhaps the machine ran out of memory. Upload it again."
         return messages.CRASHED
@@ -252,7 +252,7 @@ class Pool:
     """At most `size` children at once; further threads wait for one.
 
     With `quick_seconds` there are two lanes of `size` children each: a file that takes more processor time leaves its
-    place to the next file. It goes on in the slow lane if that has room, else it begins again there once it has.
+    child to the next file. It continues in the slow lane if that has room, else it starts again there once it has.
     """
 
     def __init__(self, size: int, allowed: Limits, quick_seconds: float | None = None) -> None:
@@ -266,11 +266,11 @@ class Pool:
         self._all: set[Child] = set()
 
     def run(self, task: Task, goes_on: Callable[[], bool] = always) -> Reply:
-        """Read a file in a child of the pool. Interrupted if it still waits for one when `goes_on` says no."""
-        with ExitStack() as place:
-            place.enter_context(_place(self._quick, goes_on))
+        """Read a file in a child of the pool. Interrupted if it still waits for one when `goes_on` returns False."""
+        with ExitStack() as lane_stack:
+            lane_stack.enter_context(_place(self._quick, goes_on))
             with suppress(_Slow), self._child() as child:
-                return self._read(child, task, place)
+                return self._read(child, task, lane_stack)
         with _place(self._slow, goes_on), self._child() as child:
             child.slow_down()
             return child.run(task)

@@ -43,9 +43,9 @@ _BY_LETTERS = (("ja", "\u3040", "\u30ff", 0.1), ("zh", "\u4e00", "\u9fff", 0.3),
 
 
 def plausibility(text: str) -> float | None:
-    """From 0, letters that follow each other as in no language, to 1, as in running text.
+    """Return 0 for letter sequences that no language has, up to 1 for running text.
 
-    None where nothing can be said: too few letters, a script without a list, a sequence of few letters such as a
+    None if the text is not measurable: too few letters, a script without a list, a sequence of few letters such as a
     genome, or random ones such as keys. Languages without a list resemble those that have one; a cipher resembles none.
     """
     solid = " ".join(_WORD.findall(_folded(text[:_SAMPLE])))
@@ -92,8 +92,8 @@ def _is_random(letters: Counter[str]) -> bool:
 def _lists() -> dict[str, list[str]]:
     spec = find_spec("justext")  # importing it would load an HTML parser
     folders = (spec.submodule_search_locations or []) if spec else []
-    listed = sorted(file for folder in folders for file in Path(folder, "stoplists").iterdir())
-    return {file.stem: file.read_text(encoding="utf-8").split()[:_LISTED] for file in listed}
+    files = sorted(file for folder in folders for file in Path(folder, "stoplists").iterdir())
+    return {file.stem: file.read_text(encoding="utf-8").split()[:_LISTED] for file in files}
 
 
 @lru_cache(maxsize=1)
@@ -145,7 +145,7 @@ def judge(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
 
 
 def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuality:
-    """The quality of a page that was recognised. `confidence`: of the engine, from 0 to 1, if it tells one."""
+    """Return the quality of a recognised page. `confidence`: of the engine, from 0 to 1, if it returns one."""
     lost, plausible = _lost(text), plausibility(text)
     quality = min(confidence, 1 - lost, 1.0 if plausible is None else plausible)
     reasons = [f"The text recognition is {confidence:.0%} sure of the page."] if confidence < _SURELY else []
@@ -154,9 +154,10 @@ def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuali
 
 
 def judge_whole(text: str) -> PageQuality:
-    """The quality of a text without pages, such as that of an Office file.
+    """Return the quality of a text without pages, such as that of an Office file.
 
-    Of unlikely letters alone it says so, and the text is kept: no font stands between the author's letters and these.
+    Unlikely letters alone are only reported, and the text is kept: no font stood between the author's letters and
+    these.
     """
     lost = _lost(text)
     if lost > _LOST:

@@ -1,4 +1,4 @@
-"""The verdict on what was read: judged where no page was, told in a notice, or the reason to refuse the file."""
+"""Verdict on the text: the quality where no page was judged, and either a notice or the reason to refuse the file."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def forget(element: Any) -> None:
 
 
 class About(TypedDict, total=False):
-    """What a document says of itself, under the names of `Document`."""
+    """Properties of a document, under the names of `Document`."""
 
     title: str
     author: str
@@ -82,7 +82,7 @@ class About(TypedDict, total=False):
 
 
 def about(archive: zipfile.ZipFile, name: str) -> About:
-    """What the part of a packed document says of it, under the names of `Document`."""
+    """Read the properties in a part of a packed document, under the names of `Document`."""
     if name not in archive.namelist():
         return {}
     texts = {

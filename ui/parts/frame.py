@@ -195,7 +195,7 @@ def _first_page() -> None:
 
 
 def _ended(error: ApiError, *, part: bool) -> None:
-    """Show the sign-in form instead of the page: a fragment alone could not leave itself."""
+    """Clear the session and show the sign-in form. A fragment reruns the whole page, or the form would stay in it."""
     st.session_state.clear()
     if session.token() is None:
         st.session_state[_REFUSED] = "Your key is not valid any more. Sign in again; this page opens where you left it."

@@ -26,7 +26,7 @@ def waiting_since(created: dict[str, Any]) -> str:
 def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
     """Return the waiting time of a QUEUED run, its position, and its likely start.
 
-    Workers are checked only if the API knows of no start within the last hour.
+    The text points to the page of workers only if the run waits for an hour and no start can be estimated.
     """
     now = now or datetime.now(UTC)
     parts = [f"Queued for {waiting_since(run['createdAt'])}"]

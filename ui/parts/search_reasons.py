@@ -18,7 +18,7 @@ from ui.parts.widgets import plain
 
 
 def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
-    """Show the reasons of every column; nothing without hits."""
+    """Show the charts and scores of every column; a note if no column has results."""
     if not any(data["results"] for data in found.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
         return

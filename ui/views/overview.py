@@ -111,7 +111,7 @@ def _numbers(known: Known) -> None:
 
 
 def _requests(usage: Json, cell: Any) -> None:
-    """Show the remaining requests of this minute."""
+    """Show the requests of this minute, with the limit."""
     requests = usage["requests"]
     cell.metric(
         "Requests this minute",

@@ -12,9 +12,8 @@ _WIDEST = 1_000
 
 
 def grid_markdown(rows: Iterable[Iterable[Cell]]) -> str:
-    """A Markdown table, or "" if no cell holds text. The text of a merged cell stands in each cell that it covers, so
-    that every row can be read alone; a cell as wide as the table is a title and stands in its first column.
-    """
+    """Return a Markdown table, or "" if no cell holds text. The text of a merged cell is repeated in each cell that it
+    covers, so that every row can be read alone; a cell as wide as the table is a title in its first column."""
     grid: list[list[str]] = []
     covered: dict[tuple[int, int], str] = {}
     titles: list[tuple[int, str, int]] = []
@@ -88,12 +87,12 @@ def join_blocks(blocks: Iterable[Block]) -> list[str]:
             indent = -1
             texts.append(text)
             continue
-        own = len(text) - len(text.lstrip(" "))
+        own_indent = len(text) - len(text.lstrip(" "))
         if indent < 0:
-            indent = own
-            texts.append(text[own:])
+            indent = own_indent
+            texts.append(text[own_indent:])
         else:
-            texts[-1] += f"\n{text[min(own, indent) :]}"
+            texts[-1] += f"\n{text[min(own_indent, indent) :]}"
     return texts
 
 
@@ -151,7 +150,7 @@ class Numbering:
         self._begun: set[str] = set()
 
     def depth(self, number: str, style: str) -> int:
-        """The level of a list that a paragraph style stands for."""
+        """Return the list level of a paragraph style."""
         for depth, level in self._list(number)[1].items():
             if attribute_value(level.find(f"{_W}pStyle")) == style:
                 return depth
@@ -189,7 +188,7 @@ class Numbering:
         return form or attribute_value(next(level.iter(f"{_W}numFmt"), None)) or "decimal"
 
     def _list(self, number: str) -> tuple[str, dict[int, Element], dict[int, int]]:
-        """What the list is counted with, its levels, and where levels of it start anew."""
+        """Return the counter of the list, its levels, and the levels that start anew."""
         if number in self._levels:
             return self._levels[number]
         node = self._lists.get(number)
@@ -258,7 +257,7 @@ def _ordered(items: list[Boxed]) -> list[Boxed]:
 
 
 def _groups(items: Sequence[Boxed], axis: int) -> list[list[Boxed]]:
-    """The items, parted where nothing stands in the way from edge to edge: into columns (axis 0) or bands (axis 1)."""
+    """Split the items at gaps from edge to edge: into columns (axis 0) or bands (axis 1)."""
     groups: list[list[Boxed]] = []
     end = 0.0
     for item in sorted(items, key=lambda item: (item[1][axis], item[1][1 - axis])):

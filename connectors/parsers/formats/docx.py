@@ -62,7 +62,7 @@ _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 
 
 def symbol_sign(font: str, code: int) -> str:
-    """The character of a code, which may lie in the private use area from U+F000; "" if it is none of a known font."""
+    """Return the character of a symbol code (U+F000 private use area included); "" without a known font."""
     code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
     return _FONTS.get(font.lower(), {}).get(code, "")
 
@@ -221,7 +221,7 @@ class _Writer:
         return self._levels[name]
 
     def _read(self, node: Element, into: _Paragraph) -> None:
-        """Collect what stands below a node within one paragraph."""
+        """Collect the content below a node within one paragraph."""
         for part in node:
             if part.tag == f"{_W}t":
                 into.words.append(part.text or "")
@@ -299,7 +299,7 @@ class _Writer:
 
 
 def _sign(part: Element) -> str:
-    """The characters that an element without text stands for."""
+    """Return the characters of an element without text."""
     name = part.tag[len(_W) :]
     if name == "sym" and _CODE.fullmatch(code := part.get(f"{_W}char", "")):
         return symbol_sign(part.get(f"{_W}font", ""), int(code, 16))
@@ -311,7 +311,7 @@ def _is_on(switch: Element | None) -> bool:
 
 
 def _is_unseen(paragraph: Element) -> bool:
-    """Whether a paragraph without words takes no line and no number of a list: it is deleted or hidden."""
+    """Tell whether a paragraph without words takes no line and no list number: it is deleted or hidden."""
     mark = paragraph.find(f"{_W}pPr/{_W}rPr")
     return mark is not None and (mark.find(f"{_W}del") is not None or _is_on(mark.find(f"{_W}vanish")))
 

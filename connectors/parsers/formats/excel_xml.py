@@ -200,7 +200,7 @@ def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
 
 
 def _read_beside(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookUp) -> None:
-    """Named tables, and what stands beside the cells."""
+    """Read named tables, and content outside of the cells."""
     for kind, target in package.relations(part).values():
         if kind not in _BESIDE or (root := package.root(target)) is None:
             continue

@@ -103,7 +103,7 @@ def read_html(_kind: Kind, path: Path, task: Task) -> Document:
 
 
 def page_markdown(source: str) -> Document:
-    """A whole page. Its title stands before it as a heading, unless it begins with that."""
+    """Return a whole page as Markdown. Its title becomes the first heading, unless the page begins with it."""
     parsed = _parsed(source)
     head, html = parsed.css_first("head > title"), parsed.css_first("html")
     title = "" if head is None else detect.one_line(head.text())
@@ -114,7 +114,7 @@ def page_markdown(source: str) -> Document:
 
 
 def body(source: str) -> str:
-    """What a page shows, without its title."""
+    """Return the content of a page without its title."""
     root = _parsed(source).body
     return "" if root is None else html_markdown(root)
 
@@ -157,7 +157,7 @@ class _Writer:
         return self._frames[0].blocks
 
     def _enter(self, node: LexborNode) -> bool:
-        """Whether to go on with what is within the element."""
+        """Open the element. Return whether to read its content."""
         tag, frame = node.tag or "", self._frames[-1]
         if tag == "-text":
             text = node.text_content or ""
@@ -278,7 +278,7 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
 
 
 def _is_layout(table: _Frame) -> bool:
-    """Whether a table only puts other things into their places, as in e-mails."""
+    """Tell whether a table serves for layout alone, as in e-mails."""
     if table.node.attributes.get("role") in ("presentation", "none"):
         return True
     cells = [cell for row in table.rows for cell, _ in row]

@@ -33,7 +33,7 @@ _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?$")
 
 
 def read_calendar(text: str) -> str:
-    """As Markdown: a heading for each event or card, a line for each of its fields."""
+    """Return Markdown: a heading for each event or card, a line for each of its fields."""
     lines: list[str] = []
     zone = False
     for name, parameters, value in _fields(detect.storable(text).replace("\r\n", "\n")):
@@ -45,8 +45,8 @@ def read_calendar(text: str) -> str:
             lines += ["", f"## {_BLOCKS[value.upper()]}", ""]
         elif name in _MACHINES or name.startswith("X-") or "BASE64" in parameters.upper():
             continue
-        elif shown := _shown(parameters, value):
-            lines.append(f"- {_LABELS.get(name, name.capitalize())}: {shown}")
+        elif line_text := _shown(parameters, value):
+            lines.append(f"- {_LABELS.get(name, name.capitalize())}: {line_text}")
     return "\n".join(lines).strip() + "\n"
 
 
@@ -56,8 +56,8 @@ def _fields(text: str) -> Iterator[tuple[str, str, str]]:
     if "QUOTED-PRINTABLE" in unfolded.upper():
         unfolded = unfolded.replace("=\n", "")
     for line in unfolded.split("\n"):
-        if found := _LINE.fullmatch(line.strip()):
-            name, parameters, value = found.groups()
+        if match := _LINE.fullmatch(line.strip()):
+            name, parameters, value = match.groups()
             if "QUOTED-PRINTABLE" in parameters.upper():
                 value = quopri.decodestring(value).decode("utf-8", "replace")
             yield name.upper(), parameters, value
@@ -67,13 +67,13 @@ def _shown(parameters: str, value: str) -> str:
     if moment := _MOMENT.match(value):
         year, month, day, hour, minute, zone = moment.groups()
         zoned = re.search(r"TZID=\"?([^;:\"]+)", parameters)
-        where = " UTC" if zone else f" {zoned[1]}" if zoned else ""
-        return f"{year}-{month}-{day}" + (f" {hour}:{minute}{where}" if hour else "")
+        zone_note = " UTC" if zone else f" {zoned[1]}" if zoned else ""
+        return f"{year}-{month}-{day}" + (f" {hour}:{minute}{zone_note}" if hour else "")
     words = re.sub(r"\\([nN])", "\n", value)
     words = re.sub(r"\\(.)", r"\1", re.sub(r"(?<!\\);", ", ", words))
-    named = re.search(r"CN=\"?([^;:\"]+)", parameters)
+    name_match = re.search(r"CN=\"?([^;:\"]+)", parameters)
     words = re.sub(r"^mailto:", "", words, flags=re.IGNORECASE)
-    words = f"{named[1]} <{words}>" if named else words
+    words = f"{name_match[1]} <{words}>" if name_match else words
     return "\n  ".join(line.strip() for line in words.split("\n") if line.strip(" ,"))
 
 
@@ -105,8 +105,8 @@ def _headers(message: Message) -> dict[str, str]:
 def _message(opened: Mail, message: Message, *, whole: bool, depth: int) -> str:
     headers = _headers(message)
     lines = [f"**{label}**: {headers[name]}" for name, label in _SHOWN.items() if headers.get(name)]
-    found = _bodies(opened, message, whole=whole, within="", depth=depth)
-    bodies = [part.strip("\n") for part in found if part.strip()]
+    texts_within = _bodies(opened, message, whole=whole, within="", depth=depth)
+    bodies = [part.strip("\n") for part in texts_within if part.strip()]
     return "\n\n".join(["\n".join(lines), *bodies]) + "\n"
 
 
@@ -118,8 +118,11 @@ def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int
         if whole and isinstance(payload, list) and payload and isinstance(payload[0], Message):
             yield _message(opened, payload[0], whole=whole, depth=depth + 1)
     elif kind.startswith("multipart/") and isinstance(payload, list):
-        inner = [one for one in payload if isinstance(one, Message)]
-        texts = ["\n\n".join(_bodies(opened, one, whole=whole, within=kind, depth=depth + 1)) for one in inner]
+        inner = [inner_message for inner_message in payload if isinstance(inner_message, Message)]
+        texts = [
+            "\n\n".join(_bodies(opened, inner_message, whole=whole, within=kind, depth=depth + 1))
+            for inner_message in inner
+        ]
         yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
     elif mail.role(part, within, depth) is Role.TEXT:
         text = mail.text_of(part)
@@ -152,7 +155,7 @@ def _rendered(kind: str, text: str) -> str:
 
 
 def _chosen(parts: list[Message], texts: list[str]) -> list[str]:
-    """Of versions of one text the plain one, unless it says next to nothing beside the others; and the invitations."""
+    """Return the plain version of the text, unless others hold far more, and the invitations."""
     invitations = [text for part, text in zip(parts, texts, strict=True) if part.get_content_type() == "text/calendar"]
     versions = [
         version for version in zip(parts, texts, strict=True) if version[0].get_content_type() != "text/calendar"

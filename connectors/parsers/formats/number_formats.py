@@ -80,8 +80,8 @@ def general(value: float) -> str:
     if size < _EXACT and value == int(value):
         return str(int(value))
     if 1 <= size < 1e10:
-        shown = f"{value:.10g}"
-        return shown if "e" not in shown else str(round(value))
+        text = f"{value:.10g}"
+        return text if "e" not in text else str(round(value))
     if 1e-4 <= size < 1e11:
         return f"{value:.9f}".rstrip("0").rstrip(".") if size < 1 else str(round(value))
     digits, _, exponent = f"{value:.5E}".partition("E")
@@ -93,7 +93,7 @@ def _unchanged(text: str) -> str:
 
 
 def serial(moment: datetime, epoch: int = 1900) -> float:
-    """The number that stands for a day and time in a workbook."""
+    """Return the number of a day and time in a workbook."""
     return (moment.replace(tzinfo=None) - _STARTS[epoch]) / timedelta(days=1)
 
 
@@ -145,7 +145,7 @@ def _condition(text: str) -> Callable[[float], bool]:
 
 
 def _within(tokens: Sequence[Token], value: float) -> str:
-    """Literals, with the number where the section says `General` or `@`."""
+    """Return literals, with the number in place of `General` or `@`."""
     return "".join(
         general(value) if kind == "general" or text == "@" else text
         for kind, text in tokens
@@ -251,14 +251,14 @@ def _fraction(tokens: Sequence[Token], value: float) -> str:
         top, bottom = Fraction(remainder).limit_denominator(10 ** len(below) - 1).as_integer_ratio()
     if len(digits_before) > above and top == bottom:
         whole, top = whole + 1, 0
-    shown = " ".join(filter(None, [str(whole) if whole or not top else "", f"{top}/{bottom}" if top else ""]))
+    fraction = " ".join(filter(None, [str(whole) if whole or not top else "", f"{top}/{bottom}" if top else ""]))
     ends = tokens[: digits_before[0]], tokens[slash + 1 + len(below) :]
     lead, tail = ("".join(text for kind, text in end if kind in _LITERALS) for end in ends)
-    return f"{'-' if value < 0 else ''}{lead}{shown}{tail}".strip()
+    return f"{'-' if value < 0 else ''}{lead}{fraction}{tail}".strip()
 
 
 def _with_minutes(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens of a date or time, `m` as minutes where it stands after hours or before seconds."""
+    """Return the tokens of a date or time, with `m` as minutes after hours or before seconds."""
     clock = [at for at, (kind, _) in enumerate(tokens) if kind in ("date", "second", "elapsed")]
     result = list(tokens)
     for number, at in enumerate(clock):

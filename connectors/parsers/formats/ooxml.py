@@ -208,7 +208,7 @@ class Package:
             return None
 
     def relations(self, name: str) -> Relations:
-        """Where the relations of a part lead; {} if it has none."""
+        """Return the targets of a part's relations; {} if it has none."""
         if name in self._relations:
             return self._relations[name]
         folder, base = posixpath.split(name)

@@ -137,7 +137,7 @@ class _Reader:
         return [text for text, _ in self._blocks(node)]
 
     def _blocks(self, node: Iterable[Element], depth: int = 0, *, in_cell: bool = False) -> Iterator[Block]:
-        """Paragraphs, lists and tables below a node, in their order. A table in a cell is told cell after cell."""
+        """Yield paragraphs, lists and tables below a node, in order. A table in a cell is read cell after cell."""
         for part in node:
             if part.tag in _PARAGRAPHS:
                 yield from self._paragraph(part, depth)
@@ -186,11 +186,11 @@ class _Reader:
                     if not at and entry.tag == f"{_TEXT}list-item":
                         label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
                     heading = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
-                    shown = label if not at else ""
+                    item_label = label if not at else ""
                     if heading:
-                        yield f"{'#' * min(heading, 6)} {f'{shown} {words}'.removeprefix('- ').strip()}", False
+                        yield f"{'#' * min(heading, 6)} {f'{item_label} {words}'.removeprefix('- ').strip()}", False
                     else:
-                        yield list_item(shown, level - 1, words)
+                        yield list_item(item_label, level - 1, words)
                 elif part.tag == f"{_TEXT}list" and level < _DEEPEST:
                     yield from self._items(part, name, level + 1)
 
@@ -215,13 +215,13 @@ class _Reader:
         if not form:
             return ""
         first = level - whole_number(about.get(f"{_TEXT}display-levels"), 1)
-        shown = range(max(first, 0), level)
-        forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown]
-        numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown, forms, strict=True))
+        shown_levels = range(max(first, 0), level)
+        forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown_levels]
+        numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown_levels, forms, strict=True))
         return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
 
     def _rows(self, table: Element) -> list[list[blocks.Cell]]:
-        """Of this table, not of those in its cells."""
+        """Yield the rows of this table, not those of tables in its cells."""
         rows: list[list[blocks.Cell]] = []
         for part in table:
             if part.tag == f"{_TABLE}table-row":
@@ -257,14 +257,14 @@ def _is_apart(part: Element) -> bool:
 
 
 def _words(node: Element) -> str:
-    found = [node.text or ""]
+    pieces = [node.text or ""]
     for part in node:
         if part.tag not in _BESIDE:
             words = _SPACES.get(part.tag) or _words(part)
             address = part.get(_LINK, "") if part.tag == f"{_TEXT}a" else ""
-            found.append(f"[{words}]({address})" if words and address.startswith("http") else words)
-        found.append(part.tail or "")
-    return "".join(found)
+            pieces.append(f"[{words}]({address})" if words and address.startswith("http") else words)
+        pieces.append(part.tail or "")
+    return "".join(pieces)
 
 
 def _number(node: Element, name: str) -> int:

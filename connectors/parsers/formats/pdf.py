@@ -35,7 +35,7 @@ def read(path: Path, task: Task) -> Reply:
             if document.get_formtype():
                 document.init_forms()
             layers = {number: _layer(document, number) for number in range(first, last + 1)}
-            named = document.get_metadata_dict()
+            metadata = document.get_metadata_dict()
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
             raise Skippable("The PDF is protected by a password. Remove the password and upload it again.") from error
@@ -45,9 +45,9 @@ def read(path: Path, task: Task) -> Reply:
     text, starts = "".join(texts), _starts(texts)
     return Reply(
         text=text,
-        title=clean_name(named.get("Title", "")) or detect.first_heading(text),
+        title=clean_name(metadata.get("Title", "")) or detect.first_heading(text),
         pages=starts,
-        properties=_properties(path, count, named, text),
+        properties=_properties(path, count, metadata, text),
         pictured=tuple(number for number, page in layers.items() if page.pictured),
         count=count,
         pdf=True,
@@ -73,7 +73,7 @@ def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
 
 
 def _text(written: str, page: Layer) -> str:
-    """Of a page, with the space after it. Nothing is kept of one whose letters cannot be trusted."""
+    """Return the text of a page, with the space after it. Text with untrusted letters is dropped."""
     text = layer.verified_page(written, page) if not page.quality.unread else ""
     return f"{text}\n\n" if text.strip() else ""
 
@@ -90,22 +90,22 @@ _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?
 
 
 def _properties(path: Path, count: int, named: dict[str, str], text: str) -> dict[str, str | int]:
-    known: dict[str, str | int] = {"mimeType": detect.PDF.media_type, "fileSize": path.stat().st_size}
+    properties: dict[str, str | int] = {"mimeType": detect.PDF.media_type, "fileSize": path.stat().st_size}
     texts = {
         "language": trust.language(text),
         "author": clean_name(named.get("Author", "")),
         "createdAt": _moment(named.get("CreationDate", "")),
         "modifiedAt": _moment(named.get("ModDate", "")),
     }
-    return known | {"pageCount": count} | {name: value for name, value in texts.items() if value}
+    return properties | {"pageCount": count} | {name: value for name, value in texts.items() if value}
 
 
 def _moment(stamp: str) -> str:
     """A date of a PDF, such as D:20240131120000+01'00' (ISO 32000-1, 7.9.4), as ISO 8601 in UTC; "" if it is none."""
-    found = _DATE.match(stamp)
-    if not found:
+    match = _DATE.match(stamp)
+    if not match:
         return ""
-    year, month, day, hour, minute, second, zone = found.groups()
+    year, month, day, hour, minute, second, zone = match.groups()
     offset = "+00:00" if zone in (None, "Z") else f"{zone[:3]}:{zone[4:6] or '00'}"
     clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
     return utc_instant(f"{year}-{month or '01'}-{day or '01'}T{clock}{offset}")

@@ -59,7 +59,7 @@ class _Record:
         return next((record for record in self.inner() if record.kind == kind), None)
 
     def all(self, *kinds: int, depth: int = 0) -> Iterator[_Record]:
-        """Records of these kinds, however deep they lie in containers."""
+        """Yield records of these kinds at any depth of containers."""
         for record in self.inner():
             if record.kind in kinds:
                 yield record
@@ -169,7 +169,7 @@ class _Deck:
 
 
 def _add(texts: list[tuple[int, str]], record: _Record) -> None:
-    """Add what a record tells of the texts: the kind of the next one, or its letters."""
+    """Append a text record: the kind of the next text, or its letters."""
     if record.kind == _HEADER:
         texts.append((struct.unpack_from("<I", record.data)[0], ""))
     elif record.kind in (_CHARACTERS, _BYTES) and texts:
@@ -200,7 +200,7 @@ def _blocks(slide: _Record, outline: list[tuple[int, str]], *, titled: bool = Tr
 
 
 def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> list[blocks.Boxed]:
-    """The text of a group, which is a table if it says so, and where it stands."""
+    """Return the text of a group, as a table if it is marked as one, and its position."""
     parts = list(group.inner())
     shapes = [part for part in parts if part.kind == _SHAPE]
     if not shapes or depth > _DEEPEST:
@@ -241,7 +241,7 @@ def _table(cells: list[blocks.Boxed]) -> str:
 
 
 def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:
-    """Whether each letter is in a paragraph with a bullet, None where the kind of text tells, and its level."""
+    """Return per letter whether its paragraph has a bullet (None: as the kind of text has), and its level."""
     at, read = 0, 0
     while at + 10 <= len(style) and read <= letters:
         count, level, mask = struct.unpack_from("<IHI", style, at)

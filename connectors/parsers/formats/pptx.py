@@ -64,7 +64,7 @@ def _shown(package: Package) -> list[str]:
 
 @dataclass
 class _Shared:
-    """What slides have in common: the shapes of layouts and masters, and footers, which are written once."""
+    """Parts that slides share: the shapes of layouts and masters, and footers, which are written once."""
 
     package: Package
     models: dict[str, dict[tuple[str, str], Element]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _Slide:
         return titles + blocks.order_boxes(others_below)
 
     def _items(self, tree: Element) -> Iterator[tuple[str, Bounds, bool]]:
-        """The text of each shape, where it stands, and whether it is the slide's title."""
+        """Yield the text of each shape, its position, and whether it is the slide's title."""
         for shape in tree:
             if shape.tag == f"{MC}AlternateContent":
                 yield from self._items(shape[0] if len(shape) else shape)
@@ -191,7 +191,7 @@ class _Slide:
     def _label(
         self, about: Element | None, body: Element, placeholder: tuple[str, str], level: int, counts: dict[int, int]
     ) -> str:
-        """The bullet or number of a paragraph, as it says itself, or its shape, or what that is modelled on."""
+        """Return the bullet or number of a paragraph, from itself, its shape, or the model of that."""
         styles = [] if about is None else [about]
         models = [
             body,

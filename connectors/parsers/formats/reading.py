@@ -183,7 +183,7 @@ def _calendar(kind: Kind, path: Path) -> Reply:
 
 
 def _image(path: Path, *, ocr: bool) -> Reply:
-    """What is known of an image before its text is recognised."""
+    """Return the properties of an image whose text is still to be recognised. Skippable without OCR."""
     if not ocr:
         raise Skippable(
             "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "
@@ -211,7 +211,7 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
 
 
 def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
-    """What OpenDocument and EPUB files say of themselves. Skippable if the document is encrypted."""
+    """Return the type that OpenDocument and EPUB files declare. Skippable if the document is encrypted."""
     by_name = {member.filename: member for member in members}
     manifest = by_name.get("META-INF/manifest.xml")
     if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):

@@ -52,7 +52,7 @@ _HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _State:
-    """What holds within a group; `name` is the word that it begins with."""
+    """State of a group; `name` is the word that it begins with."""
 
     skipped: bool = False
     name: str = ""

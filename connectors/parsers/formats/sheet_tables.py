@@ -25,7 +25,7 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 
 @dataclass
 class Sheet:
-    """Rows by their numbers, merged and named ranges, and Markdown of what stands beside the cells.
+    """Rows by their numbers, merged and named ranges, and Markdown of content outside of the cells.
 
     `uncalculated` counts the formulas that were saved without a result.
     """
@@ -134,7 +134,7 @@ def _column_groups(band: Sequence[tuple[int, Row]]) -> list[list[int]]:
 
 
 def _continues_rows(band: Sequence[tuple[int, Row]], column: int, filled: set[int]) -> bool:
-    """Whether a column behind a gap has no labels of its own: it holds numbers, or stands alone in most of the rows."""
+    """Tell whether a column behind a gap has no labels of its own: it holds numbers, or is alone in most rows."""
     cells = [row[column] for _, row in band[1 : _SAMPLE + 1] if row.get(column)]
     if sum(map(is_number, cells)) > len(cells) / 2:
         return True
@@ -198,7 +198,7 @@ def _header_at(rows: Sequence[Row], columns: Sequence[int]) -> int:
 
 
 def _is_before_header(filled: Sequence[int], below: Sequence[Row], columns: Sequence[int]) -> bool:
-    """Whether a row is a line such as `As of | 2024`: a name and a value, and soon below it a row of names alone."""
+    """Tell whether a row is a line such as `As of | 2024`: a name and a value, then soon a row of names alone."""
     names = [[row.get(column, "") for column in columns] for row in below]
     return filled == list(columns[:2]) != list(columns) and any(
         all(row) and not any(map(_counts, row)) for row in names
@@ -206,7 +206,7 @@ def _is_before_header(filled: Sequence[int], below: Sequence[Row], columns: Sequ
 
 
 def _counts(text: str) -> bool:
-    """Whether a text is a number, and no year, which may be the name of a column."""
+    """Tell whether a text is a number other than a year, which may be the name of a column."""
     return is_number(text) and not _YEAR.fullmatch(text)
 
 
@@ -223,7 +223,7 @@ def _header_height(rows: Sequence[Row], columns: Sequence[int]) -> int:
 
 
 def _is_over(row: Row, below: Row, columns: Sequence[int]) -> bool:
-    """Whether a row names groups of the columns that the row below it names."""
+    """Tell whether a row names groups of the columns that the row below it names."""
     names = [below.get(column, "") for column in columns]
     if any(map(_counts, names)):
         return False

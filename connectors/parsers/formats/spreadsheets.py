@@ -73,9 +73,9 @@ def _cells(text: str) -> Row | None:
     for form, words in cells:
         times = int(match[1]) if "repeated" in form and (match := _REPEATED.search(form)) else 1
         if words:
-            shown = cell(html.unescape(words) if "&" in words else words)
+            content = cell(html.unescape(words) if "&" in words else words)
             for at in range(column, min(column + times, _COLUMNS + 1)):
-                row[at] = shown
+                row[at] = content
         elif "-value" in form:
             return None
         column += times
@@ -147,7 +147,7 @@ def _words(node: Any) -> str:
 
 
 def _drawn(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
-    """The words of text boxes and charts that lie on a sheet or hang on a cell."""
+    """Return the words of text boxes and charts on a sheet or attached to a cell."""
     for shape in element.iterchildren(f"{_DRAW}*") if element.tag == f"{_TABLE}shapes" else element.iter(f"{_DRAW}*"):
         if shape.getparent().tag in (f"{_TABLE}shapes", f"{_TABLE}table-cell"):
             yield from filter(

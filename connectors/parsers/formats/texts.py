@@ -46,8 +46,8 @@ def read_json(path: Path, media_type: str) -> Reply:
         raise Skippable("The file holds no text. Upload a file with text in it.")
     if len(max(text.split("\n"), key=len)) > _LINE_CHARACTERS and _is_json(text):
         text = _indented(text)
-    known: dict[str, str | int] = {"mimeType": detect.JSON.media_type, "fileSize": len(data)}
-    return Reply(text=text, properties=known)
+    properties: dict[str, str | int] = {"mimeType": detect.JSON.media_type, "fileSize": len(data)}
+    return Reply(text=text, properties=properties)
 
 
 def _is_json(text: str) -> bool:
@@ -59,7 +59,7 @@ def _is_json(text: str) -> bool:
 
 
 def _indented(text: str) -> str:
-    """The same tokens, each member and element on a line of its own."""
+    """Yield the tokens with each member and element on a line of its own."""
     parts: list[str] = []
     depth, empty = 0, False
     for match in _TOKEN.finditer(text):
@@ -84,7 +84,7 @@ _LABELLED = 200
 
 
 def read_xml(kind: Kind, path: Path, task: Task) -> Document:
-    """The words of the elements, without those of entities, which may lie outside of the file. Skippable if damaged."""
+    """Return the words of the elements, without entities, which may be outside of the file. Skippable if damaged."""
     source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
     writer = _Writer()
     parser = etree.XMLParser(target=writer, recover=True, resolve_entities=False, no_network=True, huge_tree=True)

@@ -1,4 +1,4 @@
-"""Reading one web page inside of a parser child: the elements that are asked for, or else its main text."""
+"""Reader of one web page inside of a parser child: the selected elements, or else its main text."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def read(task: Task, page: Page) -> Reply:
         text = decoding.require_readable(_text(parsed, page, shell=shell))
     except ValueError as error:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
-    known: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
-    said = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
-    known.update({key: detect.storable(value) for key, value in said.items() if value})
+    properties: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
+    page_properties = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
+    properties.update({key: detect.storable(value) for key, value in page_properties.items() if value})
     if shell:
-        known[SHELL] = 1
-    return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=known)
+        properties[SHELL] = 1
+    return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=properties)
 
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
-    """Drop scripts and what stands in for them. Return whether next to nothing is left: an application shell."""
+    """Drop scripts and their placeholders. Return whether next to nothing remains: an application shell."""
     scripted = bool(html.select(parsed, [_SCRIPTS]))
     _drop(parsed, _UNSEEN)
     body = parsed.body
@@ -110,23 +110,23 @@ def _main_text(parsed: LexborHTMLParser) -> str:
     articles = [node for node in html.select(parsed, ["article"]) if _letters(node)]
     if articles and sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * _own_letters(parsed.body):
         return _markdown(articles)
-    found = _found(parsed.html or "")
-    if sum(map(str.isalnum, found)) >= _ARTICLE_SHARE * _letters(parsed.body):
-        return found
+    extracted = _found(parsed.html or "")
+    if sum(map(str.isalnum, extracted)) >= _ARTICLE_SHARE * _letters(parsed.body):
+        return extracted
     return _markdown([parsed.body])
 
 
 def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
     """The articles of a main part that is mostly links, else the part itself."""
-    letters, own = sum(map(_letters, marked)), sum(map(_own_letters, marked))
+    letters, unlinked_letters = sum(map(_letters, marked)), sum(map(_own_letters, marked))
     articles = [node for node in html.select(parsed, ["main article, [role=main] article"]) if _letters(node)]
-    if own > (1 - _MENU_SHARE) * letters or not articles:
+    if unlinked_letters > (1 - _MENU_SHARE) * letters or not articles:
         return marked
-    return articles if sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * own else marked
+    return articles if sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * unlinked_letters else marked
 
 
 def _drop_consent(parsed: LexborHTMLParser) -> None:
-    """Drop what asks for consent: it has a button, and the page's main part lies elsewhere."""
+    """Drop consent dialogs: they have a button, and the page's main part is elsewhere."""
     for node in html.select(parsed, [_CONSENT]):
         if node.css_first(_ANSWERS) is not None and node.css_first(f"{_MAIN}, article, h1") is None:
             node.decompose()
@@ -143,12 +143,12 @@ def _drop_menus(body: LexborNode) -> None:
             letters[key] = _letters(node)
         elif node.tag == "a":
             linked[key], links[key] = letters[key], 1
-        own = letters[key] - linked[key]
+        unlinked_letters = letters[key] - linked[key]
         is_menu = links[key] >= _MENU_LINKS and linked[key] >= _MENU_SHARE * letters[key] and key not in prose
         if is_menu and node.tag in _BLOCKS:
             node.decompose()
             continue
-        if key in prose or (node.tag in _PROSE and own):
+        if key in prose or (node.tag in _PROSE and unlinked_letters):
             prose.add(parent.mem_id)
         for counts in (letters, linked, links):
             counts[parent.mem_id] += counts[key]

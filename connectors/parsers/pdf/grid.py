@@ -59,9 +59,9 @@ Line = Sequence[Text]
 
 @dataclass(slots=True)
 class Row:
-    """The cells of a line, or of several, by column.
+    """Cells of a line, or of several, by column.
 
-    `wide`: the columns across which a cell lies. `line`: the last one. `lowest`: the last text of each column.
+    `wide`: the columns that a cell spans. `line`: the last one. `lowest`: the last text of each column.
     """
 
     cells: dict[int, str]
@@ -82,8 +82,8 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
     """
     texts = list(texts)
     if texts and (gutter := _gutter(texts, bands)):
-        for left in (True, False):
-            yield from tables([text for text in texts if (text.left + text.right < 2 * gutter) == left], bands)
+        for is_left in (True, False):
+            yield from tables([text for text in texts if (text.left + text.right < 2 * gutter) == is_left], bands)
         return
     for lines in _parts(lines_of(texts), bands):
         columns = _columns(lines)
@@ -112,7 +112,7 @@ def _body(rows: Sequence[Row], columns: int) -> tuple[int, int]:
 
 
 def _gutter(texts: Sequence[Text], bands: Sequence[Range] = ()) -> float:
-    """Where columns of prose are parted, which are made of long texts; 0 in a table."""
+    """Return the gap between columns of prose, which are made of long texts; 0 in a table."""
     height = max(text.bottom for text in texts) - min(text.top for text in texts)
     width = max(text.right for text in texts) - min(text.left for text in texts)
     if len(bands) > 2 and max(end - start for start, end in bands) < height / 2:
@@ -130,15 +130,15 @@ def _gutter(texts: Sequence[Text], bands: Sequence[Range] = ()) -> float:
 
 def grown(table: Iterable[Text], others: Iterable[Text]) -> set[Text]:
     """The texts of a table with those around it that are a column beside its rows, or further rows of its columns."""
-    texts, rest = set(table), set(others)
+    texts, remaining = set(table), set(others)
     if _gutter([*texts]):
         return texts
-    texts |= _beside(lines_of(texts), rest)
+    texts |= _beside(lines_of(texts), remaining)
     for upwards in (True, False):
         lines = lines_of(texts)
         left, right = min(line[0].left for line in lines), max(line[-1].right for line in lines)
         aligned = lines_of(
-            text for text in rest - texts if left - text.height < text.left <= text.right < right + text.height
+            text for text in remaining - texts if left - text.height < text.left <= text.right < right + text.height
         )
         top, bottom = lines[0][0].middle, lines[-1][0].middle
         if upwards:
@@ -221,7 +221,7 @@ def _usual_distance(lines: Sequence[Line]) -> float:
 
 
 def _parts(lines: Sequence[Line], bands: Sequence[Range]) -> Iterator[Sequence[Line]]:
-    """Parted where a single text that does not begin at the left stands apart, as the title of a next table does.
+    """Split the lines where one text stands alone, not at the left, such as the title of the next table.
 
     Also around a band of prose, which takes half of the height.
     """
@@ -239,7 +239,7 @@ def _parts(lines: Sequence[Line], bands: Sequence[Range]) -> Iterator[Sequence[L
 
 
 def _columns(lines: Sequence[Line]) -> list[Range]:
-    """Where the texts of each column stand. A text below two that stand beside each other belongs to no column."""
+    """Return the ranges of the columns. A text below two that are side by side belongs to no column."""
     columns: list[tuple[float, float, set[int]]] = []
     texts = [(text, number) for number, line in enumerate(lines) for text in line]
     for text, number in sorted(texts, key=lambda pair: pair[0].right - pair[0].left):
@@ -303,7 +303,8 @@ def _row(line: Line, columns: Sequence[Range]) -> Row:
 
 
 def _continues(last: Row, row: Row, bands: Sequence[Range], usual: float, *, capital: bool) -> bool:
-    """Whether a line belongs to the row above it. `capital`: the rows of the table do not begin with small letters."""
+    """Tell whether a line belongs to the row above it. `capital`: the rows of the table do not begin with small
+    letters."""
     distance, height = _distance(last.line, row.line), row.line[0].height
     numbers = {column for column, cell in row.cells.items() if _NUMBER.match(cell)}
     if any(_NUMBER.match(last.lowest.get(column, "")) for column in numbers):

@@ -31,7 +31,7 @@ _BROKEN = (OSError, SyntaxError, EOFError, struct.error, ArithmeticError, Lookup
 
 
 def count_frames(path: Path) -> int:
-    """How many pictures the image file holds. Skippable if it is damaged or too large to be decoded."""
+    """Return the number of pictures in the image file. Skippable if it is damaged or too large to be decoded."""
     with _opened(path) as image:
         try:
             return int(getattr(image, "n_frames", 1))
@@ -48,7 +48,7 @@ def media_type(path: Path) -> str:
 
 
 def is_blank(image: Image) -> bool:
-    """Whether it shows one shade only: there is nothing to recognise."""
+    """Tell whether the picture has one shade only: there is nothing to recognise."""
     darkest, brightest = cast("tuple[int, int]", image.convert("L").getextrema())
     return bool(brightest - darkest < _CONTRAST)
 
@@ -181,25 +181,27 @@ def _boxes(sheet: Any, wanted: Draw) -> Iterator[tuple[float, float, float, floa
 
 
 def marked(text: str, start: int, end: int, layer: str) -> list[tuple[int, int]]:
-    """Where in the page's layer the words of `text[start:end]` stand, as ranges in order.
+    """Return the ranges in the page's layer that hold the words of `text[start:end]`, in order.
 
-    The whole page's text is laid beside the whole layer, so that of words that repeat each finds its own place. What
-    the layer has in another order, such as columns, is laid beside it in further rounds.
+    The whole text of the page is aligned with the whole layer, so that repeated words match their own positions. Words
+    that the layer has in another order, such as columns, are aligned in further rounds.
     """
-    ours, theirs = _words(text), _words(layer)
-    if max(len(ours), len(theirs)) > _MOST_WORDS:
+    text_words, layer_words = _words(text), _words(layer)
+    if max(len(text_words), len(layer_words)) > _MOST_WORDS:
         return []
-    found: dict[int, int] = {}
-    left, right = list(range(len(ours))), list(range(len(theirs)))
+    positions: dict[int, int] = {}
+    open_text, open_layer = list(range(len(text_words))), list(range(len(layer_words)))
     for _ in range(_ROUNDS):
-        pairs = list(_aligned([ours[n][0] for n in left], [theirs[n][0] for n in right]))
+        pairs = list(_aligned([text_words[n][0] for n in open_text], [layer_words[n][0] for n in open_layer]))
         if not pairs:
             break
-        found |= {left[a]: right[b] for a, b in pairs}
-        taken = set(found.values())
-        left, right = [n for n in left if n not in found], [n for n in right if n not in taken]
-    chosen = sorted(found[n] for n, (_, at, to) in enumerate(ours) if n in found and at < end and to > start)
-    return _joined_boxes(chosen, theirs)
+        positions |= {open_text[a]: open_layer[b] for a, b in pairs}
+        used = set(positions.values())
+        open_text, open_layer = [n for n in open_text if n not in positions], [n for n in open_layer if n not in used]
+    chosen = sorted(
+        positions[n] for n, (_, at, to) in enumerate(text_words) if n in positions and at < end and to > start
+    )
+    return _joined_boxes(chosen, layer_words)
 
 
 def _aligned(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -209,9 +211,9 @@ def _aligned(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, 
 
 def _joined_boxes(chosen: Sequence[int], words: Sequence[Word]) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
-    for place, number in enumerate(chosen):
+    for index, number in enumerate(chosen):
         _, start, end = words[number]
-        if place and chosen[place - 1] == number - 1:
+        if index and chosen[index - 1] == number - 1:
             ranges[-1] = (ranges[-1][0], end)
         else:
             ranges.append((start, end))
@@ -219,5 +221,5 @@ def _joined_boxes(chosen: Sequence[int], words: Sequence[Word]) -> list[tuple[in
 
 
 def _words(text: str) -> list[Word]:
-    found = (match.span() for match in _WORD.finditer(text))
-    return [(unicodedata.normalize("NFKC", text[start:end]).casefold(), start, end) for start, end in found]
+    spans = (match.span() for match in _WORD.finditer(text))
+    return [(unicodedata.normalize("NFKC", text[start:end]).casefold(), start, end) for start, end in spans]

@@ -86,8 +86,8 @@ def _with_ligatures(words: Any) -> str:
     if len(text) != words.count_chars():
         return text
     letters = list(text)
-    for found in _LIGATURE.finditer(text):
-        at = found.start()
+    for match in _LIGATURE.finditer(text):
+        at = match.start()
         if words.get_charbox(at) == words.get_charbox(at + 1):
             letters[at : at + 2] = reversed(letters[at : at + 2])
     return "".join(letters)
@@ -99,7 +99,7 @@ def _unmapped(words: Any) -> float:
 
     count = words.count_chars()
     places = range(0, count, count // _SAMPLED + 1)
-    unmapped = [place for place in places if pdfium.FPDFText_HasUnicodeMapError(words, place) == 1]
+    unmapped = [index for index in places if pdfium.FPDFText_HasUnicodeMapError(words, index) == 1]
     return len(unmapped) / max(len(places), 1)
 
 
@@ -140,7 +140,7 @@ def _line(text: str) -> str:
 
 
 def _string(ask: Callable[[Any, int], int]) -> str:
-    """A text of pdfium, which tells its length in bytes first."""
+    """Return a text of pdfium, which returns its length in bytes first."""
     size = ask(None, 0)
     if size <= 2:
         return ""
@@ -159,20 +159,22 @@ _HEADING = re.compile(r"^(#+ )(.+)$", re.MULTILINE)
 
 
 def verified_page(markdown: str, layer: Layer) -> str:
-    """The text of a page: as Markdown where it says what PDFium reads, and with what was added to the page."""
+    """Return the text of a page: Markdown where it agrees with PDFium's text, plus text that was added to the page."""
     if layer.right_to_left > _FROM_RIGHT:
         text = _with_headings(layer.text, markdown)
     else:
         text = _completed(_turned(markdown, layer) if layer.right_to_left else markdown, layer.text)
-    known = _solid(text)
-    fresh = [line for line in layer.added if _solid(line) and _solid(line) not in known]
+    solid_text = _solid(text)
+    fresh = [line for line in layer.added if _solid(line) and _solid(line) not in solid_text]
     return "\n\n".join(filter(None, [text.strip("\n"), *fresh]))
 
 
 def _completed(markdown: str, text: str) -> str:
-    there, expected = Counter(_page_words(markdown)), Counter(_page_words(text))
-    missing = Counter({word: count for word, count in (expected - there).items() if not _is_divided(word, there)})
-    share = _letters(missing) / max(_letters(expected), 1)
+    markdown_words, text_words = Counter(_page_words(markdown)), Counter(_page_words(text))
+    missing = Counter(
+        {word: count for word, count in (text_words - markdown_words).items() if not _is_divided(word, markdown_words)}
+    )
+    share = _letters(missing) / max(_letters(text_words), 1)
     if share > _MUCH or ("\n|" not in f"\n{markdown}" and _agreement(markdown, text) < _IN_ORDER):
         return text
     if share <= _LITTLE:
@@ -181,8 +183,8 @@ def _completed(markdown: str, text: str) -> str:
 
 
 def _is_divided(word: str, there: Counter[str]) -> bool:
-    """Whether its parts stand there: PDFium joins what is not far enough apart for it."""
-    return any(word[:place] in there and word[place:] in there for place in range(1, len(word)))
+    """Tell whether the parts of the word are present: PDFium joins parts that are close together."""
+    return any(word[:position] in there and word[position:] in there for position in range(1, len(word)))
 
 
 def _agreement(markdown: str, text: str) -> float:
@@ -204,12 +206,12 @@ def _turned(markdown: str, layer: Layer) -> str:
     """Paragraphs that are read from the right, in PDFium's order of their words."""
     lines = [(line, Counter(_page_words(line))) for line in layer.text.split("\n")]
     parts = markdown.split("\n\n")
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         words = Counter(_page_words(part))
         if _from_right(part) and not part.startswith("|"):
-            taken = [(line, held) for line, held in lines if held and held <= words]
-            if sum((held for _, held in taken), Counter()) == words:
-                parts[place] = " ".join(line for line, _ in taken)
+            contained = [(line, line_words) for line, line_words in lines if line_words and line_words <= words]
+            if sum((line_words for _, line_words in contained), Counter()) == words:
+                parts[index] = " ".join(line for line, _ in contained)
     return "\n\n".join(parts)
 
 

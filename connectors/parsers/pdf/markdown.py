@@ -51,7 +51,7 @@ def _parser(pages: str) -> LiteParse:
 
 def _markdown(page: ParsedPage) -> str:
     parts: list[str] = []
-    listed = False
+    in_list = False
     blocks = page.blocks or ()
     texts = _texts(page) if any(block.kind == "table" for block in blocks) else set()
     regions: dict[int, set[Text]] = {}
@@ -59,11 +59,11 @@ def _markdown(page: ParsedPage) -> str:
         if block.kind == "table" and (region := {text for text in texts if _holds(block, text)}):
             regions[number] = grid.grown(region, texts - region)
             texts -= regions[number]
-    taken = set().union(*regions.values())
+    table_texts = set().union(*regions.values())
     for number, block in enumerate(blocks):
         if number in regions:
             lines = _tables(block, regions[number])
-        elif block.kind != "code" and any(_holds(block, text) for text in taken):
+        elif block.kind != "code" and any(_holds(block, text) for text in table_texts):
             lines = iter(
                 " ".join(text.text for text in line) for line in grid.lines_of(t for t in texts if _holds(block, t))
             )
@@ -72,9 +72,9 @@ def _markdown(page: ParsedPage) -> str:
         text = "\n".join(lines).strip("\n")
         if text:
             if parts:
-                parts.append("\n" if listed and block.kind == "list_item" else "\n\n")
+                parts.append("\n" if in_list and block.kind == "list_item" else "\n\n")
             parts.append(text)
-            listed = block.kind == "list_item"
+            in_list = block.kind == "list_item"
     return "".join(parts)
 
 
@@ -106,7 +106,7 @@ def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
     return [
         (row[0].y, row[0].y + row[0].height)
         for row in rows
-        if len(row) > 1 and all(abs(box.x + box.width - other.x) < 1 for box, other in pairwise(row))
+        if len(row) > 1 and all(abs(box.x + box.width - next_box.x) < 1 for box, next_box in pairwise(row))
     ]
 
 

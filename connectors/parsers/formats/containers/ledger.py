@@ -75,13 +75,13 @@ class Ledger:
 
         A container that turns out to be damaged while it is listed keeps what was found until then, and reports that.
         """
-        listed = iter(parts)
+        part_iterator = iter(parts)
         while True:
             try:
-                part = next(listed, None)
+                part = next(part_iterator, None)
             except BROKEN:
                 part = Part("other parts", error=f"Not all parts of the file could be listed. {DAMAGED}")
-                listed = iter(())
+                part_iterator = iter(())
             if part is None:
                 break
             self.found += 1
@@ -89,7 +89,7 @@ class Ledger:
         self._check()
 
     def notice(self) -> str:
-        """What is no document of its own and was not read, in sentences; "" if there is nothing of the kind."""
+        """Return, in sentences, the members that were not read as documents; "" without any."""
         return " ".join(_counted(kind, names) for kind, names in self.notices.items())
 
     def _account(self, part: Part) -> None:
@@ -108,20 +108,20 @@ class Ledger:
             self.members.append(Packed(path, "", "", 0, DAMAGED))
 
     def _written(self, path: str, media_type: str, pieces: Iterable[bytes]) -> Packed:
-        place = Path(self._bounds.folder) / str(len(self.members))
+        target = Path(self._bounds.folder) / str(len(self.members))
         size = 0
-        with _disk(), place.open("wb") as file:
+        with _disk(), target.open("wb") as file:
             for piece in _readable_only(pieces):
                 size += len(piece)
                 self._bytes += len(piece)
                 if self._bytes > self._bounds.bytes:
-                    most = self._bounds.bytes // 2**20
-                    raise Skippable(f"The file unfolds to more than {most:,} MB, which is not read. {_SPLIT}")
+                    limit = self._bounds.bytes // 2**20
+                    raise Skippable(f"The file unfolds to more than {limit:,} MB, which is not read. {_SPLIT}")
                 if size > self._bounds.member_bytes:
                     reason = f"The file is larger than {self._bounds.member_bytes // 2**20:,} MB; split it."
-                    return Packed(path, str(place), media_type, size, reason)
+                    return Packed(path, str(target), media_type, size, reason)
                 file.write(piece)
-        return Packed(path, str(place), media_type, size)
+        return Packed(path, str(target), media_type, size)
 
     def _check(self) -> None:
         """Every part that was found is taken, reported or noted: none is lost on the way."""
@@ -180,8 +180,8 @@ def listing(name: str, members: Iterable[Packed]) -> str:
 
 
 def _counted(kind: str, names: list[str]) -> str:
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-    return f"Not read: {kind} ({len(names):,}): {shown}."
+    listing = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    return f"Not read: {kind} ({len(names):,}): {listing}."
 
 
 _JUNK = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")

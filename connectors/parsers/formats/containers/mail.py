@@ -66,24 +66,24 @@ def signed_content(data: bytes) -> bytes:
     """The content that was signed or compressed. Skippable if it is encrypted, missing or damaged."""
     from asn1crypto import cms
 
-    if found := _ARMOUR.search(data):
-        data = base64.b64decode(b"".join(found[1].split()))
+    if armour := _ARMOUR.search(data):
+        data = base64.b64decode(b"".join(armour[1].split()))
     try:
         info = cms.ContentInfo.load(data)
         kind = info["content_type"].native
         if kind == "signed_data":
-            held = info["content"]["encap_content_info"]["content"].native
+            content = info["content"]["encap_content_info"]["content"].native
         elif kind == "compressed_data":
-            held = info["content"].decompressed
+            content = info["content"].decompressed
         else:
-            held = info["content"].native if kind == "data" else None
+            content = info["content"].native if kind == "data" else None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Skippable(_DAMAGED_SIGNATURE) from error
     if kind in ("enveloped_data", "authenticated_enveloped_data", "encrypted_data", "signed_and_enveloped_data"):
         raise Skippable(ENCRYPTED)
-    if not isinstance(held, bytes) or not held:
+    if not isinstance(content, bytes) or not content:
         raise Skippable(_NO_CONTENT)
-    return held
+    return content
 
 
 DEEPEST = 50
@@ -194,20 +194,20 @@ def _open_tnef(mail: Mail, part: Message, depth: int) -> None:
         inner.attach(missing)
         mail.errors[missing] = _BROKEN_OFF
     text, *files = _inner(inner)
-    said = depth and (not _data(text).strip() or _said_already(mail.message, text))
-    kept: list[Message | str] = [*files] if said else [text, *files]
-    inner.set_payload(kept)
+    is_repeated = depth and (not _data(text).strip() or _said_already(mail.message, text))
+    attachments: list[Message | str] = [*files] if is_repeated else [text, *files]
+    inner.set_payload(attachments)
     _replace(part, inner)
-    for one in _inner(part):
-        _open(mail, one, depth + 1)
+    for inner_part in _inner(part):
+        _open(mail, inner_part, depth + 1)
 
 
 def _said_already(message: Message, text: Message) -> bool:
     """Tell if the mail has a text of its own, of which the one in winmail.dat is another version."""
-    own = [part for part in message.walk() if part.get_content_type() in ("text/plain", "text/html")]
+    text_parts = [part for part in message.walk() if part.get_content_type() in ("text/plain", "text/html")]
     words = re.findall(r"\w+", re.sub(r"<[^>]*>", " ", decode_text(text)))
-    told = {word for part in own for word in re.findall(r"\w+", decode_text(part))}
-    return told.issuperset(words)
+    body_words = {word for part in text_parts for word in re.findall(r"\w+", decode_text(part))}
+    return body_words.issuperset(words)
 
 
 def _replace(part: Message, inner: Message) -> None:
@@ -229,8 +229,8 @@ def role(part: Message, within: str, depth: int) -> Role:
     if kind in _REPORTS or main == "multipart" or (kind in _MESSAGES and depth):
         return Role.MESSAGE if kind in _MESSAGES else Role.TEXT
     if main == "image" and not attachment:
-        shown = within == "multipart/related" and ("content-id" in part or "content-location" in part)
-        return Role.PICTURE if depth and (shown or len(_data(part)) <= _DECORATION_BYTES) else Role.FILE
+        is_inline = within == "multipart/related" and ("content-id" in part or "content-location" in part)
+        return Role.PICTURE if depth and (is_inline or len(_data(part)) <= _DECORATION_BYTES) else Role.FILE
     is_version = within == "multipart/alternative" and main == "text" and not attachment
     if kind in _SHOWN and not attachment and (is_version or not depth or not name_of(part)):
         return Role.TEXT
@@ -276,14 +276,14 @@ def _parts(mail: Mail, part: Message, *, within: str, depth: int) -> Iterator[Pa
 
 
 def _within_text(part: Message) -> Iterator[Part]:
-    """What is written into a text as letters: encrypted blocks and files (uuencode)."""
+    """Yield encrypted blocks and files (uuencode) that a text holds as letters."""
     if part.is_multipart():
         return
     text = decode_text(part)
     for _ in _PGP_BLOCK.findall(text):
         yield Part("encrypted text.asc", error=_PGP)
-    for found in _UU_BLOCK.finditer(text):
-        yield Part(found[1], content=lambda lines=found[2]: [_uudecoded(lines)])  # type: ignore[misc]
+    for match in _UU_BLOCK.finditer(text):
+        yield Part(match[1], content=lambda lines=match[2]: [_uudecoded(lines)])  # type: ignore[misc]
 
 
 def _uudecoded(lines: str) -> bytes:

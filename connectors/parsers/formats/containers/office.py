@@ -76,7 +76,7 @@ def _holds_object(entry: list[str], depth: int) -> bool:
 
 
 def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
-    """The object whose streams lie in `storage`, which is "" or ends in a slash."""
+    """Return the files of the object whose streams are in `storage`, which is "" or ends in a slash."""
     if file.exists(storage + _NATIVE):
         return packaged(_stream(file, storage + _NATIVE)[4:], name)
     if stream := next((stream for stream in _BARE if file.exists(storage + stream)), ""):
@@ -84,8 +84,8 @@ def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
         return Part(f"{name}{_ending(data)}", content=lambda: [data])
     if file.exists(storage + _FORMULA):
         return Part(name, notice=FORMULAS)
-    held = any(file.exists(storage + stream) for stream in _WHOLE)
-    return Part(name, error=_OLD if held else _OTHER)
+    has_stream = any(file.exists(storage + stream) for stream in _WHOLE)
+    return Part(name, error=_OLD if has_stream else _OTHER)
 
 
 def packaged(data: bytes, name: str) -> Part:
@@ -98,13 +98,13 @@ def packaged(data: bytes, name: str) -> Part:
         (length,) = struct.unpack_from("<I", data, at)
         at += 4 + length
         (size,) = struct.unpack_from("<I", data, at)
-        held = data[at + 4 : at + 4 + size]
+        content = data[at + 4 : at + 4 + size]
     except (struct.error, ValueError):
         return Part(name, error=DAMAGED)
     called = label or path.replace("\\", "/").rpartition("/")[2] or name
-    if len(held) < size:
+    if len(content) < size:
         return Part(called, error=DAMAGED)
-    return Part(called, content=lambda: [held])
+    return Part(called, content=lambda: [content])
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:
@@ -165,10 +165,10 @@ def _of_slides(data: bytes) -> Iterator[Part]:
 
 
 def _of_rtf(data: bytes) -> Iterator[Part]:
-    for number, found in enumerate(_RTF_OBJECT.finditer(data), 1):
+    for number, match in enumerate(_RTF_OBJECT.finditer(data), 1):
         name = f"object {number}"
         try:
-            yield from _rtf_object(bytes.fromhex("".join(found[1].decode("ascii").split())), name)
+            yield from _rtf_object(bytes.fromhex("".join(match[1].decode("ascii").split())), name)
         except BROKEN:
             yield Part(name, error=DAMAGED)
 
@@ -183,11 +183,11 @@ def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
     if form != _EMBEDDED_OLE:
         return  # a link to a file elsewhere
     (size,) = struct.unpack_from("<I", data, at)
-    held = data[at + 4 : at + 4 + size]
+    content = data[at + 4 : at + 4 + size]
     if words[0] == b"Package":
-        yield packaged(held, name)
+        yield packaged(content, name)
     else:
-        yield from compound_parts(name, held)
+        yield from compound_parts(name, content)
 
 
 OOXML = (detect.DOCX, detect.PPTX, detect.XLSX)
@@ -288,11 +288,11 @@ def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
 def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     try:
-        listed = xml.root(archive, "META-INF/manifest.xml")
+        manifest = xml.root(archive, "META-INF/manifest.xml")
     except xml.BROKEN + BROKEN:
         yield from (Part(name, error=_UNLISTED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name))
         return
-    for line in listed:
+    for line in manifest:
         name, kind = line.get(f"{_MANIFEST}full-path", ""), line.get(f"{_MANIFEST}media-type", "")
         called = name.rstrip("/")
         if name in ("", "/") or called.startswith("ObjectReplacements"):
@@ -308,11 +308,11 @@ def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
 def _apart(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
     """A document in a folder of another one, as a file of its own."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as own:
-        own.writestr("mimetype", kind, zipfile.ZIP_STORED)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
+        package.writestr("mimetype", kind, zipfile.ZIP_STORED)
         for name in archive.namelist():
             if name.startswith(folder) and not name.endswith("/"):
-                own.writestr(name.removeprefix(folder), archive.read(name))
+                package.writestr(name.removeprefix(folder), archive.read(name))
     return [file.getvalue()]
 
 
@@ -329,16 +329,18 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
         for item in package.iter():
             if not item.tag.endswith("}item") or "://" in item.get("href", "://"):
                 continue
-            place = posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
+            item_path = posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
             kind = item.get("media-type", "")
-            if place not in names and posixpath.normpath(posixpath.join(folder, item.get("href", ""))) not in names:
+            if item_path not in names and posixpath.normpath(posixpath.join(folder, item.get("href", ""))) not in names:
                 if "html" in kind:
-                    yield Part(place, error=_MISSING)
-            elif place in protected and not _is_font(kind):
-                yield Part(place, error=_PROTECTED)
+                    yield Part(item_path, error=_MISSING)
+            elif item_path in protected and not _is_font(kind):
+                yield Part(item_path, error=_PROTECTED)
             elif kind == detect.PDF.media_type:
                 yield Part(
-                    posixpath.basename(place), kind, content=ledger.member_content(archive, archive.getinfo(place))
+                    posixpath.basename(item_path),
+                    kind,
+                    content=ledger.member_content(archive, archive.getinfo(item_path)),
                 )
 
 

@@ -52,7 +52,7 @@ def opened(path: Path) -> Mail:
 
 
 def _attachments(file: olefile.OleFileIO, within: str) -> list[str]:
-    """The attachments' storages of the message that lies in the storage `within`, in their order."""
+    """Return the storages of the attachments of the message in the storage `within`, in order."""
     depth = len(within.split("/")) if within else 0
     paths = ("/".join(entry[: depth + 1]) for entry in file.listdir() if len(entry) > depth + 1)
     return sorted({path for path in paths if path.startswith(f"{within}/{_ATTACHMENT}" if within else _ATTACHMENT)})
@@ -86,12 +86,12 @@ def _file(file: olefile.OleFileIO, storage: str) -> Part:
 
 
 def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: list[Part]) -> EmailMessage:
-    """The message in `storage` as an e-mail, with its own attachments; `too_deep` gets those that lie too deep."""
+    """Return the message in `storage` as an e-mail, with its own attachments; `too_deep` gets those nested too deep."""
     mail = EmailMessage()
     sender, address = _text(file, storage, "0C1A"), _text(file, storage, "0C1F")
-    said = {"Subject": _text(file, storage, "0037"), "From": f"{sender} <{address}>" if "@" in address else sender}
-    said |= {"To": _text(file, storage, "0E04"), "Cc": _text(file, storage, "0E03"), "Date": _sent(file, storage)}
-    for name, value in said.items():
+    headers = {"Subject": _text(file, storage, "0037"), "From": f"{sender} <{address}>" if "@" in address else sender}
+    headers |= {"To": _text(file, storage, "0E04"), "Cc": _text(file, storage, "0E03"), "Date": _sent(file, storage)}
+    for name, value in headers.items():
         if line := " ".join(value.split()):
             mail[name] = line
     data = _stream(file, f"{storage}/__substg1.0_10130102".lstrip("/"))
@@ -127,8 +127,10 @@ def _charset(file: olefile.OleFileIO, storage: str, name: int) -> str:
 def _number(file: olefile.OleFileIO, storage: str, name: int) -> int:
     """A property of fixed size of the message, 0 without one (2.4)."""
     entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
-    found = (value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name)
-    return next(found, 0)
+    values = (
+        value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name
+    )
+    return next(values, 0)
 
 
 def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:

@@ -87,9 +87,9 @@ def _mapi(data: bytes, charset: str) -> Values:
         kind, name = struct.unpack_from("<HH", data, at)
         at += 4
         if name >= 0x8000:
-            (named,) = struct.unpack_from("<I", data, at + 16)
+            (is_named,) = struct.unpack_from("<I", data, at + 16)
             (size,) = struct.unpack_from("<I", data, at + 20)
-            at += 24 + (_padded(size) if named else 0)
+            at += 24 + (_padded(size) if is_named else 0)
         several, kind = bool(kind & _MULTIPLE), kind & ~_MULTIPLE
         repeats = 1
         if several or kind not in _FIXED:
@@ -132,16 +132,16 @@ def _assembled(properties: Values, attached: list[_Attached], depth: int, charse
     whole.make_mixed()
     if isinstance(rtf, bytes) and rtf and not page.strip() and not text.strip():
         whole.add_attachment(uncompressed(rtf), "application", "rtf", filename="message.rtf")
-    complete = [_attach(whole, one, number, depth) for number, one in enumerate(attached, 1)]
+    complete = [_attach(whole, attachment, number, depth) for number, attachment in enumerate(attached, 1)]
     return whole, all(complete)
 
 
 def _attach(whole: EmailMessage, one: _Attached, number: int, depth: int) -> bool:
-    said = one.properties
-    names = (said.get(_LONG_NAME), one.title, said.get(_SHORT_NAME))
+    properties = one.properties
+    names = (properties.get(_LONG_NAME), one.title, properties.get(_SHORT_NAME))
     name = next((name for name in names if isinstance(name, str) and name.strip()), f"attachment {number}")
-    held = said.get(_BYTES, b"")
-    data = one.data or (held if isinstance(held, bytes) else held.encode())
+    content = properties.get(_BYTES, b"")
+    data = one.data or (content if isinstance(content, bytes) else content.encode())
     if data.startswith(MARK) and depth < _DEEPEST:
         try:
             inner, complete = mail(data, depth + 1), True
@@ -151,7 +151,7 @@ def _attach(whole: EmailMessage, one: _Attached, number: int, depth: int) -> boo
             inner["Subject"] = " ".join(name.split())
         whole.add_attachment(inner)
         return complete
-    main, _, sub = str(said.get(_MEDIA_TYPE) or "application/octet-stream").partition("/")
+    main, _, sub = str(properties.get(_MEDIA_TYPE) or "application/octet-stream").partition("/")
     if not sub or main in ("multipart", "message"):
         main, sub = "application", "octet-stream"
     whole.add_attachment(data, main, sub, filename=" ".join(name.split()))

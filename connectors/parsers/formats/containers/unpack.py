@@ -32,13 +32,13 @@ def pdf_parts(path: Path) -> Iterator[Part]:
     except pypdfium2.PdfiumError:
         return  # the reader of its text reports what is wrong
     with document:
-        seen: set[tuple[str, int]] = set()
+        visited: set[tuple[str, int]] = set()
         for number in range(document.count_attachments()):
             name, data = _file(document.get_attachment(number).raw)
-            seen.add((name, hash(data)))
+            visited.add((name, hash(data)))
             yield _part(name, data)
         for name, data in _on_pages(document, path):
-            if (name, hash(data)) not in seen:  # some programs list a page's file among the document's, too
+            if (name, hash(data)) not in visited:  # some programs list a page's file among the document's, too
                 yield _part(name, data)
 
 
@@ -76,9 +76,9 @@ def _may_hold_annotations(data: bytes) -> bool:
     """Tell by the bytes, since to load each page takes as long as to read its text."""
     if _ANNOTATION in data or b"/Encrypt" in data:
         return True
-    for found in _PACKED.finditer(data):
+    for match in _PACKED.finditer(data):
         try:
-            if _ANNOTATION in zlib.decompressobj().decompress(data[found.end() :], 1 << 24):
+            if _ANNOTATION in zlib.decompressobj().decompress(data[match.end() :], 1 << 24):
                 return True
         except zlib.error:
             return True
