@@ -57,7 +57,7 @@ class Part(Struct, rename="camel", omit_defaults=True):
 
 
 class Choice(Struct, frozen=True):
-    """What a request may choose of an account: `part` describes an entry of `include`, which is `about` this, `without`
+    """Choice of parts of an account: `part` describes an entry of `include`, whose description is `about`, `without`
     one of `exclude`, `scope` all of it."""
 
     part: type[Part] = Part

@@ -1,6 +1,6 @@
 """Guess the encoding of a text without a mark: the one under which it is the likeliest text of some language.
 
-Each candidate's characters cost what their rarity says, in natural logarithms: letters by their rank in a language
+Each candidate's characters cost by their rarity, in natural logarithms: letters by their rank in a language
 (https://en.wikipedia.org/wiki/Letter_frequency), Han characters by their level in the national standards.
 """
 

@@ -50,8 +50,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             answer = client.post(f"{base}/embeddings", json=body, timeout=SECONDS[kind])
             if answer.status_code != 200:
                 raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"])
-            found = answer.json()
-            return _in_order(found), _counted(found)
+            payload = answer.json()
+            return _in_order(payload), _counted(payload)
         except httpx.TimeoutException as error:
             raise late(TITLE, SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:

@@ -119,7 +119,7 @@ def _choose_encoding(
 ) -> tuple[list[Any], int]:
     """Send the first request to a server, in base64 if it accepts that. Refused if it accepts neither encoding.
 
-    Where both are refused, the first text alone tells whether the encoding or the number of texts is at fault.
+    Where both are refused, the first text alone shows whether the encoding or the number of texts is at fault.
     """
     for encoded in (True, False):
         try:

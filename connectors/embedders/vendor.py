@@ -264,8 +264,8 @@ class VendorEmbedder:
         self.embed(["check", "batch"], "query")
 
     def _request(self, texts: list[str], kind: TextKind) -> Embeddings:
-        """One request, or as many as the server takes. Documents try a new size one after another: a refusal of one
-        tells the others. Queries never wait for that."""
+        """Send one request, or as many as the server takes. Documents try a new size one after another, so that one
+        refusal serves all of them. Queries never wait for that."""
         if kind == "document" and self._server.is_untried(len(texts)):
             with self._trial:
                 self._server.reload()

@@ -47,10 +47,10 @@ class Auth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
-    `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other;
-    `rights`: the scopes without which it cannot be read, each with those that hold it too; `sharing`: what is asked
-    for instead of `extra` where whom its items are for is to be read."""
+    """OAuth settings of one content service. `account`: the field of its token answer with the account's id; `nonce`:
+    its tokens come with a signed word (OpenID Connect), which answers this authorization and no other; `rights`: the
+    scopes without which it cannot be read, each with those that include it; `sharing`: the scopes requested instead
+    of `extra` to read item permissions too."""
 
     name: str
     authorize: str
@@ -193,9 +193,9 @@ def post(name: str, url: str, **request: Any) -> Any:
 
 
 def refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
-    """Error for a failed answer. `body`: its JSON if there is any; `after`: the seconds that it asks to wait.
+    """Return the error for a failed answer. `body`: its JSON if there is any; `after`: the requested wait in seconds.
 
-    A refusal names its error in a word (RFC 6749); what names none is some gateway's answer, or another API's.
+    A refusal names its error in a word (RFC 6749); an answer without one is a gateway's, or another API's.
     """
     code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
     if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:

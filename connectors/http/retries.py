@@ -107,7 +107,7 @@ class Retries:
     def ask(self, request: Callable[[], T]) -> T:
         """Send `request`, repeated until it succeeds; Retryable when the time budget is used up.
 
-        Each try tells the circuit that it goes through how it went; Unavailable once that is open.
+        Each try reports its result to the circuit that it goes through; Unavailable once that is open.
         """
         end = time.monotonic() + self.seconds
         circuit = circuits.current()
@@ -175,7 +175,7 @@ def _pause(count: int) -> float:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an answer asks to wait, at most LONGEST_ASKED; None if absent or invalid.
+    """Return the seconds that an answer requests to wait, at most LONGEST_ASKED; None if absent or invalid.
 
     Retry-After is a number, which some vendors give with a fraction, or a date (RFC 9110, section 10.2.3);
     `retry-after-ms` is OpenAI's. The names of `headers` may be in any case.

@@ -1,6 +1,6 @@
 """Authorization code flow of Microsoft, through msal.
 
-msal would look for its endpoints on the network, wait for a full rate on its own, and keep tokens: here it is told the
+msal would look for its endpoints on the network, wait for a full rate on its own, and keep tokens: here it gets the
 endpoints, sends through our own client, and lives for one request.
 """
 

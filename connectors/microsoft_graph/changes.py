@@ -39,8 +39,8 @@ _FORGOTTEN: Final = frozenset({400, 404, 410})
 
 @dataclass(frozen=True, slots=True)
 class ChangesCursor:
-    """How far a listing has come. `at`: the next page; `whole`: it began with everything, `begun`: when the last such
-    one did, in seconds of the epoch; `again`: it is followed by one; `folders`: a mark of each folder that was listed,
+    """Position of a listing. `at`: the next page; `whole`: it began with everything, `begun`: when the last such one
+    did, in seconds of the epoch; `again`: a full listing follows; `folders`: a mark of each folder that was listed,
     where a part of the drive is chosen, as far as there is room."""
 
     at: str

@@ -1,7 +1,7 @@
 """Client of Microsoft Graph, shared by the content services behind it.
 
 Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
-and the pre-signed address of a download is asked without it.
+and the pre-signed address of a download is requested without it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 
 @dataclass(frozen=True, slots=True)
 class GraphResponse:
-    """`status`: 200 or one that says no (4xx); `body`: its JSON object, empty if there is none; `location`: or ""."""
+    """Response of Graph. `status`: 200 or a refusal (4xx); `body`: its JSON object, empty if there is none; `location`:
+    or ""."""
 
     status: int
     body: Mapping[str, Any]

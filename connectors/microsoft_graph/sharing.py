@@ -1,10 +1,10 @@
-"""Whom Microsoft shows a file: GET …/items/{id}/permissions (learn.microsoft.com/graph/api/driveitem-list-permissions),
-which names what is inherited too.
+"""Permissions of a file: GET …/items/{id}/permissions (learn.microsoft.com/graph/api/driveitem-list-permissions),
+inherited ones included.
 
-A permission names whom it was granted to (`grantedToV2`, `grantedToIdentitiesV2`), or is a link of a scope: anonymous,
-organization, users, existingAccess. Groups go by their address, else by `microsoft:` and their id; a site's own groups
-have numbers that begin anew in each site, and go by the drive, too. A `siteUser` may be a group: its `loginName`, a
-claim, tells.
+A permission names its grantees (`grantedToV2`, `grantedToIdentitiesV2`), or is a link of a scope: anonymous,
+organization, users, existingAccess. Groups have their address as name, else `microsoft:` and their id; a site's own
+groups have numbers that begin anew in each site, and are prefixed by the drive, too. A `siteUser` may be a group: its
+`loginName` is a claim that shows it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reranker at a user's address: text-embeddings-inference, vLLM or Infinity.
 
 text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
-`documents` and answer `results` of `{index, relevance_score}`. A config with a model is asked in the second form first,
-one without in the first; a server that refuses the one is asked in the other, once. Connections are dialled by the
-fetch guard: a private address needs RETRIEVAL_FETCH_ALLOW.
+`documents` and answer `results` of `{index, relevance_score}`. A config with a model is tried in the second form first,
+one without in the first; a server that refuses the one gets the other, once. Connections are dialled by the fetch
+guard: a private address needs RETRIEVAL_FETCH_ALLOW.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cross-encoder that runs in this process: a folder with its ONNX graph and its tokenizer.
 
-The folder lies below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and is laid out as model hubs lay
-theirs out: `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,
+The folder is below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and has the layout of model hubs:
+`model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,
 `token_type_ids` if it has them, and gives logits of one column (relevance) or two (the second is relevance).
 """
 

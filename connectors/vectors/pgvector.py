@@ -282,7 +282,7 @@ class PgVectorStore:
     ) -> list[Row]:
         """Query in the form the index serves, or in one that it cannot; ties are in the order of ids.
 
-        The connection is the viewer's where nothing but the viewer narrows, and the index is asked.
+        The connection is the viewer's where the viewer is the only filter, and the index is used.
         """
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}

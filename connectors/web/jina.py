@@ -38,7 +38,7 @@ class Jina:
         self.close = service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
-        """Fetch a page, see the port. PDF and Office files come as the Markdown that the Reader makes of them."""
+        """Fetch a page, see the port. PDF and Office files arrive as the Markdown that the Reader makes of them."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):
             answer = self._service.ask(lambda: self._read(address))

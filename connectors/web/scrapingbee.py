@@ -1,6 +1,7 @@
 """HTML API of ScrapingBee over HTTP (https://www.scrapingbee.com/documentation/): pages as its browsers see them.
 
-It takes the key in the query only; errors of the site come as 404 or 500, with the site's own status in a header.
+It takes the key in the query only; errors of the site are returned as 404 or 500, with the site's own status in a
+header.
 """
 
 from __future__ import annotations

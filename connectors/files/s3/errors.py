@@ -30,7 +30,7 @@ _REGION_CODES = {
 
 
 def of_answer(error: ClientError, gone: str) -> StepError:
-    """Error for an answer, from its code and status. `gone`: message for a missing file."""
+    """Return the error for an answer, from its code and status. `gone`: message for a missing file."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     meta: dict[str, Any] = error.response.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))

@@ -92,17 +92,17 @@ class S3Files:
             self._client.delete_object(**place)
 
     def _put_parts(self, place: Mapping[str, str], parts: Iterable[bytes]) -> int:
-        size, sent = 0, []
+        size, uploaded = 0, []
         with _explained():
             upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
         try:
             for number, part in enumerate(parts, 1):
                 with _explained():
                     answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
-                sent.append({"PartNumber": number, "ETag": answer["ETag"]})
+                uploaded.append({"PartNumber": number, "ETag": answer["ETag"]})
                 size += len(part)
             with _explained():
-                self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})
+                self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": uploaded})
         except BaseException:
             with contextlib.suppress(StepError), _explained():
                 self._client.abort_multipart_upload(**upload)
@@ -138,15 +138,15 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
     from connectors.files.s3 import errors  # noqa: F401
 
     endpoint = _url(storage["endpoint"])
-    ours = settings.endpoints.get("S3")
-    trusted = ours is not None and ours.base_url is not None and _url(ours.base_url) == endpoint
+    configured = settings.endpoints.get("S3")
+    trusted = configured is not None and configured.base_url is not None and _url(configured.base_url) == endpoint
     try:
         client = s3_client.make(
             storage,
             endpoint,
             addressing=settings.s3_addressing,
             guarded=None if trusted else fetch_guard.guard(settings),
-            ca_bundle=str(ours.ca_bundle) if ours is not None and ours.ca_bundle else None,
+            ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )
     except InvalidRegionError as error:
         raise Fatal("This is not a name that a region can have.", field="region") from error

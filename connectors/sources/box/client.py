@@ -1,7 +1,7 @@
 """Client of Box's API through its own SDK, one request at a time, with a fresh access token.
 
 The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
-its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http.retries` says what follows.
+its tries are set to one: a 401, 429 or 5xx is raised here and `connectors.http.retries` decides on the next try.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def _taken(answer: requests.Response, **_: Any) -> None:
 def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
     """Convert the SDK's errors to port errors. `expected`: refusals that carry meaning.
 
-    Nothing of the cause stays, also not in a traceback: it repeats what Box said, or an address that opens a file.
+    The cause is dropped, also from the traceback: it repeats Box's answer, or an address that opens a file.
     """
     import requests
     from box_sdk_gen import BoxAPIError, BoxSDKError

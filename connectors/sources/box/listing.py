@@ -49,8 +49,8 @@ class Lost(Exception):
 class BoxCursor:
     """Position of a listing, as a cursor. `at`: the events' position. `since`: time of the last full listing.
 
-    `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the
-    walk began at the root. `asked`: pages so far.
+    `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the walk
+    began at the root. `asked`: pages so far.
     """
 
     at: str

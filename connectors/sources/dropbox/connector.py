@@ -1,6 +1,6 @@
 """Dropbox: authorization, listing and download.
 
-`client` asks, `listing` lists, `files` fetches.
+`client` sends requests, `listing` lists, `files` fetches.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _changed(entries: Sequence[Any], place: DropboxCursor) -> dict[str, str | No
 
 
 def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
-    """Ids of the files that lay at these paths and are gone; None if that cannot be told one by one."""
+    """Return the ids of deleted files that were at these paths; None if they cannot be determined one by one."""
 
     def ids_at(path: str) -> set[str]:
         return client.ask(tokens, lambda sdk: _ids_at(sdk, path))
@@ -171,7 +171,7 @@ def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str |
 
 
 def _ids_at(sdk: Any, path: str) -> set[str]:
-    """Ids of the files that lie and lay at a path; none if it is a folder's, or Dropbox does not know."""
+    """Return the ids of current and earlier files at a path; none if it is a folder's, or unknown to Dropbox."""
     from dropbox.exceptions import ApiError
 
     try:

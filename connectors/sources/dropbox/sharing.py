@@ -1,7 +1,7 @@
-"""Whom Dropbox shows a file: its members, those of shared folders above among them, and its link.
+"""Permissions of a file at Dropbox: its members, including those of shared folders above it, and its link.
 
 /sharing/list_file_members and /sharing/get_file_metadata (dropbox.com/developers/documentation/http), with the
-permission `sharing.read`, which a connection asks for that is to bring whom its files are for.
+permission `sharing.read`, which a connection requests if it reads item permissions.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SEES: Final = frozenset({"owner", "editor", "viewer", "viewer_no_comment"})
 
 
 def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
-    """Of one file. Skippable where the account may not ask, or the answer is none.
+    """Return the access of one file. Skippable where the account may not read it, or the answer is empty.
 
-    Who was invited and has not come is nobody yet.
+    People with a pending invitation have no access yet.
     """
 
     def request(sdk: Any) -> SourceAccess:
@@ -77,7 +77,7 @@ def _sees(member: Any) -> bool:
 
 
 def _audience(link: Any) -> str:
-    """Whom a link is for that shows the file, needs no password and has not ended; "" without one."""
+    """Return the audience of a link that shows the file, needs no password and has not ended; "" without one."""
     shows = link is not None and (link.access_level is None or link.access_level._tag in _SEES)  # noqa: SLF001
     if not shows or link.password_protected:
         return ""

@@ -31,7 +31,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """What one connection asks. Safe to use from several threads."""
+    """Requests of one connection. Safe to use from several threads."""
 
     wires: HttpPool
     tokens: TokenSource
@@ -42,7 +42,7 @@ class Drive:
         return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
 
     def start_token(self, log: str) -> str:
-        """Where changes go on from now: of a shared drive, or for "" of the account itself."""
+        """Return the token for changes from now on: of a shared drive, or for "" of the account itself."""
         answer = self._listed(
             "startPageToken",
             lambda drive: drive.changes.getStartPageToken(
@@ -69,7 +69,7 @@ class Drive:
         )
 
     def changes(self, log: str, page: str) -> Answer:
-        """A page of changes. One that has no file is of something gone from everywhere."""
+        """Return a page of changes. A change without a file is of a file that was deleted everywhere."""
         return self._listed(
             "changes",
             lambda drive: drive.changes.list(
@@ -133,7 +133,7 @@ class Drive:
         POLICY.call(self.tokens, once)
 
     def linked(self, url: str, to: Path, most: int) -> None:
-        """The same by one of the file's `exportLinks`, which have no limit of 10 MB."""
+        """Download the file by one of its `exportLinks`, which have no limit of 10 MB."""
 
         def once(token: str) -> None:
             with Sink(to, most) as sink:
@@ -182,9 +182,10 @@ def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
 
 
 def _judge(answer: Answer, what: str) -> None:
-    """An answer that is not what was asked for, or only a part of it, is no empty listing.
+    """Raise an error for an answer that is incomplete or lacks the requested field, so that it is not taken for an
+    empty listing.
 
-    Who asks for permissions judges them: they are of one file, of which alone nothing is known then.
+    Permissions are judged by their caller: they are of one file, and only that file's access is unknown then.
     """
     if (what not in answer and what != "permissions") or (
         what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
@@ -198,7 +199,7 @@ def _judge(answer: Answer, what: str) -> None:
 
 
 def _is_shaped(file: Any) -> bool:
-    """Whether the fields that are there are of their kinds."""
+    """Tell whether the fields that are present are of their kinds."""
     shaped = isinstance(file, dict) and all(
         isinstance(value, KINDS.get(name, str | bool)) for name, value in file.items()
     )

@@ -1,8 +1,8 @@
-"""Google Drive: files of an account, and whom they are shared with.
+"""Google Drive: files of an account, and their permissions.
 
 By developers.google.com/workspace/drive/api/reference/rest/v3/permissions a permission is of a user, a group, a domain
-or anyone. Who is in a group its administrators alone may ask: groups go by their addresses, a domain by `domain:` and
-its name.
+or anyone. Only administrators may read the members of a group: groups are named by their addresses, a domain by
+`domain:` and its name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _STAYS: Final = frozenset({"owner", "organizer"})
 
 
 def read_access(drive: Drive, file_id: str) -> SourceAccess:
-    """Of one file. Skippable where the account may not ask, or nothing is told: each file has at least an owner."""
+    """Return the access of one file. Skippable where the account may not read it, or it is empty: each file has an
+    owner."""
     try:
         permissions = [
             permission
@@ -58,7 +59,7 @@ def read_access(drive: Drive, file_id: str) -> SourceAccess:
 
 
 def _permissions(answer: Mapping[str, Any]) -> list[Any]:
-    """Of a page, which may leave an empty list out."""
+    """Return the permissions of a page, which may leave an empty list out."""
     values, following = answer.get("permissions", []), answer.get("nextPageToken")
     if not isinstance(values, list) or not isinstance(following, str | None):
         raise Skippable(UNREADABLE)
@@ -66,7 +67,7 @@ def _permissions(answer: Mapping[str, Any]) -> list[Any]:
 
 
 def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
-    """The names of permissions of a kind. An unknown kind is nobody, and so is a name that is no text."""
+    """Return the names of permissions of a kind. Unknown kinds and names that are no text are left out."""
     return [
         permission[field]
         for permission in good
@@ -75,8 +76,8 @@ def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
-    """Not of a deleted account, not one that has ended, and not one of a view alone: the published version of a file,
-    or the names of what lies in a folder."""
+    """Tell whether a permission gives access: not that of a deleted account, an expired one, or one of a view alone
+    (the published version of a file, or the names within a folder)."""
     if one.get("deleted") or one.get("view") or not _has(one, _SEES) or _is_cut(one):
         return False
     ends = one.get("expirationTime")
@@ -87,7 +88,7 @@ def _counts(one: Mapping[str, Any]) -> bool:
 
 
 def _is_cut(one: Mapping[str, Any]) -> bool:
-    """Whether it comes from above, and what comes from above does not count here."""
+    """Tell whether a permission is inherited by an item that has inherited permissions disabled."""
     raw_details = one.get("permissionDetails")
     details = [detail for detail in raw_details if isinstance(detail, Mapping)] if isinstance(raw_details, list) else []
     is_direct = any(detail.get("inherited") is False for detail in details)
@@ -130,7 +131,8 @@ def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
 
 
 def _subject(answer: Mapping[str, Any]) -> str | None:
-    """Of the id token (OpenID Connect): from the token endpoint itself, so that its signature proves no more."""
+    """Return the subject of the id token (OpenID Connect); from the token endpoint itself, so no signature check is
+    needed."""
     try:
         claims = str(answer["id_token"]).split(".")[1]
         subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]

@@ -52,8 +52,8 @@ def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None
 
 
 def _top(ask: Ask, paths: Paths, cursor: str | None) -> Level:
-    """What lies in nothing else that is shared, and what no query of its parent names. Notion's search knows no levels:
-    a page of it may hold none."""
+    """Return the items that no other shared item contains, and that no query of a parent lists. Notion's search has no
+    levels: a page of it may hold none."""
     answer = ask(lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=cursor))
     entries: dict[str, Entry] = {}
     for result in answer.get("results") or ():
@@ -270,8 +270,8 @@ class Notion:
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         """Tell whether a page is deleted. A page that Notion does not let us read may still exist.
 
-        Files of a page that has not changed are there: nothing has to be asked. Those of a page that is not looked
-        into, since nothing in it is chosen, count as gone.
+        Files of an unchanged page exist: no request is needed. Those of a page outside of the selection count as
+        deleted.
         """
         if blocks.is_file(external_id):
             if self.choice and self._is_left_out(tokens, external_id.partition("/")[0]):

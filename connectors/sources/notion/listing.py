@@ -77,8 +77,8 @@ class NotionCursor:
         return self.step == "rows" and not (self.databases or self.sources or self.look or self.hidden)
 
     def begun(self, now: datetime, named: tuple[str, ...] = ()) -> NotionCursor:
-        """The beginning of a listing; it looks into everything at first and each week. `named`: ids of pages and
-        databases that are asked for by all means."""
+        """Return the cursor at the beginning of a listing; it looks into everything at first and each week. `named`:
+        ids of pages and databases that are always requested."""
         if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
             return self
         seconds = int(now.timestamp())

@@ -245,7 +245,7 @@ def join_path(one: str) -> list[str]:
 
 
 def _parent_name(parent: Any) -> tuple[str, str | None]:
-    """Type and id of a parent. A row's parent is its data source; the database of that says more."""
+    """Return type and id of a parent. A row's parent is its data source; the database of that is more useful."""
     if not isinstance(parent, Mapping):
         return "", None
     kind = "database_id" if parent.get("database_id") else str(parent.get("type"))

@@ -70,8 +70,9 @@ class Wire:
         return POLICY.call(tokens, lambda token: _asked(self._client, request, token))
 
     def download(self, address: str, to: Path) -> int:
-        """The file at an address that Notion signed, in `to`; its size. It is asked without a token, by https alone,
-        and where this service may dial. Skippable if it cannot be had, Retryable for trouble that passes."""
+        """Download the file at an address that Notion signed to `to`; return its size. Sent without a token, by https
+        alone, and only to addresses that this service may dial. Skippable if the file is not available, Retryable
+        for trouble that passes."""
         is_own_host = address.startswith(self._base + "/")
         if not is_own_host and not address.startswith("https://"):
             raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")

@@ -43,8 +43,8 @@ _LIBRARY: Final = "documentLibrary"
 
 @dataclass(slots=True)
 class Libraries:
-    """Paths by the ids of their drives. `whole`: nothing that was asked for is missing; `left_out`: what is; `sites`:
-    the ids of their sites, where they are known."""
+    """Paths by the ids of their drives. `whole`: nothing that was requested is missing; `left_out`: the missing ones;
+    `sites`: the ids of their sites, where they are known."""
 
     paths: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -204,8 +204,8 @@ def _leads(path: str, library: str) -> bool:
 
 
 def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
-    """Of an entry of `include` the site or library that it lies in; nothing for a type, or a path that names none
-    before its first star. An item's id begins with its library's."""
+    """Return the site or library of an entry of `include`; nothing for a type, or a path that names none before its
+    first star. An item's id begins with its library's."""
     if "id" in entry:
         return {"id": entry["id"].partition("/")[0]}
     names = path_of(entry["path"]).split("/") if "path" in entry else []
@@ -223,7 +223,7 @@ def _entries(found: Any, title: str) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(slots=True)
 class LibrariesCursor:
-    """How far a listing has come. `places`: of each library in its feed; `left`: those that are still to be listed, the
+    """Position of a listing. `places`: of each library in its feed; `left`: those that are still to be listed, the
     first one under way; `fresh`: those that are listed for the first time; `chosen`: the mark of the choice."""
 
     paths: dict[str, str]

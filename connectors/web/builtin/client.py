@@ -98,7 +98,7 @@ class Throttle:
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
         """Wait for this host's turn and hold it; yields the seconds waited.
 
-        `delay`: seconds between requests, if the host asks for more than our own.
+        `delay`: seconds between requests, if the host requires more than our own.
         """
         started = time.monotonic()
         entry = self._host(host)
@@ -170,7 +170,7 @@ class Bounds:
 class FetchRequest:
     """Options of a fetch. `check` is called before each address is dialled, also redirects, and may raise Skippable.
 
-    `delay`: seconds between requests that the host asks for; `cut`: keep the beginning of what is too long.
+    `delay`: seconds between requests that the host requires; `cut`: keep the beginning of what is too long.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -56,10 +56,10 @@ class SanitizedResponse(ScrapeResponse):
 
 def _page(page: dict[str, Any]) -> dict[str, Any]:
     raw_metadata = page.get("metadata")
-    said = raw_metadata if isinstance(raw_metadata, dict) else {}
-    metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := said.get(name), str)}
-    if isinstance(said.get("statusCode"), int):
-        metadata["statusCode"] = said["statusCode"]
+    page_metadata = raw_metadata if isinstance(raw_metadata, dict) else {}
+    metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := page_metadata.get(name), str)}
+    if isinstance(page_metadata.get("statusCode"), int):
+        metadata["statusCode"] = page_metadata["statusCode"]
     text, links = page.get("markdown"), page.get("links")
     return {
         "metadata": metadata,
