@@ -1,6 +1,6 @@
 """Rate limits and retries: one policy for all vendors.
 
-Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
+A requested wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
 with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
 
 policy.call(tokens, request)

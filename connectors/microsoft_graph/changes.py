@@ -6,7 +6,7 @@
 
 A deleted folder takes files with it that the feed need not name, and a renamed one changes paths of files that it does
 not list at all; both come right with the next listing of everything. Where a part of the drive is chosen, a
-folder that was moved or renamed is a reason for one, for what lies in it may be chosen no longer, or now.
+folder that was moved or renamed is a reason for one, for its content may have left or entered the choice.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Listing of a Box account, and its changes.
 
-A folder's page names what lies in it and nothing below, so folders are walked, the newest found first: at most one page
-of each level waits, and the cursor stays small however wide the account is. (Breadth first, whole levels would wait.)
+A folder's page names its direct entries and nothing below, so folders are walked, the newest found first: at most one
+page of each level waits, and the cursor stays small however wide the account is. (Breadth first, whole levels would
+wait.)
 
 The account's events say what may have changed, some of them twice, in any order, each with the item as it was some time
-ago. So an event is only a reason to ask: a file is asked for by its id, whatever happened to it, and is listed as it is
-now, or as deleted; a folder is walked with all below it. This makes duplicates and disorder harmless, also across
-pages. Of a folder that is gone Box does not say what it held: then everything is listed, so that what is missing shows
-which files left, each of which is asked for before its document goes. That is one request a folder and no download.
+ago. So an event is only a reason to look: a file is requested by its id, whatever happened to it, and is listed as it
+is now, or as deleted; a folder is walked with all below it. This makes duplicates and disorder harmless, also across
+pages. Box does not report the content of a deleted folder: then everything is listed, so that what is missing shows
+which files left, each of which is requested before its document goes. That is one request a folder and no download.
 
 A position is taken before everything is listed, so that nothing falls between. Everything is listed again each week:
 for an event that never came, and since Box keeps events for two weeks only, and an older position may silently begin

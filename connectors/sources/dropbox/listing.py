@@ -1,10 +1,10 @@
 """Listing of Dropbox: everything at first, then changes, by its cursor.
 
 A change names a path, while documents go by file ids, which outlive moves. What a change took away is therefore looked
-up: the revisions of a path tell which files have lain there, also when another file lies there now, and each of those
-files tells itself whether it is still to be had. That costs two requests or so a changed path, so where it cannot
+up: the revisions of a path name the files that were there, also when another file is there now, and a request for each
+of them shows whether it still exists. That costs two requests or so a changed path, so where it cannot
 answer (a folder was deleted or moved), or there is much to look up, everything is listed instead: 2000 files a request,
-and what is missing then is gone. Revisions are kept for 30 days at least; each week everything is listed anyway.
+and what is missing then was deleted. Revisions are kept for 30 days at least; each week everything is listed anyway.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
     since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others
 
-What lies in a folder that somebody shared by its link is in no listing of the account and in no change log (corpora
+The content of a folder that was shared by its link is in no listing of the account and in no change log (corpora
 "user": files created by, opened by, or shared directly with the user), so such folders are looked into each time.
 A shared drive that may not be listed is left out and counted; without it a listing is not whole, so that its documents
 stay.
 
-Tokens are taken before anything is listed: what changes meanwhile is told by the next listing. A token or drive that is
-not known any more, and a week, start everything anew: what no change tells of is found out then.
+Tokens are taken before anything is listed: the next listing reports what changes meanwhile. A token or drive that is
+no longer valid, and a week, start everything anew, which finds what no change reported.
 """
 
 from __future__ import annotations

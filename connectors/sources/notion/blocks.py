@@ -1,7 +1,7 @@
 """Blocks of Notion's pages: their files, and nested pages and databases.
 
-Their addresses are signed for an hour (developers.notion.com/docs/retrieving-files): one is asked for when the file is
-fetched, and kept nowhere. Files that lie elsewhere are links alone.
+Their addresses are signed for an hour (developers.notion.com/docs/retrieving-files): one is requested when the file is
+fetched, and kept nowhere. Files stored elsewhere are links alone.
 
 GET /v1/blocks/{id}/children names child pages and child databases by blocks that bear their ids, and files by blocks of
 the kinds `file`, `pdf` and `image` (developers.notion.com/reference/block).

@@ -4,8 +4,8 @@ Notion writes a block a line, indents children by tabs, and has tags for what Ma
 markdown"). Here tags leave their text, tables become Markdown's, and addresses of files lose their signatures, which
 are others at each fetch and would make every page look changed.
 
-GET /v1/pages/{id}/markdown is one request a page. It leaves out what lies beyond some 20,000 blocks and what is not
-shared, and names both; a block that it names is asked for like a page, and not there if it is not shared.
+GET /v1/pages/{id}/markdown is one request a page. It leaves out blocks beyond some 20,000 and what is not
+shared, and names both; a block that it names is requested like a page, and not there if it is not shared.
 """
 
 from __future__ import annotations

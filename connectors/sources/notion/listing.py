@@ -4,9 +4,9 @@ search, newest change first ──▶ (oldest first, where Notion's limit cut it
       └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
 
 Blocks are looked into once, and again when their page changes; everything is looked into each week. Pages and databases
-that only blocks name are remembered, and asked for by each listing.
+that only blocks name are remembered, and requested by each listing.
 Search is not complete and its order moves while it is walked: it finds pages, and nothing is concluded from what it
-leaves out. A source's rows come in the order of their creation, which stands still.
+leaves out. A source's rows come in the order of their creation, which is stable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TUPLES = ("databases", "sources", "look", "hidden", "kept", "inner")
 class NotionCursor:
     """Position of a listing. `at`: Notion's own cursor; `since`: rows created from then on, past its limit.
 
-    `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
+    `last`: creation time of the last row; `cut`: Notion reported that it does not give all of what is walked.
 
     `look`: pages to look into; `hidden`: pages that blocks name and no listing has so far; `kept`: those of them that
     are there; `inner`: databases that blocks name. `newest`: the latest change that this listing began with; `looked`:

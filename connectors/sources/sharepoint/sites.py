@@ -8,8 +8,8 @@ everything ──▶ feed of each library from its beginning                    
     since then ──▶ feed of each library from its place, new libraries from their beginning
                      └─ one of them had to begin anew: everything
 
-Which files are gone is known only when all libraries are listed whole in one run. So where one feed cannot say (a
-deleted folder, a forgotten place, a week: `microsoft_graph.changes`), where a library is not followed any more, and for
+Deleted files are known only when all libraries are listed whole in one run. So where one feed cannot say (a
+deleted folder, a forgotten place, a week: `microsoft_graph.changes`), where a library is no longer followed, and for
 another choice of libraries, everything is listed.
 """
 
