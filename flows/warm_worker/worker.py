@@ -100,6 +100,18 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         """Whether a flow run was taken from the pool whose process does not run yet, or has just ended."""
         return self.is_setup and self.limiter.borrowed_tokens > len(self._processes)
 
+    async def get_and_submit_flow_runs(self) -> list[FlowRun]:
+        """Take flow runs from the pool. One that was retried before its former process has ended waits for that end.
+
+        Prefect's limiter refuses it by a RuntimeError, which would end the worker.
+        """
+        try:
+            return await super().get_and_submit_flow_runs()
+        except RuntimeError:
+            if not self._processes:
+                raise
+            return []
+
     async def run(
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
     ) -> WarmResult:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -45,6 +46,14 @@ def stubborn(path: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
     write(path, f"{os.getpid()} began")
     time.sleep(60)
+
+
+@flow(name="linger")
+async def linger(path: str, seconds: float) -> None:
+    """Raises, and its process ends so much later."""
+    threading.Thread(target=time.sleep, args=(seconds,)).start()
+    write(path, f"{os.getpid()} began")
+    raise ValueError("this flow always fails")
 
 
 @flow(name="fail")

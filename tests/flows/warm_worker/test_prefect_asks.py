@@ -2,7 +2,7 @@
 
 import pytest
 from prefect.client.schemas.responses import SetStateStatus
-from prefect.states import AwaitingRetry, Cancelling, Suspended
+from prefect.states import AwaitingRetry, Cancelling, Pending, Suspended
 
 from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
@@ -42,6 +42,16 @@ def test_cancelled_there_is_cancelled_here(shop, site):
     ended = shop.until(lambda: shop.done(crawl))
     assert (ended.outcome, ended.failed) == ("CANCELLED", [])
     assert shop.until(lambda: final(shop, crawl)).name == "Cancelled"
+
+
+@pytest.mark.timeout(600)
+def test_what_a_worker_claimed_and_never_began_is_ingested_by_another(shop):
+    run = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
+    shop.until(lambda: shop.batch(run).get("flow_run_id"))
+    shop.pool.client.set_flow_run_state(shop.flow_run(run).id, Pending())
+    shop.pool.start_workers()
+    assert shop.until(lambda: shop.done(run), 120).outcome == "SUCCEEDED"
+    assert shop.batch(run)["attempt"] == 2
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.responses import SetStateStatus
-from prefect.states import Cancelling, Suspended
+from prefect.states import AwaitingRetry, Cancelling, Suspended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[3]
 SAMPLES = "tests/flows/sample_flows.py"
-OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "steps", "stubborn", "fail", "no_such_flow")]
+OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "steps", "stubborn", "fail", "linger", "no_such_flow")]
 
 
 @dataclass
@@ -202,6 +202,18 @@ def test_a_failing_flow_fails_and_the_worker_goes_on(warm: Pool) -> None:
     assert warm.finish(warm.submit("note")) == "Completed"
 
 
+def test_a_run_that_is_retried_before_its_process_has_ended_runs_again(pool: Pool) -> None:
+    worker = pool.start_workers(limit=2)
+    run = pool.submit("linger", seconds=3)
+    assert pool.finish(run) == "Failed"
+    pool.client.set_flow_run_state(run, AwaitingRetry())
+    pool.wait_for_lines(2)
+    assert pool.finish(run) == "Failed"
+    names = [state.name for state in pool.client.read_flow_run_states(run)]
+    assert "Crashed" not in names
+    assert worker.poll() is None
+
+
 def test_a_flow_that_cannot_be_loaded_crashes_with_its_reason(warm: Pool) -> None:
     assert warm.finish(warm.submit("no_such_flow")) == "Crashed"
     assert "Unexpected exception encountered when trying to load flow" in warm.log()
@@ -316,6 +328,16 @@ def test_sigterm_lets_a_short_run_end_and_never_leaves_a_long_one_running(pool: 
     pool.wait_for_lines(3)
     stop(worker)
     assert [pool.state(run) for run in (short, long, deaf)] == ["Completed", "Crashed", "Interrupted"]
+
+
+def test_sigterm_leaves_nothing_running_that_was_just_claimed(pool: Pool) -> None:
+    """What has not begun stays as it is: the dispatcher misses it after a lease."""
+    worker = pool.start_workers(limit=2)
+    runs = [pool.submit("wait", {"grace_seconds": 0}, seconds=60) for _ in range(4)]
+    unclaimed = {"Scheduled", "Late"}
+    eventually(lambda: any(pool.state(run) not in unclaimed for run in runs), 30, pool.log)
+    stop(worker, 60)
+    assert {pool.state(run) for run in runs} <= unclaimed | {"Pending", "Submitting", "Crashed", "Interrupted"}
 
 
 def test_sigkill_of_the_worker_leaves_neither_processes_nor_a_running_run(pool: Pool) -> None:
