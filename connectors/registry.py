@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from threading import Lock
@@ -189,6 +190,12 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 def parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
+
+
+def close_parser() -> None:
+    """End the processes that read files for this one, where it has any."""
+    if module := sys.modules.get("connectors.parsers.parser"):
+        module.close_parser()
 
 
 def external_parser(config: NamespaceConfig) -> ExternalParser | None:

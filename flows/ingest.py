@@ -19,7 +19,7 @@ from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
 from flows.intake import Intake
 from flows.origins import following
-from flows.steps import Discovery, Work
+from flows.steps import Discovery, Work, prepare_parser
 from flows.turns import Turn
 from retrieval import settings
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
@@ -266,6 +266,7 @@ async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
     """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
+    prepare_parser(work)
     try:
         await run_step(tasks.fetch, work)
         results.settle(db, lease)

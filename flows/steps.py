@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 
 import psycopg
@@ -193,6 +193,17 @@ def discover(found: Discovery) -> None:
         files = guarded.files(registry.file_store(config), config, found.circuits)
         discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)
     counts.observe(catalog.STAGE, time.monotonic() - started, "discover")
+
+
+def prepare_parser(work: Work) -> None:
+    """Have the process that reads files start while they are fetched, unless none of the window needs it."""
+    if work.lease.source == "TEXT":
+        return
+    opened = [
+        item for stage in items.BEFORE["parse"] for item in items.at_stage(work.db, work.lease, work.window, stage)
+    ]
+    with suppress(Retryable):  # whoever parses tries again, and gives the reason
+        work.parser.warm((item.name, item.media_type) for item in opened)
 
 
 @step

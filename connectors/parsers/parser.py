@@ -7,7 +7,7 @@ import copy
 import os
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -139,9 +139,16 @@ class DocumentParser:
                     return texts.read_verbatim(data, kind, raw.media_type)
         return None
 
-    def warm(self) -> None:
-        """Start a child ahead of the first file."""
-        self.pool.warm()
+    def warm(self, files: Iterable[tuple[str, str]]) -> None:
+        """Start a child ahead of files, by name and media type, unless all of them promise to be plain text."""
+        if any(detect.kind_by_name(*file) not in (detect.PLAIN, detect.MARKDOWN) for file in files):
+            self.pool.warm()
+
+    def close(self) -> None:
+        """End the children that read no file."""
+        self.pool.close()
+        if self._recognition is not None:
+            self._recognition.pool.close()
 
     def _in_child(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool]) -> Reply:
         page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
@@ -208,10 +215,16 @@ def document_parser() -> DocumentParser:
     )
     recognition = _recognition(chosen, cores)
     packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
-    for process_pool in (pool, recognition.pool):
-        atexit.register(process_pool.close)
+    parser = DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
+    atexit.register(parser.close)
     os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
-    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
+    return parser
+
+
+def close_parser() -> None:
+    """End the children of this process's parser, if it has one: a forked process runs no `atexit` handlers."""
+    if document_parser.cache_info().currsize:
+        document_parser().close()
 
 
 def _recognition(chosen: settings.Settings, cores: int) -> Recognition:

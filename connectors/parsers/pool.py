@@ -292,9 +292,10 @@ class Pool:
         return child.run(task, worked)
 
     def warm(self) -> None:
-        """Start a child now, so that the first file does not wait for its start."""
-        with self._quick, self._child() as child:
-            child.start()
+        """Start a child, if there is none; it gets ready while the caller does other things."""
+        if not self._all:
+            with self._child():
+                pass
 
     def close(self) -> None:
         with self._lock:

@@ -44,6 +44,7 @@ def execute(environment: dict[str, str], embedder: str | None) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)  # the module is imported already
             runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
     finally:
+        registry.close_parser()
         tracing.end()
 
 

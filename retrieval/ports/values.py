@@ -229,6 +229,10 @@ class Parser(Protocol):
         """Parse the file. `goes_on` is called while it waits; once it returns False, Interrupted is raised."""
         ...
 
+    def warm(self, files: Iterable[tuple[str, str]]) -> None:
+        """Prepare for files of these names and media types. Retryable if that cannot be done."""
+        ...
+
 
 class ExternalParser(Protocol):
     """A parser of the user's, for the files and pages that this service cannot read."""

@@ -22,7 +22,7 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import confinement, detect
-from connectors.parsers.parser import DocumentParser, document_parser
+from connectors.parsers.parser import DocumentParser, close_parser, document_parser
 from connectors.parsers.pool import Limits, Pool
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
@@ -367,7 +367,7 @@ def test_a_file_that_takes_too_much_memory_is_refused(
 
 def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
     hasty = limited(1, 2048 * MB)
-    hasty.warm()
+    hasty.pool.warm()
     began = time.monotonic()
     message = refusal(save("slow.docx", word(PARAGRAPH * 500_000)), by=hasty)
     assert "more than 1 s" in message
@@ -376,7 +376,7 @@ def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[fl
 
 def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.Thread:
     """Have `act` done to the only child once it reads a file."""
-    parser.warm()
+    parser.pool.warm()
     (child,) = parser.pool._all
 
     def wait() -> None:
@@ -476,6 +476,15 @@ def test_a_file_that_is_gone_may_be_tried_again(tmp_path: Path) -> None:
         read(RawContent(path=tmp_path / "gone", name="a.pdf", media_type="", size=1))
 
 
+def test_a_child_is_started_ahead_of_files_that_need_one(limited: Callable[[float, int], DocumentParser]) -> None:
+    parser = limited(60, 512 * MB)
+    parser.warm([("a.txt", ""), ("b.md", ""), ("c", "text/plain")])
+    assert not parser.pool._all
+    for _ in range(2):
+        parser.warm([("a.txt", ""), ("b.html", "")])
+    assert len(parser.pool._all) == 1, "one, however often it is asked for"
+
+
 def test_a_warm_child_reads_many_files(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
     one = limited(60, 512 * MB)
     raw = save("a.docx", word(PARAGRAPH))
@@ -533,9 +542,18 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     assert not pool._all
 
 
+def test_a_process_that_closes_its_parser_leaves_neither_child_nor_folder() -> None:
+    parser = document_parser()
+    parser.pool.warm()
+    child = next(iter(parser.pool._all))
+    close_parser()
+    assert not child.alive()
+    assert not child._room.path.exists()
+
+
 def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:
     one = limited(60, 512 * MB)
-    one.warm()
+    one.pool.warm()
     (child,) = one.pool._all
     child._in.close()
     assert child._process.wait(timeout=30) == 0
