@@ -30,6 +30,9 @@ class Held:
             assert self.released.wait(SECONDS * 2)
         return self._parser.parse(raw, ocr, goes_on)
 
+    def warm(self, files):
+        self._parser.warm(files)
+
 
 async def _run_step(step, work):
     await asyncio.to_thread(step.fn, work)
