@@ -96,7 +96,7 @@ def test_without_waiting_nothing_is_new(run):
 class SlowDatabase:
     """Its answers are as old as they took."""
 
-    async def async_rows(self, _statement, params):
+    async def async_rows(self, _statement, params, **_options):
         await asyncio.sleep(0.3)
         return [{"id": one, "status": "QUEUED"} for one in params["ids"]]
 
