@@ -33,7 +33,8 @@ def run(url: str) -> None:
                 ) from error
             case errors.InsufficientPrivilege():
                 reason = str(cause).splitlines()[0]
-                advice = f"let its owner run `GRANT CREATE ON SCHEMA public TO {user}`, or make {user} the owner"
+                grants = f"GRANT CREATE ON DATABASE {database} TO {user}; GRANT CREATE ON SCHEMA public TO {user}"
+                advice = f"let its owner run `{grants}`, or make {user} the owner"
                 raise LocalError(f"The database {database} refuses its schema ({reason}): {advice}.") from error
             case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(cause):
                 advice = "install pgvector there (on Debian: postgresql-NN-pgvector), then start again"

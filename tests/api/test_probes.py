@@ -174,7 +174,7 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
 def test_a_call_that_never_ends_keeps_no_process():
     code = (
         "import asyncio, threading\n"
-        "from api.probe_threads import ProbeThreads\n"
+        "from api.services import ProbeThreads\n"
         "async def main():\n"
         "    try:\n"
         "        async with asyncio.timeout(0.2):\n"

@@ -48,9 +48,11 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
         connection.execute("create extension vector")
         connection.execute("alter database plain owner to retrieval")
         connection.execute("revoke create on schema public from public")
-    assert "GRANT CREATE ON SCHEMA public TO plain" in sentence(migrate(url, tmp_path))
+    rights = "GRANT CREATE ON DATABASE plain TO plain; GRANT CREATE ON SCHEMA public TO plain"
+    assert rights in sentence(migrate(url, tmp_path))
     with psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute("grant create on schema public to plain")
+        connection.execute("grant create on database plain to plain")
         if not connection.execute("select 1 from pg_roles where rolname = 'retrieval_viewer'").fetchone():
             connection.execute("create role retrieval_viewer nologin")
     assert "`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO plain`" in sentence(migrate(url, tmp_path))
