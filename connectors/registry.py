@@ -113,6 +113,13 @@ def use_embedding_process(address: str | None) -> None:
     embedding_process.use(address)
 
 
+def import_local() -> None:
+    """Import the connectors that run on this machine, for processes that are forked from this one."""
+    for target in (EMBEDDERS["LOCAL"], VECTOR_STORES["PGVECTOR"], FILE_STORES["LOCAL"]):
+        importlib.import_module(target.partition(":")[0])
+    importlib.import_module("connectors.parsers.parser")
+
+
 def reranker(config: NamespaceConfig) -> Reranker:
     """Reranker of the namespace. Fatal if there is none, or none such in this installation."""
     chosen = config.reranker

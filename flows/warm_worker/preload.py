@@ -11,10 +11,19 @@ import anyio
 
 os.setpgid(0, 0)
 try:
-    import prefect.flow_engine  # noqa: F401
+    import prefect.flow_engine
+    import prefect.task_engine
+    import prefect.utilities.visualization  # noqa: F401
 
     import flows.ingest
     import flows.warm_worker.run_process  # noqa: F401
+    from connectors import registry
+    from retrieval import settings
+    from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+
+    settings.load()
+    registry.import_local()
+    tokenizer_for("LOCAL", MINILM)
 except ImportError as error:
     raise RuntimeError(f"Flow runs cannot be prepared: {error}") from error
 anyio.run(anyio.sleep, 0)  # imports the event loop's backend
