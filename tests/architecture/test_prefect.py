@@ -32,8 +32,8 @@ DOCUMENTED = (
 )
 """Modules of Prefect's API reference and guides; what they name without an underscore may be used anywhere in flows."""
 
-AHEAD = frozenset({"prefect.flow_engine"})
-"""Imported before it is needed, by the process that flow runs are forked from; no name of it is used."""
+AHEAD = frozenset({"prefect.flow_engine", "prefect.task_engine", "prefect.utilities.visualization"})
+"""Imported before they are needed, by the process that flow runs are forked from; no name of them is used."""
 
 
 def internals_of(source: str) -> set[str]:
