@@ -29,8 +29,8 @@ TEAM: Final = "dropbox:team"
 for the people there, of whom nothing is known here."""
 UNREADABLE: Final = "Dropbox's answer does not tell who may see this file."
 LIMIT: Final = 300
-_SEES: Final = frozenset({"owner", "editor", "viewer", "viewer_no_comment"})
-"""Levels of access that show a file; `traverse` and `no_access` do not, nor does one that is not known here."""
+_SEES: Final = ("is_owner", "is_editor", "is_viewer", "is_viewer_no_comment")
+"""The SDK's tests for levels of access that show a file; `traverse`, `no_access` and unknown levels do not."""
 
 
 def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
@@ -64,22 +64,23 @@ def _members(sdk: Any, file_id: str) -> tuple[list[str], list[str]]:
     cursors, users, groups = Cursors("Dropbox's listing of members"), list[str](), list[str]()
     page = sdk.sharing_list_file_members(file_id, include_inherited=True, limit=LIMIT)
     while True:
-        users += [member.user.email for member in page.users if _sees(member)]
-        groups += [f"dropbox:{member.group.group_id}" for member in page.groups if _sees(member)]
+        users += [member.user.email for member in page.users if _sees(member.access_type)]
+        groups += [f"dropbox:{member.group.group_id}" for member in page.groups if _sees(member.access_type)]
         if not page.cursor:
             return users, groups
         cursors.follow(page.cursor, brought=bool(page.users or page.groups))
         page = sdk.sharing_list_file_members_continue(page.cursor)
 
 
-def _sees(member: Any) -> bool:
-    return member.access_type._tag in _SEES  # noqa: SLF001 - the SDK's unions tell their kind by it alone
+def _sees(level: Any) -> bool:
+    return any(getattr(level, name)() for name in _SEES if hasattr(level, name))
 
 
 def _audience(link: Any) -> str:
-    """Return the audience of a link that shows the file, needs no password and has not ended; "" without one."""
-    shows = link is not None and (link.access_level is None or link.access_level._tag in _SEES)  # noqa: SLF001
-    if not shows or link.password_protected:
+    """Return `public` or `team` for a link that shows the file, needs no password and has not ended; "" otherwise."""
+    if link is None or link.password_protected or not (link.access_level is None or _sees(link.access_level)):
         return ""
     ends = link.expiry and link.expiry.replace(tzinfo=link.expiry.tzinfo or UTC)
-    return "" if ends and ends <= datetime.now(UTC) else str(link.current_audience._tag)  # noqa: SLF001
+    if ends and ends <= datetime.now(UTC):
+        return ""
+    return "public" if link.current_audience.is_public() else "team" if link.current_audience.is_team() else ""
