@@ -70,10 +70,11 @@ METADATA_ONLY = st.builds(
 
 
 def in_database(db, condition, docs):
-    """Which of the documents the SQL picks, by position."""
+    """Which of the documents the SQL picks, by position. The archives `a`, `b` and `c` exist."""
     fragment, params = condition.sql("d")
     rows = db.rows(
-        "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, id text, external_id text,"
+        "with documents(id, archive_id) as (values ('a', null::text), ('b', null), ('c', null))"
+        " select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, id text, external_id text,"
         " document_type text, connection_id text, archive_id text, source text, status text, metadata jsonb) where "
         + fragment,
         params | {"docs": json.dumps([{**vars(doc), "n": n} for n, doc in enumerate(docs)])},
@@ -113,6 +114,11 @@ def test_a_value_fits(db, value, wanted, fits):
     doc = Doc(metadata={"k": value})
     assert condition.matches(doc) is fits
     assert in_database(db, condition, [doc]) == ({0} if fits else set())
+
+
+def test_members_of_an_archive_are_picked_by_its_id(db):
+    members = [Doc(archive_id="a"), Doc(archive_id="b"), Doc()]
+    assert in_database(db, DocumentFilter(archive_ids=("a",)), members) == {0}
 
 
 def test_an_absent_key_fits_nothing_not_even_null(db):
