@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from retrieval.database.database import Database, Params, Row
+from retrieval.database.database import Database, Row
+from retrieval.database.rows import Params
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import structlog
 from psycopg import AsyncConnection, Connection, OperationalError, errors
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import BaseRowFactory, DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from retrieval.database import halves, json_numbers, limits, lost_hosts
 from retrieval.database.limits import LIMITS, milliseconds
 from retrieval.database.pools import Pools, View
+from retrieval.database.rows import Params, row_factory
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
@@ -21,7 +22,7 @@ halves.register()
 json_numbers.register()
 
 Row = DictRow
-Params = dict[str, Any]
+T = TypeVar("T")
 _NONE: Mapping[str, str] = {}
 WAIT = 5.0
 """Seconds a request waits for a connection before it is told that the service is unavailable."""
@@ -119,7 +120,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def tuned(self, settings: Mapping[str, str] = _NONE, *, plan_once: bool = True) -> Iterator[Connection[Row]]:
+    def tuned(self, settings: Mapping[str, str] = _NONE, *, plan_once: bool = True) -> Iterator[ThreadConnection]:
         """Connection with session settings that do not affect others; each statement is its own transaction. Within
         `together` it joins that transaction.
 
@@ -147,13 +148,24 @@ class Database:
             finally:
                 self._joined_here.reset(token)
 
+    def execute(self, statement: LiteralString, params: Params | None = None) -> int:
+        """Execute one statement and return the number of its rows; see `rows`."""
+        with self._statement() as connection:
+            return connection.execute(statement, params).rowcount
+
+    def fetch(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> list[T]:
+        """Return the rows of one statement as instances of a class (`retrieval.database.rows`)."""
+        with self._statement() as connection:
+            return connection.fetch(row_type, statement, params)
+
+    def fetch_one(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> T | None:
+        """Return the first row of one statement."""
+        with self._statement() as connection:
+            return connection.fetch_one(row_type, statement, params)
+
     def rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
-        """One statement, from a thread: a transaction of its own and one round trip, unless within `together`."""
-        joined = self._joined_here.get()
-        if joined is not None:
-            cursor = joined.execute(statement, params)
-            return cursor.fetchall() if cursor.description else []
-        with self._connection() as connection:
+        """Return the rows of one statement as dictionaries, a transaction of its own unless within `together`."""
+        with self._statement() as connection:
             cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
 
@@ -162,7 +174,7 @@ class Database:
         return rows[0] if rows else None
 
     @asynccontextmanager
-    async def async_transaction(self) -> AsyncIterator[AsyncConnection[Row]]:
+    async def async_transaction(self) -> AsyncIterator[LoopConnection]:
         """Async form of `transaction`; within `async_together` it joins that transaction."""
         joined = self._joined.get()
         if joined is not None:
@@ -183,27 +195,60 @@ class Database:
             finally:
                 self._joined.reset(token)
 
-    async def async_rows(
+    async def async_execute(
         self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
-    ) -> list[Row]:
-        """One statement on the event loop, a transaction of its own unless within `async_together`.
+    ) -> None:
+        """Execute one statement whose rows nobody reads."""
+        await self._async_fetch(dict_row, statement, params, plan_once=plan_once)
+
+    async def async_fetch(
+        self, row_type: type[T], statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
+    ) -> list[T]:
+        """Return the rows of one statement as instances of a class (`retrieval.database.rows`).
+
+        A transaction of its own unless within `async_together`.
 
         plan_once: not planned for its values each time, which takes longer than to find a few rows by their keys.
         """
-        joined = self._joined.get()
-        if joined is not None:
-            return await _fetch(joined, statement, params)
-        pool = await self._async_connections()
-        if params is not None:
-            return await pool.rows(statement, params, plan_once=plan_once, viewing=self._viewing)
-        async with pool.connection(self._viewing) as connection:
-            return await _fetch(connection, statement, params)
+        return await self._async_fetch(row_factory(row_type), statement, params, plan_once=plan_once)
+
+    async def async_fetch_one(
+        self, row_type: type[T], statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
+    ) -> T | None:
+        """Return the first row of one statement."""
+        rows = await self._async_fetch(row_factory(row_type), statement, params, plan_once=plan_once)
+        return rows[0] if rows else None
+
+    async def async_rows(
+        self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
+    ) -> list[Row]:
+        """Return the rows of one statement as dictionaries; `async_fetch` is typed."""
+        return await self._async_fetch(dict_row, statement, params, plan_once=plan_once)
 
     async def async_row(
         self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
     ) -> Row | None:
         rows = await self.async_rows(statement, params, plan_once=plan_once)
         return rows[0] if rows else None
+
+    async def _async_fetch(
+        self, factory: BaseRowFactory[T], statement: LiteralString, params: Params | None, *, plan_once: bool
+    ) -> list[T]:
+        joined = self._joined.get()
+        if joined is not None:
+            return await joined.rows(factory, statement, params)
+        pool = await self._async_connections()
+        return await pool.rows(factory, statement, params, plan_once=plan_once, viewing=self._viewing)
+
+    @contextmanager
+    def _statement(self) -> Iterator[ThreadConnection]:
+        """A connection for one statement: that of `together`, or one of the pool."""
+        joined = self._joined_here.get()
+        if joined is not None:
+            yield joined
+            return
+        with self._connection() as connection:
+            yield connection
 
     @contextmanager
     def _connection(self) -> Iterator[ThreadConnection]:
@@ -314,11 +359,6 @@ def passing_over(event: str, **what: object) -> Iterator[None]:
         yield
     except HELD as error:
         log.warning(event, reason=type(error).__name__, **what)
-
-
-async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:
-    cursor = await connection.execute(statement, params)
-    return await cursor.fetchall() if cursor.description else []
 
 
 def _check(connection: Connection[Any]) -> None:

@@ -7,12 +7,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
 
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow
 from psycopg_pool import ConnectionPool
 
 from retrieval.database.sessions import ThreadConnection
-from retrieval.database.statements import StatementPool
+from retrieval.database.statements import LoopConnection, StatementPool
 
 
 @dataclass(slots=True)
@@ -21,9 +19,7 @@ class Pools:
 
     threads: ConnectionPool[ThreadConnection] | None = None
     loop: StatementPool | None = None
-    joined: ContextVar[AsyncConnection[DictRow] | None] = field(
-        default_factory=lambda: ContextVar("joined", default=None)
-    )
+    joined: ContextVar[LoopConnection | None] = field(default_factory=lambda: ContextVar("joined", default=None))
     joined_here: ContextVar[ThreadConnection | None] = field(
         default_factory=lambda: ContextVar("joined_here", default=None)
     )

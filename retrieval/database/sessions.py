@@ -17,9 +17,11 @@ from psycopg import Connection, sql
 from psycopg.abc import PQGen
 from psycopg.rows import DictRow
 
+from retrieval.database.rows import Params, row_factory
 from retrieval.database.statements import LOOK_SECONDS, ONCE, PLANS_SECONDS
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 PLANS = "plan_cache_mode"
 SCANS = "enable_seqscan"
@@ -41,6 +43,26 @@ class ThreadConnection(Connection[DictRow]):
     def wait(self, gen: PQGen[R], interval: float = LOOK_SECONDS, timeout: float | None = None) -> R:
         """Wait for an answer; a connection that gets none in time is in the midst of it and cannot be used again."""
         return super().wait(gen, interval, self.seconds if timeout is None else timeout)
+
+    def fetch(
+        self,
+        row_type: type[T],
+        statement: LiteralString,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool = False,
+    ) -> list[T]:
+        """Return the rows of a statement as instances of a class. `prepare`, `binary`: as of psycopg's `execute`."""
+        with self.cursor(row_factory=row_factory(row_type), binary=binary) as cursor:
+            return cursor.execute(statement, params, prepare=prepare).fetchall()
+
+    def fetch_one(
+        self, row_type: type[T], statement: LiteralString, params: Params | None = None, *, prepare: bool | None = None
+    ) -> T | None:
+        """Return the first row."""
+        rows = self.fetch(row_type, statement, params, prepare=prepare)
+        return rows[0] if rows else None
 
     def choose(self, settings: Mapping[str, str]) -> None:
         """Apply these settings to the session; cached plans are discarded every `PLANS_SECONDS`, as tables grow."""

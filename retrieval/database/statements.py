@@ -17,11 +17,13 @@ from typing import Any, Final, Literal, LiteralString, TypeVar
 from psycopg import AsyncConnection, errors
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
-from psycopg.rows import DictRow
+from psycopg.rows import BaseRowFactory, DictRow
 from psycopg_pool import AsyncConnectionPool
 
+from retrieval.database.rows import Params, row_factory
+
 R = TypeVar("R")
-Params = dict[str, Any]
+T = TypeVar("T")
 PlanMode = Literal["auto", "force_custom_plan", "force_generic_plan"]
 ONCE: Final = "force_generic_plan"
 """One plan for all values, made when a statement is first executed."""
@@ -90,16 +92,45 @@ class LoopConnection(AsyncConnection[DictRow]):
             await self.execute(f"select {names}".encode(), settings)
             self.viewing = settings
 
-    async def rows(self, statement: LiteralString, params: Params) -> list[DictRow]:
-        """Execute one statement and fetch what it answers."""
-        prepare = len(statement) <= LONGEST
+    async def async_execute(self, statement: LiteralString, params: Params | None = None) -> None:
+        """Execute a statement whose rows nobody reads."""
+        await self.execute(statement, params)
+
+    async def async_fetch(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> list[T]:
+        """Return the rows of a statement as instances of a class."""
+        return await self.rows(row_factory(row_type), statement, params)
+
+    async def async_fetch_one(
+        self, row_type: type[T], statement: LiteralString, params: Params | None = None
+    ) -> T | None:
+        """Return the first row."""
+        rows = await self.async_fetch(row_type, statement, params)
+        return rows[0] if rows else None
+
+    async def rows(
+        self,
+        factory: BaseRowFactory[T],
+        statement: LiteralString,
+        params: Params | None,
+        *,
+        prepare: bool | None = None,
+    ) -> list[T]:
+        """Execute one statement and fetch what it answers. `prepare`: as of psycopg's `execute`."""
+        async with self.cursor(row_factory=factory) as cursor:
+            await cursor.execute(statement, params, prepare=prepare)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def prepared_rows(
+        self, factory: BaseRowFactory[T], statement: LiteralString, params: Params | None
+    ) -> list[T]:
+        """Execute one statement outside a transaction, prepared unless it is long."""
+        prepare = params is not None and len(statement) <= LONGEST
         try:
-            cursor = await self.execute(statement, params, prepare=prepare)
+            return await self.rows(factory, statement, params, prepare=prepare)
         except errors.FeatureNotSupported:
             # Its tables have changed since it was prepared, so that it was not executed.
             await self.execute("deallocate all", prepare=False)
-            cursor = await self.execute(statement, params, prepare=prepare)
-        return await cursor.fetchall() if cursor.description else []
+            return await self.rows(factory, statement, params, prepare=prepare)
 
 
 _SET: Final[dict[PlanMode, LiteralString]] = {
@@ -128,15 +159,21 @@ class StatementPool:
             yield connection
 
     async def rows(
-        self, statement: LiteralString, params: Params, *, plan_once: bool, viewing: Mapping[str, str]
-    ) -> list[DictRow]:
+        self,
+        factory: BaseRowFactory[T],
+        statement: LiteralString,
+        params: Params | None,
+        *,
+        plan_once: bool,
+        viewing: Mapping[str, str],
+    ) -> list[T]:
         """Execute one statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`.
 
         `viewing`: settings that the policies of the tables read.
         """
         async with self._lent(ONCE if plan_once else self._usual) as connection:
             await connection.view(viewing)
-            return await connection.rows(statement, params)
+            return await connection.prepared_rows(factory, statement, params)
 
     async def close(self) -> None:
         """End all connections."""

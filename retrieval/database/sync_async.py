@@ -16,7 +16,8 @@ from typing import LiteralString, TypeAlias, TypeVar
 
 from psycopg import AsyncConnection, Connection
 
-from retrieval.database.database import Params, Row
+from retrieval.database.database import Row
+from retrieval.database.rows import Params
 
 T = TypeVar("T")
 Statement: TypeAlias = tuple[LiteralString, Params]

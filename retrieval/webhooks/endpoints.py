@@ -9,8 +9,9 @@ from typing import LiteralString
 
 from retrieval import ids
 from retrieval.database import pages
-from retrieval.database.database import Database, Params, Row
+from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
+from retrieval.database.rows import Params
 from retrieval.errors import ErrorCode, Retryable, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.network import service_urls
