@@ -118,14 +118,14 @@ def _probes(
 
     def vector_store() -> Callable[[], None]:
         try:
-            registry.embedder(namespace)
+            registry.make_embedder(namespace)
         except StepError:
             return lambda: None  # the model's own probe says so, under its own code
         registry.prepare_vector_store(namespace)
         return lambda: registry.vector_store(namespace, services.db).check()  # a model may have to say its dimensions
 
     def reranker() -> Callable[[], None]:
-        return registry.reranker(namespace).check if namespace.reranker else lambda: None
+        return registry.make_reranker(namespace).check if namespace.reranker else lambda: None
 
     def parser() -> Callable[[], None]:
         external = registry.external_parser(namespace)
@@ -134,7 +134,7 @@ def _probes(
     return {
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
-        EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check),
+        EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.make_embedder(namespace).check),
         RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, reranker),
         PARSER: (ErrorCode.INVALID_NAMESPACE_CONFIG, parser),
     }

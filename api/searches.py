@@ -176,7 +176,7 @@ async def _find(
                 space.scope,
                 query,
                 viewer=space.viewer,
-                embedder=registry.embedder(config) if by_meaning else None,
+                embedder=registry.make_embedder(config) if by_meaning else None,
                 vectors=registry.vector_store(config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,
                 texts=None if query.shape.expansion is None else _texts(config),
@@ -208,7 +208,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
                 document=request.document_id,
                 external_id=request.external_id,
                 parts=parts,
-                embedder=registry.embedder(space.config) if by_meaning else None,
+                embedder=registry.make_embedder(space.config) if by_meaning else None,
                 vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,
             )
@@ -229,7 +229,7 @@ async def _answer(
     query = requested if rerank is None else rerank.widened(requested)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
-        embedder = registry.embedder(first.config)
+        embedder = registry.make_embedder(first.config)
         embedding = _in_thread(services, first.config, search.embed, embedder, first.scope, query.text)
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
@@ -277,7 +277,7 @@ async def _reread(
     hits = [entry.hit for entry in placed]
     spaces = {(entry.hit.document_id, entry.hit.index): entry.namespace for entry in placed}
     rescored, reranked = await reranking.read_again(
-        services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
+        services.reranking, lambda: registry.make_reranker(config), query.text, hits, rerank
     )
     if reranked and query.shape.recency is not None:
         rescored = shaping.aged(rescored, query.shape.recency)

@@ -265,7 +265,7 @@ def _embedder_alone(model: str, documents: list[tuple[str, str]], home: Path) ->
     from retrieval.ingestion.chunking.tokenizer import tokenizer_for
     from retrieval.ports import Parsed
 
-    embedder = local.load(model, home)
+    embedder = local.load_model(model, home)
     size, overlap = effective_size(1000, 200, embedder.max_tokens)
     tokenizer = tokenizer_for("LOCAL", model)
     texts = [chunk.text for _, text in documents for chunk in split(Parsed(text), tokenizer, size, overlap)]

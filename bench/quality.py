@@ -48,7 +48,7 @@ SIZE, OVERLAP, TOP = 1000, 200, 5
 
 def ports(model: str) -> tuple[Any, Any]:
     """Load a local model; its embedder and its tokenizer."""
-    return local_embedder.load(model, settings.load().home), tokenizer_for("LOCAL", model)
+    return local_embedder.load_model(model, settings.load().home), tokenizer_for("LOCAL", model)
 
 
 class Given:

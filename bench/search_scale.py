@@ -139,7 +139,7 @@ def _together(
     """Searches a second, and processor time of each, while several clients search without a pause."""
     from connectors.embedders import local
 
-    model = local.load("all-MiniLM-L6-v2", Path(tempfile.gettempdir()) / "rt-bench-model")
+    model = local.load_model("all-MiniLM-L6-v2", Path(tempfile.gettempdir()) / "rt-bench-model")
     hybrid, embedded = _search(db, scope, store, 0.5), _search(db, scope, store, 0.5, model)
     embedded("warm", None)
     kinds: dict[str, Callable[[int, str, Any], None]] = {

@@ -21,13 +21,13 @@ def base_url(settings: Settings) -> str:
     return sessions.base_url(settings.endpoints.get(PROVIDER), BASE_URL)
 
 
-def opened(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
+def open_client(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
     """A client of its v2 API, and what it sends with, for the caller to close. `most`: bytes of an answer."""
     import cohere
 
-    sessions.quiet("cohere")
+    sessions.quiet_loggers("cohere")
     endpoint = settings.endpoints.get(PROVIDER)
-    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=seconds, most=most)
+    web = sessions.httpx_client(sessions.trusted_certificates(endpoint, PROVIDER), seconds=seconds, most=most)
     client = cohere.ClientV2(
         api_key=api_key,
         base_url=base_url(settings),

@@ -90,7 +90,7 @@ _made: dict[str, Any] = {}
 _lock = Lock()
 
 
-def embedder(config: NamespaceConfig) -> Embedder:
+def make_embedder(config: NamespaceConfig) -> Embedder:
     """The namespace's embedding model. Fatal if the provider is not part of this installation."""
     model = config.embedding_model
     _require_unmoved("embeddingModelConfig", model, config)
@@ -103,14 +103,14 @@ def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
     from connectors.embedders import local
     from connectors.embedders.embedding_process import EmbeddingProcess
 
-    return EmbeddingProcess(forks, local.serve)
+    return EmbeddingProcess(forks, local.serve_models)
 
 
 def use_embedding_process(address: str | None) -> None:
     """Let this process ask the one at this socket; None: it runs the local model itself."""
     from connectors.embedders import embedding_process
 
-    embedding_process.use(address)
+    embedding_process.use_process(address)
 
 
 def import_local() -> None:
@@ -120,7 +120,7 @@ def import_local() -> None:
     importlib.import_module("connectors.parsers.parser")
 
 
-def reranker(config: NamespaceConfig) -> Reranker:
+def make_reranker(config: NamespaceConfig) -> Reranker:
     """Reranker of the namespace. Fatal if there is none, or none such in this installation."""
     chosen = config.reranker
     if chosen is None:
@@ -134,7 +134,7 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
     """The namespace's vector store."""
     storage = config.vector_storage
     make = _load(VECTOR_STORES, storage["provider"], "vectorStorageConfig.provider")
-    dimensions = config.dimensions or embedder(config).dimensions
+    dimensions = config.dimensions or make_embedder(config).dimensions
     identity = {"namespace": config.id, "dimensions": dimensions, "db": id(db), **storage}
     return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, dimensions)))
 
@@ -165,7 +165,7 @@ def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**storage, "folder": str(settings.load().files)} if storage["type"] == "LOCAL" else storage
 
 
-def scraper(config: NamespaceConfig) -> Scraper:
+def make_scraper(config: NamespaceConfig) -> Scraper:
     """Scraper of the namespace's web pages. Fatal if there is none, or none such in this installation."""
     chosen = config.web_scraper
     if chosen is None:
@@ -180,21 +180,21 @@ def is_selector(text: str) -> bool:
     return bool(importlib.import_module("connectors.http.html").is_selector(text))
 
 
-def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
+def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
     """Source of the documents of an ingestion. Fatal if the namespace has nothing to fetch them with."""
     if name in CONNECTORS:
         try:
             app = connections.usable_app(config, name, settings.load())
         except ServiceError as error:  # taken away since the request
             raise Fatal(str(error)) from error
-        return Connected(db, ring, connector(name, app, settings.load()))
+        return Connected(db, ring, make_connector(name, app, settings.load()))
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
-    return cast("Source", make(scraper(config), file_store(config), db))
+    return cast("Source", make(make_scraper(config), file_store(config), db))
 
 
 @lru_cache(maxsize=1)
-def parser() -> Parser:
+def make_parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
 
@@ -218,7 +218,7 @@ def parser_of(config: NamespaceConfig) -> Parser:
     """The parser of every kind of file, with the namespace's own behind it."""
     external = external_parser(config)
     if external is None:
-        return parser()
+        return make_parser()
     return cast(
         "Parser", importlib.import_module("connectors.parsers.parser").document_parser().with_external(external)
     )
@@ -236,21 +236,23 @@ def page_drawer() -> PageRenderer:
 
 
 @lru_cache(maxsize=1)
-def infos() -> Mapping[str, ConnectorInfo]:
+def connector_infos() -> Mapping[str, ConnectorInfo]:
     """Descriptions of all content services, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
     infos_by_name = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
     return cast("Mapping[str, ConnectorInfo]", infos_by_name)
 
 
-def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
+def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
     """A content service, spoken to as the app of a namespace."""
     make = _load(CONNECTORS, name, "connector")
     return cast("Connector", make(app, options))
 
 
-def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False) -> Authorizer:
+def make_authorizer(
+    name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False
+) -> Authorizer:
     """OAuth2 client of a content service. `sharing`: with the scopes needed to read item permissions."""
-    base_authorizer = connector(name, app, options).authorizer
+    base_authorizer = make_connector(name, app, options).authorizer
     with_sharing = getattr(base_authorizer, "with_sharing", None)
     return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer
 

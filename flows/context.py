@@ -47,7 +47,7 @@ def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     config = namespaces.load(db, keys(), namespace_id, deleted=True)
 
     def authorizer(connector: str) -> Authorizer:
-        return registry.authorizer(
+        return registry.make_authorizer(
             connector, connections.usable_app(config, connector, settings.load()), settings.load()
         )
 

@@ -127,7 +127,7 @@ def _look(trial: Trial) -> None:
 
 def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
     asked, source = trial.asked, trial.asked.dry_run or ""
-    embedder = registry.embedder(config)
+    embedder = registry.make_embedder(config)
     return Tools(
         context.database(),
         trial.lease.partition,
@@ -150,7 +150,7 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
     if tools.source == "LOCAL_FILE":
         _file(request, estimator)
         return
-    source = registry.source(tools.source, config, tools.db, context.keys())
+    source = registry.make_source(tools.source, config, tools.db, context.keys())
     if tools.source == "URLS_LIST":
         dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])

@@ -132,9 +132,9 @@ def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
     return Bench(
         db,
         claimed.scope,
-        registry.embedder(config),
+        registry.make_embedder(config),
         registry.vector_store(config, db),
-        lambda: registry.reranker(config),
+        lambda: registry.make_reranker(config),
         settings.load().keyword_language,
         reranks=config.reranker is not None,
     )

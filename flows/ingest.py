@@ -87,7 +87,7 @@ def _of_connector(name: str, documents: str) -> Flow[[str, int], Any]:
 
 
 globals().update(
-    {f"ingest_{name.lower()}": _of_connector(name, info.documents) for name, info in registry.infos().items()}
+    {f"ingest_{name.lower()}": _of_connector(name, info.documents) for name, info in registry.connector_infos().items()}
 )
 
 

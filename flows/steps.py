@@ -88,7 +88,7 @@ class Work:
         """Source of the batch's documents; None if the request itself brought them."""
         if self.lease.source not in sources.FETCHED:
             return None
-        source = registry.source(self.lease.source, self._config, self.db, self._ring)
+        source = registry.make_source(self.lease.source, self._config, self.db, self._ring)
         return guarded.source(source, self._config, self._circuits)
 
     @property
@@ -110,7 +110,7 @@ class Work:
 
     @property
     def embedder(self) -> Embedder:
-        return guarded.embedder(registry.embedder(self._config), self._config, self._circuits, self._alone)
+        return guarded.embedder(registry.make_embedder(self._config), self._config, self._circuits, self._alone)
 
 
 class Discovery:
@@ -188,7 +188,7 @@ def discover(found: Discovery) -> None:
     origin.work_for(found.lease.scope.organization)
     with tracing.step("discover", [found.wanted.job_run_id]), explained():
         config = _namespace(found.db, found.ring, found.lease)
-        source = registry.source(found.wanted.request.source, config, found.db, found.ring)
+        source = registry.make_source(found.wanted.request.source, config, found.db, found.ring)
         source = guarded.source(source, config, found.circuits)
         files = guarded.files(registry.file_store(config), config, found.circuits)
         discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)

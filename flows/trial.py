@@ -97,9 +97,9 @@ def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
     return Bench(
         db,
         scope,
-        guarded.embedder(registry.embedder(config), config, trial.circuits, trial.job_run_id),
+        guarded.embedder(registry.make_embedder(config), config, trial.circuits, trial.job_run_id),
         guarded.vectors(registry.vector_store(config, db), config, trial.circuits, trial.job_run_id),
-        lambda: registry.reranker(config),
+        lambda: registry.make_reranker(config),
         settings.load().keyword_language,
     )
 

@@ -8,7 +8,7 @@ from retrieval.ingestion.chunking import tokenizer
 
 
 def main() -> None:
-    models.load(tokenizer.MINILM, settings.load().home).check()
+    models.load_model(tokenizer.MINILM, settings.load().home).check()
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
     pages: list[tuple[list[Shown], str | None]] = []
 
     def ask() -> None:
-        connector = registry.connector(stored.connector, app, services.settings)
+        connector = registry.make_connector(stored.connector, app, services.settings)
         tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
         pages.append(browsing.level(tokens, connector, parent, position, chosen))
 
@@ -215,7 +215,7 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
         async with asyncio.timeout(BROWSE_SECONDS):
             await services.browsing.run(ask)
     except TimeoutError as error:
-        message = f"{registry.infos()[stored.connector].title} has not answered in time: try again."
+        message = f"{registry.connector_infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
@@ -238,7 +238,7 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
     """Revoke the authorization at the vendor too. Errors are logged and do not stop the revocation."""
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        authorizer = registry.authorizer(
+        authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )
         async with asyncio.timeout(REVOKE_SECONDS):
@@ -251,7 +251,7 @@ def redirect_uri(services: Services, connector: str) -> str:
     """Return the URL that the vendor redirects the browser to; apps are registered with it. Microsoft refuses
     127.0.0.1."""
     base = services.settings.base_url
-    if registry.infos()[connector].localhost:
+    if registry.connector_infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
     return f"{base}/v1/oauth/callback/{slug(connector)}"
 
@@ -259,7 +259,7 @@ def redirect_uri(services: Services, connector: str) -> str:
 async def _start(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app, sharing = connections.app(config, connector), permissions == Permissions.SOURCE
-    authorizer = registry.authorizer(connector, app, services.settings, sharing=sharing)
+    authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
 
 

@@ -233,7 +233,7 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
                 file.writelines(form.pieces())
             raw = RawContent(path, name, form.media_type, form.size)
             size_limit, members = settings.max_file_bytes, settings.archive_members
-            return convert.run(registry.parser(), raw, strategy, most=size_limit, members=members)
+            return convert.run(registry.make_parser(), raw, strategy, most=size_limit, members=members)
     except Skippable as error:
         raise ServiceError(_INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
     except (Retryable, OSError) as error:

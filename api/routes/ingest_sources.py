@@ -299,5 +299,5 @@ HANDLERS = (
     ingest_urls,
     ingest_sitemap,
     ingest_website,
-    *(_handler(BODIES[name], name, info.title) for name, info in registry.infos().items()),
+    *(_handler(BODIES[name], name, info.title) for name, info in registry.connector_infos().items()),
 )

@@ -108,7 +108,7 @@ async def _settle(services: Services, authorization: Taken, connector: str, para
         return Outcome(await authorizations.refused(services.db, authorization.connection_id, reason), done=False)
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        authorizer = registry.authorizer(
+        authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )
         tokens = await services.in_thread(

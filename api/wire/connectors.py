@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Struct)
 
 def _titles(app: type[Struct]) -> str:
     """Return the services that have this kind of app: `A, B or C`."""
-    *all_but_last, last = [info.title for info in registry.infos().values() if info.app is app]
+    *all_but_last, last = [info.title for info in registry.connector_infos().values() if info.app is app]
     return f"{', '.join(all_but_last)} or {last}" if all_but_last else last
 
 
@@ -29,7 +29,7 @@ _DESCRIPTIONS = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Answers show it masked.",
     "apiKey": "The key of the provider. Answers show it masked or not at all.",
-    **{name: about for info in registry.infos().values() for name, about in info.fields.items()},
+    **{name: about for info in registry.connector_infos().values() for name, about in info.fields.items()},
 }
 
 
@@ -58,7 +58,7 @@ def _described(kind: Any, name: str) -> Any:
     return Annotated[kind, Meta(description=_DESCRIPTIONS[name])]
 
 
-_APPS = {info.app: _wire(info.app) for info in registry.infos().values()}
+_APPS = {info.app: _wire(info.app) for info in registry.connector_infos().values()}
 
 
 def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[S]], type[S]]:
@@ -72,7 +72,7 @@ def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[ty
                 Annotated[kind(_APPS[info.app]), Meta(description=about.format(info.vendor or info.title))],
                 default,
             )
-            for name, info in registry.infos().items()
+            for name, info in registry.connector_infos().items()
         ]
         name, module, namespace = struct.__name__, struct.__module__, {"__doc__": struct.__doc__}
         return cast("type[S]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=namespace))
@@ -166,7 +166,7 @@ def _body(name: str) -> type[IngestFromConnector]:
         struct_type = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=namespace)
         return cast("type[S]", struct_type)
 
-    info, prefix = registry.infos()[name], pascal(name)
+    info, prefix = registry.connector_infos()[name], pascal(name)
     chosen = info.choice
     include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
@@ -181,5 +181,5 @@ def _body(name: str) -> type[IngestFromConnector]:
     return struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))
 
 
-BODIES: Mapping[str, type[IngestFromConnector]] = {name: _body(name) for name in registry.infos()}
+BODIES: Mapping[str, type[IngestFromConnector]] = {name: _body(name) for name in registry.connector_infos()}
 """Content service to the request of its ingestion."""

@@ -98,7 +98,7 @@ _ACCEPTED = re.compile(
 _MULTI_BYTE = frozenset({"gb18030", "big5hkscs", "cp932", "cp949", "euc_jp", "euc_jis_2004", "johab"})
 
 
-def codec(label: str) -> str | None:
+def find_codec(label: str) -> str | None:
     """Python's codec for a label, as browsers read it (`gb2312` is GB 18030); None for one that is not accepted."""
     name = label.strip().strip("\"'").lower()
     try:
@@ -114,13 +114,13 @@ def code_page(number: int) -> str:
     return _CODE_PAGES.get(number, f"cp{number}")
 
 
-def charset(media_type: str) -> str:
+def read_charset(media_type: str) -> str:
     """The charset parameter of a media type, "" if it has none."""
     match = _CHARSET.search(media_type)
     return match[1] if match else ""
 
 
-def decode(data: bytes, declared: str = "", *, markup: bool = False) -> str:
+def decode_text(data: bytes, declared: str = "", *, markup: bool = False) -> str:
     """Decode a text. `declared`: the charset that header or mail name. `markup`: HTML or XML, which may name its own.
 
     A charset counts where all bytes fit it. Where several fit, the likeliest text wins, else the first declaration.
@@ -152,11 +152,11 @@ def wide_codec(head: bytes) -> str | None:
 
 
 def _declared(data: bytes, declared: str, *, markup: bool) -> Iterator[str]:
-    if name := codec(declared) if declared else None:
+    if name := find_codec(declared) if declared else None:
         yield name
     if markup:
         for match in _DECLARED.finditer(_COMMENT.sub(b"", data[:HEAD])):
-            name = codec((match[1] or match[2]).decode("ascii"))
+            name = find_codec((match[1] or match[2]).decode("ascii"))
             if name and not name.startswith(("utf-16", "utf-32")):  # it could not be read if it were
                 yield name
 
@@ -206,7 +206,7 @@ def _is_of_another_script(text: str) -> bool:
 
 
 def _likeliest(data: bytes) -> str:
-    name = guessing.guess(data) or "cp1252"
+    name = guessing.guess_encoding(data) or "cp1252"
     text = data.decode(name, "replace")
     return text if name != "cp1252" or "\ufffd" not in text else data.decode("latin-1")
 
@@ -232,7 +232,7 @@ def _without_zeros(head: bytes) -> str | None:
     control = sum(byte in CONTROL for byte in head)
     if control * (4 if head.isascii() else 50) < len(head) or len(head) < _FEWEST:
         return None
-    return guessing.guess(head[: len(head) // 2 * 2], wide=True)
+    return guessing.guess_encoding(head[: len(head) // 2 * 2], wide=True)
 
 
 def _almost_utf8(data: bytes) -> str | None:

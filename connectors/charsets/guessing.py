@@ -68,7 +68,7 @@ _HAN = (
 _KNOWN = (("、。「」『』・〜,!?:;()“”‘’—…《》", -4.5), (_HANGUL, -4.5), (_HAN, -5.0))  # noqa: RUF001 - signs of these scripts
 
 
-def guess(data: bytes, *, wide: bool = False) -> str | None:
+def guess_encoding(data: bytes, *, wide: bool = False) -> str | None:
     """The likeliest encoding of what is no UTF-8; None if it is a text in none. `wide`: UTF-16 or none."""
     sample = _part(data)
     scores = {name: _eastern(sample, name) for name in (_WIDE if wide else (*_EASTERN, *_WIDE))}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, understand
-from connectors.http.responses import late, unreached
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, error_of_refusal
+from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS["document"], most=MOST_BYTES)
+    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=SECONDS["document"], most=MOST_BYTES)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
@@ -56,9 +56,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         except ApiError as error:
             raise _meaning(error, config["apiKey"]) from error
         except httpx.TimeoutException as error:
-            raise late(TITLE, SECONDS[kind]) from error
+            raise timeout_error(TITLE, SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise unreached(TITLE) from error
+            raise connection_error(TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
         if not isinstance(vectors, list):
             raise TransientError(f"{TITLE}'s answer was no list of vectors.")
@@ -82,4 +82,4 @@ def _meaning(error: Any, key: str) -> Exception:
     if status is None or 200 <= status < 300:
         return TransientError(f"{TITLE}'s answer was not what its API gives.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return understand(TITLE, status, error.body, headers, key=key)
+    return error_of_refusal(TITLE, status, error.body, headers, key=key)

@@ -34,7 +34,7 @@ _address: str | None = None
 """The socket that this process asks; None where it runs the model itself."""
 
 
-def use(address: str | None) -> None:
+def use_process(address: str | None) -> None:
     """Ask the process at this socket from now on; None: run the model in this process."""
     global _address  # noqa: PLW0603
     _address = address
@@ -44,7 +44,7 @@ def is_used() -> bool:
     return _address is not None
 
 
-def ask(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
+def request_vectors(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
     """The vectors from the embedding process. Retryable while it is away."""
     try:
         with _connect() as connection:
@@ -69,7 +69,7 @@ def _connect() -> Connection[Any, Any]:
             time.sleep(0.05)
 
 
-def serve(address: str, embed: Embed) -> None:
+def serve_vectors(address: str, embed: Embed) -> None:
     """Answer requests, one thread for each connection, until the worker ends."""
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
     Path(address).unlink(missing_ok=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, error_of_refusal
 from connectors.http import sessions
-from connectors.http.responses import late, unreached
+from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     endpoint = settings.endpoints.get(PROVIDER)
     base = sessions.base_url(endpoint, BASE_URL)
     headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    verify = sessions.trust(endpoint, PROVIDER)
+    verify = sessions.trusted_certificates(endpoint, PROVIDER)
     client = sessions.httpx_client(verify, seconds=SECONDS["document"], most=MOST_BYTES, headers=headers)
     model = config["model"]
 
@@ -49,13 +49,15 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         try:
             answer = client.post(f"{base}/embeddings", json=body, timeout=SECONDS[kind])
             if answer.status_code != 200:
-                raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"])
+                raise error_of_refusal(
+                    TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"]
+                )
             payload = answer.json()
             return _in_order(payload), _counted(payload)
         except httpx.TimeoutException as error:
-            raise late(TITLE, SECONDS[kind]) from error
+            raise timeout_error(TITLE, SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise unreached(TITLE) from error
+            raise connection_error(TITLE) from error
 
     return VendorEmbedder(
         provider=PROVIDER,

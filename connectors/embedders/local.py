@@ -40,14 +40,14 @@ _POSITIONS: Final = 256
 _SPECIALS: Final = 2
 
 
-def load(model: str, home: Path, runtime: RuntimeChoice = "auto") -> Embedder:
+def load_model(model: str, home: Path, runtime: RuntimeChoice = "auto") -> Embedder:
     """The model by its name in a namespace's configuration, one per process. Fatal for an unknown name."""
     return _load(model, home.absolute(), runtime)
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model that an `embeddingModelConfig` names."""
-    return load(config["model"], settings.home, settings.local_model_runtime)
+    return load_model(config["model"], settings.home, settings.local_model_runtime)
 
 
 @lru_cache(maxsize=8)
@@ -59,14 +59,14 @@ def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
     raise Fatal(f"The LOCAL provider has no such model; it has {' and '.join(MODELS)}.")
 
 
-def serve(address: str) -> None:
+def serve_models(address: str) -> None:
     """Run the models for other processes of this machine, which ask at this socket."""
 
     def embed(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
         config = settings.load()
-        return load(model, config.home, config.local_model_runtime).embed(texts, kind)
+        return load_model(model, config.home, config.local_model_runtime).embed(texts, kind)
 
-    embedding_process.serve(address, embed)
+    embedding_process.serve_vectors(address, embed)
 
 
 class MiniLM:
@@ -105,7 +105,7 @@ class MiniLM:
         if not texts:
             return vectors
         if embedding_process.is_used():
-            return embedding_process.ask(self.model, texts, kind)
+            return embedding_process.request_vectors(self.model, texts, kind)
         encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
         runtime = self.runtime()
         alone = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD

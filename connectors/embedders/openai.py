@@ -17,10 +17,10 @@ from connectors.embedders.vendor import (
     Limits,
     ServerLimits,
     VendorEmbedder,
-    understand,
+    error_of_refusal,
 )
 from connectors.http import sessions
-from connectors.http.responses import late, unreached
+from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 from retrieval.network import bounded_answers
 
@@ -48,10 +48,10 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import openai
     import openai.resources.embeddings  # the SDK loads its parts when they are first used
 
-    sessions.quiet("openai", "httpx2", "httpcore2")
+    sessions.quiet_loggers("openai", "httpx2", "httpcore2")
     endpoint = settings.endpoints.get(PROVIDER)
     base = sessions.base_url(endpoint, BASE_URL)
-    verify = sessions.trust(endpoint, PROVIDER)
+    verify = sessions.trusted_certificates(endpoint, PROVIDER)
     client = openai.OpenAI(
         api_key=config["apiKey"],
         base_url=base,
@@ -79,13 +79,13 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
                 cast_to=openai.types.CreateEmbeddingResponse,
             )
         except openai.APIStatusError as error:
-            raise understand(
+            raise error_of_refusal(
                 TITLE, error.status_code, error.body, error.response.headers, key=config["apiKey"]
             ) from error
         except openai.APITimeoutError as error:
-            raise late(TITLE, SECONDS[kind]) from error
+            raise timeout_error(TITLE, SECONDS[kind]) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
-            raise unreached(TITLE) from error
+            raise connection_error(TITLE) from error
         return in_order(getattr(answer, "data", None)), getattr(getattr(answer, "usage", None), "total_tokens", 0) or 0
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:

@@ -358,7 +358,7 @@ class VendorEmbedder:
         return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def understand(title: str, status: int, body: Any, headers: Mapping[str, str], *, key: str) -> Exception:
+def error_of_refusal(title: str, status: int, body: Any, headers: Mapping[str, str], *, key: str) -> Exception:
     """Meaning of a refusal. `body`: its words are shown for 400, 413 and 422, without the `key`."""
     text = str(body)
     if "insufficient_quota" in text:

@@ -46,19 +46,19 @@ def looks_like(head: bytes) -> bool:
     return re.match(rb"<(!doctype html|html|head|body|title|script|h1|div|p|table|a|br|meta)[\s>]", start) is not None
 
 
-def decode(data: bytes, media_type: str = "") -> str:
+def decode_page(data: bytes, media_type: str = "") -> str:
     """The characters of a page, by its header's charset or its own. Never fails."""
-    return decoding.decode(data, decoding.charset(media_type), markup=True)
+    return decoding.decode_text(data, decoding.read_charset(media_type), markup=True)
 
 
-def tree(data: bytes, media_type: str = "") -> LexborHTMLParser:
+def parse_page(data: bytes, media_type: str = "") -> LexborHTMLParser:
     """The page as browsers build it."""
     from selectolax.lexbor import LexborHTMLParser
 
-    return LexborHTMLParser(decode(data, media_type).replace("\0", ""))
+    return LexborHTMLParser(decode_page(data, media_type).replace("\0", ""))
 
 
-def select(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNode]:
+def select_elements(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNode]:
     """The elements that one of the selectors names, in order, none inside of another. ValueError: bad CSS."""
     from selectolax.lexbor import SelectolaxError
 
@@ -75,7 +75,7 @@ def is_selector(text: str) -> bool:
     from selectolax.lexbor import LexborHTMLParser
 
     try:
-        select(LexborHTMLParser(""), [text])
+        select_elements(LexborHTMLParser(""), [text])
     except ValueError:
         return False
     return True
@@ -90,15 +90,15 @@ def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
     return False
 
 
-def about(parsed: LexborHTMLParser, url: str) -> About:
+def read_about(parsed: LexborHTMLParser, url: str) -> About:
     """`url`: where the page came from."""
-    base = link(url, _attribute(parsed, "base[href]", "href")) or url
+    base = absolute_link(url, _attribute(parsed, "base[href]", "href")) or url
     robots_content = ", ".join(node.attributes.get("content") or "" for node in parsed.css('meta[name="robots" i]'))
-    directives = robots(robots_content)
+    directives = read_robots(robots_content)
     return About(
         title=_line(_words(parsed, "title") or _meta(parsed, "og:title") or _words(parsed, "h1")),
         language=_line(_attribute(parsed, "html[lang]", "lang"))[:35],
-        canonical=link(base, _attribute(parsed, 'link[rel~="canonical" i][href]', "href")),
+        canonical=absolute_link(base, _attribute(parsed, 'link[rel~="canonical" i][href]', "href")),
         description=_line(_meta(parsed, "description") or _meta(parsed, "og:description"), 1000),
         base=base,
         index="noindex" not in directives,
@@ -106,7 +106,7 @@ def about(parsed: LexborHTMLParser, url: str) -> About:
     )
 
 
-def robots(said: str, name: str = "") -> frozenset[str]:
+def read_robots(said: str, name: str = "") -> frozenset[str]:
     """Read `noindex` and `nofollow` for the crawler `name` from a robots meta tag or an X-Robots-Tag header."""
     rules, applies = set[str](), True
     for part in said.lower().split(","):
@@ -120,22 +120,22 @@ def robots(said: str, name: str = "") -> frozenset[str]:
     return frozenset(both if "none" in rules else rules & both)
 
 
-def links(parsed: LexborHTMLParser, page: About) -> list[str]:
+def find_links(parsed: LexborHTMLParser, page: About) -> list[str]:
     """Links of the page: absolute, without fragments, each once, except those marked nofollow."""
     addresses = {
-        link(page.base, node.attributes.get("href") or ""): None
+        absolute_link(page.base, node.attributes.get("href") or ""): None
         for node in parsed.css("a[href], area[href]")
         if "nofollow" not in (node.attributes.get("rel") or "").lower().split()
     }
-    addresses |= {link(page.base, node.attributes.get("src") or ""): None for node in parsed.css("frame[src]")}
+    addresses |= {absolute_link(page.base, node.attributes.get("src") or ""): None for node in parsed.css("frame[src]")}
     for node in parsed.css('meta[http-equiv="refresh" i]'):
         if moved := _REFRESH.search(node.attributes.get("content") or ""):
-            addresses[link(page.base, moved[1] or moved[2])] = None
+            addresses[absolute_link(page.base, moved[1] or moved[2])] = None
     addresses.pop("", None)
     return list(addresses) if page.follow else []
 
 
-def link(base: str, href: str) -> str:
+def absolute_link(base: str, href: str) -> str:
     """The absolute http(s) URL without its fragment, or ""."""
     try:
         url = urljoin(base, re.sub(r"[\t\n\r]", "", href.strip())) if href.strip() else ""

@@ -70,7 +70,7 @@ Send = Callable[["OAuth", str, dict[str, str]], Any]
 """A vendor's SDK that sends a flow's request to an address: the JSON of a good answer, None without, or our errors."""
 
 
-def make(
+def make_oauth(
     connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
 ) -> OAuth:
     """The flow of a namespace's app. Where the settings name endpoints, those; an app may bring its own page."""
@@ -164,7 +164,7 @@ class OAuth:
         """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
         if self.send is not None:
             return self.send(self, url, content)
-        return post(self.service.name, url, **self._request(auth, content))
+        return post_form(self.service.name, url, **self._request(auth, content))
 
     def _request(self, auth: Auth, content: dict[str, str]) -> dict[str, Any]:
         app = {"client_id": self.client_id, "client_secret": self.client_secret}
@@ -177,11 +177,13 @@ class OAuth:
         return requests[auth]
 
 
-def post(name: str, url: str, **request: Any) -> Any:
+def post_form(name: str, url: str, **request: Any) -> Any:
     """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
     try:
         with (
-            sessions.httpx_client(sessions.trust(None, name), seconds=SECONDS, headers=_ACCEPT) as client,
+            sessions.httpx_client(
+                sessions.trusted_certificates(None, name), seconds=SECONDS, headers=_ACCEPT
+            ) as client,
             client.stream("POST", url, **request) as answer,
         ):
             body = _read(answer, name)
@@ -189,10 +191,10 @@ def post(name: str, url: str, **request: Any) -> Any:
         raise Retryable(f"{name} cannot be reached right now.") from error
     if answer.is_success:
         return body
-    raise refusal(name, answer.status_code, body, retry_after(answer.headers))
+    raise error_of_refusal(name, answer.status_code, body, retry_after(answer.headers))
 
 
-def refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
+def error_of_refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
     """Return the error for a failed answer. `body`: its JSON if there is any; `after`: the requested wait in seconds.
 
     A refusal names its error in a word (RFC 6749); an answer without one is a gateway's, or another API's.

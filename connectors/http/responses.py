@@ -46,24 +46,24 @@ def transient_error(
     return None
 
 
-def unreadable(service: str) -> TransientError:
+def unreadable_answer(service: str) -> TransientError:
     """The answer is not what this service answers with."""
     return TransientError(f"{service}'s answer cannot be read; another server may answer at its address.")
 
 
 @contextmanager
-def reached(service: str, seconds: float) -> Iterator[None]:
+def translate_failures(service: str, seconds: float) -> Iterator[None]:
     """Raise failures of httpx as ours: Timeout for no answer within `seconds`, else TransientError."""
     import httpx
 
     try:
         yield
     except httpx.TimeoutException as error:
-        raise late(service, seconds) from error
+        raise timeout_error(service, seconds) from error
     except httpx.DecodingError as error:
-        raise unreadable(service) from error
+        raise unreadable_answer(service) from error
     except httpx.HTTPError as error:
-        raise unreached(service) from error
+        raise connection_error(service) from error
 
 
 @contextmanager
@@ -75,17 +75,17 @@ def reached_by_requests(service: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except requests.Timeout:
-        raise late(service, seconds) from None
+        raise timeout_error(service, seconds) from None
     except (requests.RequestException, HTTPError):
-        raise unreached(service) from None
+        raise connection_error(service) from None
 
 
-def late(service: str, seconds: float) -> Timeout:
+def timeout_error(service: str, seconds: float) -> Timeout:
     """No answer in time."""
     return Timeout(f"{service} did not answer within {seconds:.0f} s.")
 
 
-def unreached(service: str) -> TransientError:
+def connection_error(service: str) -> TransientError:
     """No connection, or one that broke off."""
     return TransientError(f"{service} could not be reached, or its answer broke off.")
 

@@ -35,7 +35,7 @@ def base_url(endpoint: Endpoint | None, default: str) -> str:
     return ((endpoint and endpoint.base_url) or default).rstrip("/")
 
 
-def trust(endpoint: Endpoint | None, name: str) -> ssl.SSLContext:
+def trusted_certificates(endpoint: Endpoint | None, name: str) -> ssl.SSLContext:
     """The certificates that are believed at `name`'s endpoint. Fatal if those named for it cannot be read."""
     bundle = bundle_of(endpoint, name)
     return _trusted() if bundle is None else ssl.create_default_context(cafile=bundle)
@@ -52,7 +52,7 @@ def bundle_of(endpoint: Endpoint | None, name: str) -> Path | None:
     return bundle
 
 
-def quiet(*loggers: str) -> None:
+def quiet_loggers(*loggers: str) -> None:
     """Only warnings of these libraries, and of httpx."""
     for name in ("httpx", "httpcore", *loggers):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -65,7 +65,7 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
     """
     import httpx
 
-    quiet()
+    quiet_loggers()
     if most is not None:
         more["transport"] = bounded_answers.transport(httpx)(verify, most=most)
     return httpx.Client(

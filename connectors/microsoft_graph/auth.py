@@ -32,7 +32,7 @@ _STATE: Final = "checked before"
 """msal compares it with itself: ours is checked where it is stored."""
 
 
-def make(
+def make_oauth(
     connector: str, title: str, app: Mapping[str, Any], settings: Settings, *, scope: str, more: str, tenant: str
 ) -> OAuth:
     """Build the flow of a namespace's app. `scope`: the requested scope; `more`: the one that includes it.
@@ -51,7 +51,7 @@ def make(
         nonce=True,
         rights={scope: (more,)},
     )
-    flow = oauth.make(connector, service, app, settings, send)
+    flow = oauth.make_oauth(connector, service, app, settings, send_token_request)
     if "tenantId" not in app:
         return flow
     return replace(flow, authorize_at=_of_tenant(flow.authorize_at, chosen), token_at=_of_tenant(flow.token_at, chosen))
@@ -62,7 +62,7 @@ def _of_tenant(url: str, tenant: str) -> str:
     return re.sub("/(common|organizations)/", f"/{tenant}/", url, count=1)
 
 
-def send(flow: OAuth, _url: str, content: dict[str, str]) -> Any:
+def send_token_request(flow: OAuth, _url: str, content: dict[str, str]) -> Any:
     """A request of the flow, as `connectors.http.oauth.Send`. Microsoft has none that ends one authorization (None)."""
     title = flow.service.name
     if "grant_type" not in content:
@@ -141,7 +141,7 @@ class _Door:
 
     def post(self, _url: str, *, data: Mapping[str, Any], headers: Mapping[str, str], **_: Any) -> _Answer:
         """Fatal: refused; Retryable: anything else that is no success."""
-        body = oauth.post(self.service.name, self.token_at, data=dict(data), headers=dict(headers))
+        body = oauth.post_form(self.service.name, self.token_at, data=dict(data), headers=dict(headers))
         if not isinstance(body, dict) or "error" in body:
             raise Retryable(f"{self.service.name} answered without an access token.")
         lasts = body.get("expires_in")

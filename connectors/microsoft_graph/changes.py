@@ -65,7 +65,9 @@ class ChangesCursor:
 
     def seen(self, found: Sequence[Item]) -> ChangesCursor:
         """After these folders: one of another mark than before was moved or renamed."""
-        marks = {item["id"]: zlib.crc32(location.encode()) for item in found if (location := items.lies(item))}
+        marks = {
+            item["id"]: zlib.crc32(location.encode()) for item in found if (location := items.parent_and_name(item))
+        }
         full = len(self.folders) >= FOLDERS
         moved = any(self.folders.get(folder_id, None if full else mark) != mark for folder_id, mark in marks.items())
         folder_marks = {
@@ -110,7 +112,7 @@ Homes = MutableMapping[str, tuple[Drive, str]]
 """By an item's id: the drive that it belongs to, and its id there."""
 
 
-def pages(
+def list_changes(
     graph: Graph,
     tokens: TokenSource,
     drive: Drive,
@@ -152,10 +154,10 @@ def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[Source
     folders.learn(found)
     page_items, left_out = [], Counter[str]()
     for item in {item["id"]: item for item in found}.values():
-        if items.deleted(item):
+        if items.is_deleted(item):
             page_items.append(SourceItem(item["id"], "", deleted=True))
         elif items.is_file(item):
-            page_items.append(items.listed(item, folders.path(item), folders.above(item) if deep else ()))
+            page_items.append(items.as_source_item(item, folders.path(item), folders.above(item) if deep else ()))
         elif reason := items.left_out(item):
             left_out[reason] += 1
     return Page(page_items, "", done=False, skipped=left_out)
@@ -165,7 +167,7 @@ def _after(
     graph: Graph, drive: Drive, place: ChangesCursor, answer: GraphResponse, found: Sequence[Item]
 ) -> tuple[ChangesCursor, bool]:
     """Next position, and whether this page was the last one."""
-    doubt = not place.whole and any(items.deleted(item) and items.may_hold_others(item) for item in found)
+    doubt = not place.whole and any(items.is_deleted(item) and items.may_hold_others(item) for item in found)
     place = replace(place, again=place.again or doubt)
     if following := answer.body.get("@odata.nextLink"):
         return replace(place, at=graph.path(following)), False
@@ -191,7 +193,7 @@ def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
     return [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
 
 
-def home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
+def find_home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
     """Drive that an item belongs to, and its id there; requested, since no page has just named it."""
     item = _item(graph, tokens, drive, item_id)
     return drive.home({**item, "id": item_id}) if item else (drive, item_id)
@@ -202,27 +204,27 @@ def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict
     return dict(answer.body) if answer.status == 200 else None
 
 
-def version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
+def current_version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
     """Version as a listing names it now; "" if the item cannot be read."""
     item = _item(graph, tokens, drive, item_id)
-    return items.version(item) if item else ""
+    return items.content_version(item) if item else ""
 
 
-def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
+def fetch_item(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
     """Current item and its content. Skippable if it cannot be read."""
     answer = here.get(drive.at(item_id))
     item = answer.body
-    if answer.status != 200 or items.deleted(item) or not items.is_file(item):
+    if answer.status != 200 or items.is_deleted(item) or not items.is_file(item):
         raise Skippable(VANISHED)
-    current = items.listed(item, Folders(lambda _: None).path(item))
+    current = items.as_source_item(item, Folders(lambda _: None).path(item))
     if current.error:
         raise Skippable(current.error)
-    written = here.download(drive.content_at(item), to, size=items.size(item), signed=items.signed_at(item))
+    written = here.download(drive.content_at(item), to, size=items.content_size(item), signed=items.signed_at(item))
     return RawContent(
         to, current.name, current.media_type, written, version=current.version, properties=current.properties
     )
 
 
-def gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
+def is_gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
     answer = graph.get(tokens, drive.at(item_id))
-    return answer.status in items.GONE or items.deleted(answer.body)
+    return answer.status in items.GONE or items.is_deleted(answer.body)

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 
 from connectors.http import responses, sessions
-from connectors.http.responses import reached, transient_error, unreadable
+from connectors.http.responses import transient_error, translate_failures, unreadable_answer
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
@@ -96,7 +96,7 @@ class Graph:
                     f"{self.title} answered with status {answer.status_code}, which makes no sense here."
                 )
             if answer.status_code == 200 and body is None:
-                raise unreadable(self.title)
+                raise unreadable_answer(self.title)
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
@@ -145,7 +145,7 @@ class Graph:
     def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
         try:
             with (
-                reached(self.title, SECONDS),
+                translate_failures(self.title, SECONDS),
                 _client(self._endpoint, self._name).stream("GET", url, headers=headers) as answer,
             ):
                 yield answer
@@ -202,6 +202,6 @@ def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
 def _client(endpoint: Endpoint | None, name: str) -> httpx.Client:
     """Shared by the threads and steps of a process."""
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-    client = sessions.httpx_client(sessions.trust(endpoint, name), seconds=SECONDS, headers=headers)
+    client = sessions.httpx_client(sessions.trusted_certificates(endpoint, name), seconds=SECONDS, headers=headers)
     atexit.register(client.close)
     return client

@@ -24,23 +24,25 @@ _DEEPEST: Final = 500
 _HASHES: Final = ("quickXorHash", "sha256Hash", "sha1Hash")
 
 
-def listed(item: Item, path: str | None, above: tuple[str, ...] = ()) -> SourceItem:
+def as_source_item(item: Item, path: str | None, above: tuple[str, ...] = ()) -> SourceItem:
     """A file as a listing names it. `path`: its folders and name, if they are known; `above`: ids of the folders."""
-    file = content(item)
+    file = content_facets(item)
     name, mime = _text(item, "name"), _text(file.get("file"), "mimeType")
     error = MALWARE if item.get("malware") is not None else ""
-    item_properties = properties(item, path)
-    return SourceItem(item["id"], name, mime, version(item), error=error, properties=item_properties, above=above)
+    item_properties = read_properties(item, path)
+    return SourceItem(
+        item["id"], name, mime, content_version(item), error=error, properties=item_properties, above=above
+    )
 
 
-def lies(item: Item) -> str:
+def parent_and_name(item: Item) -> str:
     """A folder's parent and name: another one after it was moved or renamed; "" for what is no folder."""
     if item.get("folder") is None or item.get("root") is not None:
         return ""
     return f"{_text(item.get('parentReference'), 'id')}/{_text(item, 'name')}"
 
 
-def deleted(item: Item) -> bool:
+def is_deleted(item: Item) -> bool:
     return item.get("deleted") is not None
 
 
@@ -50,7 +52,7 @@ def may_hold_others(item: Item) -> bool:
 
 
 def is_file(item: Item) -> bool:
-    return isinstance(content(item).get("file"), dict) and item.get("package") is None
+    return isinstance(content_facets(item).get("file"), dict) and item.get("package") is None
 
 
 def left_out(item: Item) -> str:
@@ -63,15 +65,15 @@ def left_out(item: Item) -> str:
     return "" if any(item.get(facet) is not None for facet in ("folder", "root", "bundle")) else OTHER
 
 
-def content(item: Item) -> Item:
+def content_facets(item: Item) -> Item:
     """Facets that describe an item's content: its own, or those of the item in another drive that it refers to."""
     remote = item.get("remoteItem")
     return remote if isinstance(remote, dict) else item
 
 
-def version(item: Item) -> str:
+def content_version(item: Item) -> str:
     """Version of the content: its hash, which is the same in every location; the tags for files without one."""
-    facets = content(item)
+    facets = content_facets(item)
     file = facets.get("file")
     hashes = file.get("hashes") if isinstance(file, dict) else None
     for name in _HASHES:
@@ -81,17 +83,17 @@ def version(item: Item) -> str:
     return next((value for tag_holder, name in tags if (value := _text(tag_holder, name))), "")
 
 
-def size(item: Item) -> int | None:
+def content_size(item: Item) -> int | None:
     """Size in bytes; None if unknown, or for a picture that is converted on download: HEIC arrives as JPEG."""
-    facets = content(item)
+    facets = content_facets(item)
     reported = facets.get("size")
     converted = _text(facets.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
     return reported if isinstance(reported, int) and not converted else None
 
 
-def properties(item: Item, path: str | None) -> dict[str, str | int]:
+def read_properties(item: Item, path: str | None) -> dict[str, str | int]:
     """Under the names of the contract; what is not known is left out."""
-    facets = content(item)
+    facets = content_facets(item)
     fields = {
         "url": _text(item, "webUrl") or _text(facets, "webUrl"),
         "path": path,
@@ -164,7 +166,7 @@ class Folders:
 
     def learn(self, items: Iterable[Item]) -> None:
         for item in items:
-            if not deleted(item) and (item.get("folder") is not None or item.get("root") is not None):
+            if not is_deleted(item) and (item.get("folder") is not None or item.get("root") is not None):
                 self._known[item["id"]] = _place(item)
 
     def path(self, item: Item) -> str | None:
@@ -237,7 +239,7 @@ def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | N
     folders = Folders(ask)
     children = [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
     link = answer.body.get("@odata.nextLink")
-    entries = [_entry(item, folders) for item in children if not deleted(item) and _is_brought(item)]
+    entries = [_entry(item, folders) for item in children if not is_deleted(item) and _is_brought(item)]
     return Level(entries, graph.path(link) if link else None)
 
 
@@ -247,7 +249,7 @@ def _is_brought(item: Item) -> bool:
 
 def _entry(item: Item, folders: Folders) -> Entry:
     is_folder = not is_file(item)
-    source_item = listed(item, folders.path(item), folders.above(item))
+    source_item = as_source_item(item, folders.path(item), folders.above(item))
     children = item["folder"].get("childCount") if is_folder else 0
     return Entry(
         item["id"],
@@ -255,7 +257,7 @@ def _entry(item: Item, folders: Folders) -> Entry:
         is_folder=is_folder,
         path=str(source_item.properties.get("path") or source_item.name),
         media_type="" if is_folder else source_item.media_type,
-        size=None if is_folder else size(item),
+        size=None if is_folder else content_size(item),
         modified_at=str(source_item.properties.get("modifiedAt") or "") or None,
         has_children=is_folder and children != 0,
         above=source_item.above,

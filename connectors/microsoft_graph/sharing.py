@@ -39,7 +39,7 @@ _OWNERS: Final = "_o"
 """The end of a claim that is held by a group's owners alone."""
 
 
-def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
+def read_access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
     """Access list of an item. Skippable where the account may not read it, or the answer has none."""
     users, groups, public = list[str](), list[str](), False
     permissions = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")

@@ -28,7 +28,7 @@ _UNSOUND = ("panicked", "poisoned")
 def main() -> None:
     memory_bytes, file_bytes = int(sys.argv[1]), int(sys.argv[2])
     input_folder, output_folder, program = Path(sys.argv[3]), Path(sys.argv[4]), "".join(sys.argv[5:])
-    confinement.confine(memory_bytes, file_bytes, programs=bool(program))
+    confinement.confine_process(memory_bytes, file_bytes, programs=bool(program))
     from connectors.parsers.formats import reading
 
     confined = confinement.restrict_files(input_folder, output_folder, program)
@@ -41,14 +41,14 @@ def main() -> None:
     grown = confinement.data_bytes() + memory_bytes // 4
     while task := _next(requests):
         confinement.allow_cpu(task.cpu_seconds)
-        reply = verdicts.judged(_answer(reading.read, task))
+        reply = verdicts.judge_reply(_answer(reading.read_document, task))
         if confinement.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
         _say(replies, reply)
 
 
 def _say(replies: BinaryIO, reply: Reply) -> None:
-    replies.write(messages.frame(reply))
+    replies.write(messages.frame_message(reply))
     replies.flush()
 
 

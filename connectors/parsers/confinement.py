@@ -133,7 +133,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def confine(memory_bytes: int, file_bytes: int, *, programs: bool = False) -> None:
+def confine_process(memory_bytes: int, file_bytes: int, *, programs: bool = False) -> None:
     """Set what holds for the life of this process. Memory is what it may write to, threads' stacks included.
 
     `file_bytes`: size of a file that it may write. `programs`: it may start other programs, which are bound by the same

@@ -28,14 +28,14 @@ def text_of(data: bytes, media_type: str = "", *, markup: bool = False) -> str:
 
     Skippable if too much of it was replaced by U+FFFD.
     """
-    text = decoding.decode(data, decoding.charset(media_type), markup=markup).removeprefix("\ufeff")
-    return decoding.require_readable(storable(text.replace("\r\n", "\n").replace("\r", "\n")))
+    text = decoding.decode_text(data, decoding.read_charset(media_type), markup=markup).removeprefix("\ufeff")
+    return decoding.require_readable(make_storable(text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
-def glance(head: bytes) -> str | None:
+def decode_start(head: bytes) -> str | None:
     """The characters at the start of a file, or None if it is no text."""
     if any(head.startswith(mark) for mark, _ in decoding.BOMS) or decoding.wide_codec(head):
-        return decoding.decode(head)
+        return decoding.decode_text(head)
     control = sum(byte in decoding.CONTROL for byte in head) / max(len(head), 1)
     allowed = 0.2
     try:
@@ -47,7 +47,7 @@ def glance(head: bytes) -> str | None:
     return head.decode("latin-1")
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Without zero characters and lone surrogates, which PostgreSQL's text refuses."""
     if "\0" in text:
         text = text.replace("\0", "")
@@ -72,7 +72,7 @@ def first_heading(markdown: str) -> str:
 
 def one_line(text: str) -> str:
     """White space collapsed, at most 300 characters."""
-    return " ".join(storable(text).split())[:300]
+    return " ".join(make_storable(text).split())[:300]
 
 
 HEAD = 4096
@@ -206,7 +206,7 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
     promised = _of_media_type(media_type)
     if re.search(rb"%PDF-\d", head[:1024]) and not (named_kind and named_kind.text):
         return PDF
-    text = glance(head)
+    text = decode_start(head)
     if text is None:
         raise unknown_kind(name)
     if promised is MARKDOWN or (named_kind and not named_kind.text and promised and promised.text):

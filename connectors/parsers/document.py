@@ -46,7 +46,7 @@ _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 
 def strip_invisible(text: str) -> str:
     """Remove invisible characters."""
-    return detect.storable(_CONTROL.sub("", text))
+    return detect.make_storable(_CONTROL.sub("", text))
 
 
 def tidy_markdown(markdown: str) -> str:
@@ -55,7 +55,7 @@ def tidy_markdown(markdown: str) -> str:
     keyword side.
     """
     text = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    text = _IMAGE_LINK.sub(r"\1", detect.storable(_CONTROL.sub("", text)))
+    text = _IMAGE_LINK.sub(r"\1", detect.make_storable(_CONTROL.sub("", text)))
     return _ESCAPED.sub(lambda found: found[1] or found[0], text)
 
 
@@ -82,7 +82,7 @@ def build_reply(kind: Kind, path: Path, document: Document) -> Reply:
         raise Skippable("The file holds no text. Upload a file with text in it.")
     properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
     texts = {
-        "language": detect.one_line(document.language) or trust.language(document.text),
+        "language": detect.one_line(document.language) or trust.detect_language(document.text),
         "author": clean_name(document.author),
         "createdAt": utc_instant(document.created_at),
         "modifiedAt": utc_instant(document.modified_at),

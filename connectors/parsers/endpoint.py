@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from connectors.http import sessions
-from connectors.http.responses import reached, transient_error, unreadable
+from connectors.http.responses import transient_error, translate_failures, unreadable_answer
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries, TransientError
 from connectors.parsers import detect
 from connectors.parsers.document import tidy_markdown
@@ -70,7 +70,7 @@ class EndpointParser:
         self._guard = fetch_guard.guard(settings)
         self._bucket = Bucket(_PER_MINUTE, _AT_ONCE)
         transport = Transport(self._guard, most=MOST_BYTES)
-        trust = sessions.trust(None, "ENDPOINT")
+        trust = sessions.trusted_certificates(None, "ENDPOINT")
         self._client = sessions.httpx_client(trust, seconds=SECONDS, transport=transport, headers=dict(headers))
 
     def read(self, data: bytes, name: str, media_type: str) -> str:
@@ -91,7 +91,7 @@ class EndpointParser:
         sessions.require_private_without_tls(self._guard, self._url, title="parser", field=field)
         files = {"files": (name, data, media_type or "application/octet-stream")}
         try:
-            with reached(TITLE, seconds), within(seconds):
+            with translate_failures(TITLE, seconds), within(seconds):
                 answer = self._client.post(self._url, data=_FORM, files=files, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field=field) from error
@@ -104,7 +104,7 @@ def _markdown(content: bytes) -> str:
     try:
         answer = msgspec.json.decode(content, type=_Answer)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise unreadable(TITLE) from error
+        raise unreadable_answer(TITLE) from error
     if answer.status in {"success", "partial_success"} and answer.document is not None:
         text = (answer.document.md_content or "").replace(_PICTURES, "")
         return tidy_markdown(text).strip()

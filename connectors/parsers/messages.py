@@ -120,7 +120,7 @@ class Reply(msgspec.Struct, frozen=True):
     qualities: tuple[PageQuality, ...] = ()
 
 
-def frame(message: Task | Reply) -> bytes:
+def frame_message(message: Task | Reply) -> bytes:
     body = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(body)) + body
 

@@ -43,7 +43,7 @@ class Recognition:
             self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
             answers = list(threads.map(lambda page: self._page(task, reply, page, external), reply.pictured))
-        return completed(reply, dict(zip(reply.pictured, answers, strict=True)))
+        return merge_reply(reply, dict(zip(reply.pictured, answers, strict=True)))
 
     def unread(self) -> tuple[str, ...]:
         """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
@@ -62,23 +62,25 @@ class Recognition:
         request = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
         answer = self.pool.run(msgspec.structs.replace(task, recognise=request, cpu_seconds=self.seconds))
         if answer.refusal:
-            return Reply(qualities=(trust.unreadable(page, answer.refusal, recognised=True),))
+            return Reply(qualities=(trust.unreadable_page(page, answer.refusal, recognised=True),))
         if external is None or not answer.picture:
             return answer
         try:
-            text = detect.storable(external.read(answer.picture, f"{Path(task.name).stem}-{page}.png", "image/png"))
+            text = detect.make_storable(
+                external.read(answer.picture, f"{Path(task.name).stem}-{page}.png", "image/png")
+            )
         except Skippable as error:
-            return Reply(qualities=(trust.unreadable(page, str(error), recognised=True),))
+            return Reply(qualities=(trust.unreadable_page(page, str(error), recognised=True),))
         if not text.strip():
-            return Reply(qualities=(trust.unreadable(page, trust.NOTHING_RECOGNISED, recognised=True),))
+            return Reply(qualities=(trust.unreadable_page(page, trust.NOTHING_RECOGNISED, recognised=True),))
         quality = trust.judge_recognised(page, text)
         return Reply(text="" if quality.unread else text, qualities=(quality,))
 
 
-def completed(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:
+def merge_reply(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:
     """The reply with what was recognised of some of its pages, each at its place, and with their verdicts."""
     texts = {page: answer.text for page, answer in recognised.items()}
-    text, pages = merged(reply.text, reply.pages, texts, reply.count)
+    text, pages = merge_pages(reply.text, reply.pages, texts, reply.count)
     qualities = {quality.page: quality for quality in reply.qualities}
     for page, answer in recognised.items():
         qualities[page] = _both(qualities.get(page), answer.qualities[0])
@@ -97,7 +99,9 @@ def _both(layer: PageQuality | None, picture: PageQuality) -> PageQuality:
     )
 
 
-def merged(text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int) -> tuple[str, tuple[int, ...]]:
+def merge_pages(
+    text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int
+) -> tuple[str, tuple[int, ...]]:
     """The text with each recognised page at its place, and where every page starts then."""
     if text.strip() and not pages:
         return "\n\n".join([text.rstrip(), *filter(None, recognised.values())]), ()

@@ -120,9 +120,9 @@ class DocumentParser:
             reply = self._here(raw)
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
-        reply = verdicts.judged(reply) if reply else self._in_child(raw, ocr, goes_on)
+        reply = verdicts.judge_reply(reply) if reply else self._in_child(raw, ocr, goes_on)
         reply = self._read_elsewhere(raw, reply)
-        return _parsed(verdicts.settled(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
+        return _parsed(verdicts.settle_reply(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
 
     def _here(self, raw: RawContent) -> Reply | None:
         """The text of a file that needs no library; None for the others."""
@@ -175,7 +175,7 @@ class DocumentParser:
         if self.external is None or not any(q.unread and q.page is None for q in reply.qualities):
             return reply
         text = self.external.read(raw.path.read_bytes(), raw.name, raw.media_type)
-        return verdicts.judged(msgspec.structs.replace(reply, text=text, pages=(), qualities=()))
+        return verdicts.judge_reply(msgspec.structs.replace(reply, text=text, pages=(), qualities=()))
 
     def _unpack(self, raw: RawContent) -> Unpack | None:
         """Files that are packed into this one go beside it, into a folder that the caller removes."""

@@ -135,7 +135,7 @@ class Child:
                 worked(max(confinement.cpu_seconds_of(self.pid) - used, by_clock))
 
         try:
-            self._in.write(messages.frame(self._room.bring(task)))
+            self._in.write(messages.frame_message(self._room.bring(task)))
             reply = self._receive(deadline, look)
             self.spent |= reply.spent
             return self._room.take(reply, task.unpack)

@@ -42,7 +42,7 @@ _BY_LETTERS = (("ja", "\u3040", "\u30ff", 0.1), ("zh", "\u4e00", "\u9fff", 0.3),
 """Languages without spaces: the range of their letters and the share of these."""
 
 
-def plausibility(text: str) -> float | None:
+def rate_plausibility(text: str) -> float | None:
     """Return 0 for letter sequences that no language has, up to 1 for running text.
 
     None if the text is not measurable: too few letters, a script without a list, a sequence of few letters such as a
@@ -61,7 +61,7 @@ def plausibility(text: str) -> float | None:
     return min(max((mean - _UNLIKE) / (_ALIKE - _UNLIKE), 0.0), 1.0)
 
 
-def language(text: str) -> str:
+def detect_language(text: str) -> str:
     """The ISO 639-1 code of the language whose frequent words the text holds, "" if it holds too few."""
     sample = text[:_SAMPLE]
     visible = sum(map(str.isalpha, sample)) or 1
@@ -135,18 +135,18 @@ STRANGE_LETTERS = "Letters follow each other as in no language, in part of the t
 _WITHOUT_MEANING = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f]")
 
 
-def judge(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
+def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
     """The quality of a text layer. `unmapped`: the share of its characters whose font leads to no letter."""
-    lost, plausible = _lost(text), plausibility(text)
+    lost, plausible = _lost(text), rate_plausibility(text)
     if lost > _LOST or (unmapped > _UNMAPPED and (plausible is None or plausible < _SURELY)):
-        return unreadable(page, NO_LETTERS)
+        return unreadable_page(page, NO_LETTERS)
     reasons = [*_reasons(lost), *([WRONG_LETTERS] if plausible is not None and plausible < LIMIT else [])]
     return _quality(page, min(1 - lost, 1.0 if plausible is None else plausible), reasons)
 
 
 def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuality:
     """Return the quality of a recognised page. `confidence`: of the engine, from 0 to 1, if it returns one."""
-    lost, plausible = _lost(text), plausibility(text)
+    lost, plausible = _lost(text), rate_plausibility(text)
     quality = min(confidence, 1 - lost, 1.0 if plausible is None else plausible)
     reasons = [f"The text recognition is {confidence:.0%} sure of the page."] if confidence < _SURELY else []
     reasons += [*_reasons(lost), *([STRANGE_LETTERS] if plausible is not None and plausible < LIMIT else [])]
@@ -161,14 +161,14 @@ def judge_whole(text: str) -> PageQuality:
     """
     lost = _lost(text)
     if lost > _LOST:
-        return unreadable(None, f"{lost:.0%} of its characters have no meaning.")
-    judged = [plausible for part in _parts(text) if (plausible := plausibility(part)) is not None]
+        return unreadable_page(None, f"{lost:.0%} of its characters have no meaning.")
+    judged = [plausible for part in _parts(text) if (plausible := rate_plausibility(part)) is not None]
     plausible = min(judged, default=1.0)
     reasons = [*_reasons(lost), *([STRANGE_LETTERS] if plausible < LIMIT else [])]
     return PageQuality(None, round(min(1 - lost, plausible), 3), tuple(reasons))
 
 
-def unreadable(page: int | None, reason: str, *, recognised: bool = False) -> PageQuality:
+def unreadable_page(page: int | None, reason: str, *, recognised: bool = False) -> PageQuality:
     """The verdict on a page of which nothing can be read."""
     return PageQuality(page, 0.0, (reason,), unread=True, recognised=recognised)
 

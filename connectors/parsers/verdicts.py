@@ -21,14 +21,14 @@ _BLANK = "The PDF holds nothing but blank pages: there is no text to recognise. 
 _NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only."
 
 
-def judged(reply: Reply) -> Reply:
+def judge_reply(reply: Reply) -> Reply:
     """The reply with the quality of its text, unless that of each page is known."""
     if reply.qualities or reply.listing or not reply.text:
         return reply
     return msgspec.structs.replace(reply, qualities=(trust.judge_whole(reply.text),))
 
 
-def settled(reply: Reply, name: str, *, ocr: bool) -> Reply:
+def settle_reply(reply: Reply, name: str, *, ocr: bool) -> Reply:
     """The reply with a notice of what is left out or strange. Unreadable, with the reason, if no text is left."""
     unread = [quality for quality in reply.qualities if quality.unread]
     if unread and unread[0].page is None:
@@ -38,7 +38,7 @@ def settled(reply: Reply, name: str, *, ocr: bool) -> Reply:
         )
     if not any(map(str.isalnum, reply.text)) and reply.count:
         if reply.members:
-            listing = ledger.listing(name, reply.members)
+            listing = ledger.list_members(name, reply.members)
             return msgspec.structs.replace(
                 reply, text=listing, title=detect.one_line(name), pages=(), qualities=(), listing=True
             )

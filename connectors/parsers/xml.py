@@ -34,7 +34,7 @@ class _NoEntities(TreeBuilder):
         raise EntitiesRefused
 
 
-def parsed(data: bytes) -> Element:
+def parse_xml(data: bytes) -> Element:
     """The root of XML that declares nothing; raises one of `BROKEN` otherwise."""
     parser = XMLParser(target=_NoEntities())  # noqa: S314
     parser.feed(data)
@@ -44,7 +44,7 @@ def parsed(data: bytes) -> Element:
     return root
 
 
-def root(archive: zipfile.ZipFile, name: str) -> Element:
+def read_root(archive: zipfile.ZipFile, name: str) -> Element:
     with archive.open(name) as stream:
         root = parse(stream, XMLParser(target=_NoEntities())).getroot()  # noqa: S314
     if root is None:
@@ -52,7 +52,7 @@ def root(archive: zipfile.ZipFile, name: str) -> Element:
     return root
 
 
-def elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
+def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
     """The elements of these tags in a large part, as they end, and as they start; for memory, `forget` each."""
     events = ("start", "end") if starts else ("end",)
     parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
@@ -64,7 +64,7 @@ def elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tu
     yield from parser
 
 
-def forget(element: Any) -> None:
+def free_element(element: Any) -> None:
     """Free the memory of an element that was read, and of those before it."""
     element.clear()
     while element.getprevious() is not None:
@@ -81,12 +81,14 @@ class About(TypedDict, total=False):
     language: str
 
 
-def about(archive: zipfile.ZipFile, name: str) -> About:
+def read_about(archive: zipfile.ZipFile, name: str) -> About:
     """Read the properties in a part of a packed document, under the names of `Document`."""
     if name not in archive.namelist():
         return {}
     texts = {
-        part.tag.rpartition("}")[2]: "".join(part.itertext()) for part in root(archive, name).iter() if not len(part)
+        part.tag.rpartition("}")[2]: "".join(part.itertext())
+        for part in read_root(archive, name).iter()
+        if not len(part)
     }
     return About(
         title=texts.get("title", ""),

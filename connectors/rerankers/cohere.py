@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
 from connectors.cohere_sdk import TITLE
-from connectors.http.responses import late, unreached, unreadable
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
+from connectors.http.responses import connection_error, timeout_error, unreadable_answer
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -25,7 +25,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
+    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         try:
@@ -37,19 +37,19 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
             )
         except ApiError as error:
             headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-            raise understand(TITLE, error.status_code or 500, headers) from error
+            raise error_of_refusal(TITLE, error.status_code or 500, headers) from error
         except httpx.TimeoutException as error:
-            raise late(TITLE, seconds) from error
+            raise timeout_error(TITLE, seconds) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise unreached(TITLE) from error
+            raise connection_error(TITLE) from error
         except (
             AttributeError,
             TypeError,
             OverflowError,
             RecursionError,
         ) as error:  # the SDK on JSON that is not its vendor's
-            raise unreadable(TITLE) from error
-        return pairs(TITLE, _entries(answer), "relevance_score")
+            raise unreadable_answer(TITLE) from error
+        return read_scores(TITLE, _entries(answer), "relevance_score")
 
     return VendorReranker(title=TITLE, ask=ask, batch=1000, calls=1, logits=False, close=web.close)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import httpx
 
 from connectors.http import sessions
-from connectors.http.responses import reached, unreadable
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
+from connectors.http.responses import translate_failures, unreadable_answer
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
@@ -46,7 +46,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     guarded = fetch_guard.guard(settings)
     transport = Transport(guarded, most=MOST_BYTES)
     client = sessions.httpx_client(
-        sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
+        sessions.trusted_certificates(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
     )
     asker = _Asker(client, url, config.get("model"), guarded)
     return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
@@ -73,10 +73,10 @@ class _Asker:
             other_form, answer = self._post(form, query, texts, seconds)
             status = other_form if other_form.status_code == 200 else status
         if status.status_code != 200:
-            raise understand(TITLE, status.status_code, status.headers)
+            raise error_of_refusal(TITLE, status.status_code, status.headers)
         self._form, self._settled = form, True
         entries = answer.get("results") if isinstance(answer, dict) else answer
-        return pairs(TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
+        return read_scores(TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
 
     def _post(self, form: Form, query: str, texts: Sequence[str], seconds: float) -> tuple[httpx.Response, Any]:
         body: dict[str, Any] = {"query": query, form: list(texts)}
@@ -85,7 +85,7 @@ class _Asker:
         else:
             body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
         try:
-            with reached(TITLE, seconds), within(seconds):
+            with translate_failures(TITLE, seconds), within(seconds):
                 answer = self._client.post(self._url, json=body, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field="rerankConfig.url") from error
@@ -94,4 +94,4 @@ class _Asker:
         try:
             return answer, json.loads(answer.content)
         except (ValueError, RecursionError) as error:
-            raise unreadable(TITLE) from error
+            raise unreadable_answer(TITLE) from error

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import sessions
-from connectors.http.responses import reached, unreadable
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
+from connectors.http.responses import translate_failures, unreadable_answer
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -24,19 +24,19 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     endpoint = settings.endpoints.get(PROVIDER)
     base = sessions.base_url(endpoint, BASE_URL)
     headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    verify = sessions.trust(endpoint, PROVIDER)
+    verify = sessions.trusted_certificates(endpoint, PROVIDER)
     client = sessions.httpx_client(verify, seconds=SECONDS, most=MOST_BYTES, headers=headers)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         body = {"model": config["model"], "query": query, "documents": list(texts), "return_documents": False}
-        with reached(TITLE, seconds):
+        with translate_failures(TITLE, seconds):
             answer = client.post(f"{base}/rerank", json=body, timeout=seconds)
         if answer.status_code != 200:
-            raise understand(TITLE, answer.status_code, answer.headers)
+            raise error_of_refusal(TITLE, answer.status_code, answer.headers)
         try:
             results = answer.json()["results"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise unreadable(TITLE) from error
-        return pairs(TITLE, results, "relevance_score")
+            raise unreadable_answer(TITLE) from error
+        return read_scores(TITLE, results, "relevance_score")
 
     return VendorReranker(title=TITLE, ask=ask, batch=512, calls=2, logits=False, close=client.close)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.rerankers.vendor import logistic
+from connectors.rerankers.vendor import logit_to_probability
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
@@ -138,4 +138,4 @@ def _relevance(row: Any) -> float:
             f"The graph in path gives {len(row)} numbers for a text; a reranker gives one or two.", field=PATH_FIELD
         )
     logit = float(row[-1]) - (float(row[0]) if len(row) == 2 else 0.0)
-    return logit if math.isnan(logit) else logistic(logit)
+    return logit if math.isnan(logit) else logit_to_probability(logit)

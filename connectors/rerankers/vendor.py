@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from connectors.http.responses import transient_error, unreadable
+from connectors.http.responses import transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError
 from retrieval.errors import Fatal, Retryable
 
@@ -74,27 +74,27 @@ class VendorReranker:
 
     def _bounded(self, scores: Sequence[float]) -> list[float]:
         if self._logits and any(not -_SLACK <= score <= 1 + _SLACK for score in scores):
-            return [logistic(score) for score in scores]
+            return [logit_to_probability(score) for score in scores]
         return [min(1.0, max(0.0, score)) for score in scores]
 
 
-def logistic(logit: float) -> float:
+def logit_to_probability(logit: float) -> float:
     """A logit as a probability."""
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
 
 
-def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
+def read_scores(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
     """Number and score of each entry of an answer; TransientError for what is no such list."""
     try:
         scored = [(entry["index"], entry[score]) for entry in entries]
         if not all(type(at) is int and type(value) in {int, float} for at, value in scored):
-            raise unreadable(title)
+            raise unreadable_answer(title)
         return [(at, float(value)) for at, value in scored]
     except (TypeError, KeyError, ValueError, OverflowError) as error:
-        raise unreadable(title) from error
+        raise unreadable_answer(title) from error
 
 
-def understand(title: str, status: int, headers: Mapping[str, str]) -> Exception:
+def error_of_refusal(title: str, status: int, headers: Mapping[str, str]) -> Exception:
     """Error for a refusal; the vendor's own words are not shown."""
     if error := transient_error(title, status, headers):
         return error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from connectors.http import responses, sessions
-from connectors.http.responses import reached, transient_error, unreadable
+from connectors.http.responses import transient_error, translate_failures, unreadable_answer
 from connectors.http.retries import Bucket, Retries, Timeout, TransientError
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Throttle
@@ -70,8 +70,10 @@ class Service:
         self.guard = fetch_guard.guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
         self._manners = Throttle(options.fetch_host_limit, options.fetch_host_delay)
-        self._robots = robots_files.shared() if options.fetch_robots else None
-        self._client = sessions.httpx_client(sessions.trust(endpoint, name), seconds=WAITING, headers=dict(headers))
+        self._robots = robots_files.shared_robots() if options.fetch_robots else None
+        self._client = sessions.httpx_client(
+            sessions.trusted_certificates(endpoint, name), seconds=WAITING, headers=dict(headers)
+        )
         self.close = self._client.close
 
     def __repr__(self) -> str:
@@ -91,7 +93,10 @@ class Service:
         import httpx
 
         try:
-            with reached(self.title, seconds), self._client.stream(method, url, timeout=seconds, **given) as got:
+            with (
+                translate_failures(self.title, seconds),
+                self._client.stream(method, url, timeout=seconds, **given) as got,
+            ):
                 content = self._read(got, seconds)
         except Timeout as error:
             raise Retryable(str(error)) from error
@@ -122,7 +127,7 @@ class Service:
 
     def unreadable(self) -> TransientError:
         """The answer is not what this service answers with."""
-        return unreadable(self.title)
+        return unreadable_answer(self.title)
 
 
 _REFUSALS = {

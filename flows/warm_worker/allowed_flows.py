@@ -33,7 +33,7 @@ def plan() -> dict[str, Any]:
 
 
 def _connectors(pool: str) -> Iterator[dict[str, Any]]:
-    for name, info in registry.infos().items():
+    for name, info in registry.connector_infos().items():
         yield {
             "name": f"ingest-{slug(name)}",
             "entrypoint": f"flows.ingest.ingest_{name.lower()}",

@@ -30,7 +30,7 @@ def slug(name):
 def test_every_list_of_connectors_names_the_same_ones():
     deployments = allowed_flows.plan()["deployments"]
     wanted = set(APPS)
-    assert set(registry.CONNECTORS) == set(registry.infos()) == wanted
+    assert set(registry.CONNECTORS) == set(registry.connector_infos()) == wanted
     assert set(ACCOUNTS) == wanted
     assert {one.value for one in ConnectorName} == wanted
     assert set(namespaces.CONNECTORS) == set(APPS.values())
@@ -45,8 +45,8 @@ def test_each_has_an_operation_and_a_section(name):
     headings = [
         line for line in (PROJECT / "docs" / "connectors.md").read_text().splitlines() if line.startswith("## ")
     ]
-    title = registry.infos()[name].title
-    service = registry.authorizer(name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load()).service
+    title = registry.connector_infos()[name].title
+    service = registry.make_authorizer(name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load()).service
     assert service.name == title
     assert f"## {title}" in headings
 
@@ -69,7 +69,7 @@ def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
     files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
     assert len(files) > 100
-    wanted = spelled(name, registry.infos()[name].title)
+    wanted = spelled(name, registry.connector_infos()[name].title)
     found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(path.read_text())]
     assert "retrieval/sources.py" in found
     assert len(found) <= 3, found

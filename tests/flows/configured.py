@@ -114,7 +114,7 @@ class Configured:
             self.scope,
             Query(query, **fields),
             viewer=viewer,
-            embedder=registry.embedder(config),
+            embedder=registry.make_embedder(config),
             vectors=registry.vector_store(config, self.db),
         )
         return [hit.name for hit in result.hits]

@@ -106,7 +106,7 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
 @pytest.fixture(autouse=True, scope="module")
 def usual_parser():
     """A parser keeps the limits under which it was made, by tests of the API perhaps."""
-    registry.parser.cache_clear()
+    registry.make_parser.cache_clear()
     parser.document_parser.cache_clear()
 
 

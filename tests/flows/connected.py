@@ -33,7 +33,7 @@ class ConnectedSpace(Configured):
 
     def connect(self) -> str:
         """A connection that a person has authorized, through the same states as over HTTP."""
-        authorizer = registry.authorizer(self.account.connector, APP, settings.load())
+        authorizer = registry.make_authorizer(self.account.connector, APP, settings.load())
         back = "https://here.example/v1/oauth/callback/x"
         start = oauth_states.begin(self.ring, self.account.connector, authorizer, back)
         made = self.call(

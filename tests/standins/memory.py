@@ -35,7 +35,7 @@ POLICY = ServicePolicy("Memory", per_minute=60_000, burst=100)
 def make(app: Mapping[str, Any], settings: Settings) -> Memory:
     """The connector of a namespace's app."""
     (name,) = settings.endpoints  # a real one: its own name, and its public address where no endpoint is set
-    return Memory(oauth.make(name, SERVICE, app, settings), settings.endpoints[name].base_url or "")
+    return Memory(oauth.make_oauth(name, SERVICE, app, settings), settings.endpoints[name].base_url or "")
 
 
 @dataclass(frozen=True, slots=True)

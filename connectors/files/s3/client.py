@@ -27,7 +27,7 @@ TRIES = 2
 """The second one is for a connection that the other side had closed; every other retry is the pipeline's."""
 
 
-def make(
+def make_client(
     storage: Mapping[str, Any], endpoint: str, *, addressing: str, guarded: Guard | None, ca_bundle: str | None
 ) -> Any:
     """A client for one `fileStorageConfig`; safe to share between threads. `guarded` None: the operator's endpoint."""

@@ -141,7 +141,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
     configured = settings.endpoints.get("S3")
     trusted = configured is not None and configured.base_url is not None and _url(configured.base_url) == endpoint
     try:
-        client = s3_client.make(
+        client = s3_client.make_client(
             storage,
             endpoint,
             addressing=settings.s3_addressing,

@@ -43,16 +43,16 @@ def grid_markdown(rows: Iterable[Iterable[Cell]]) -> str:
     if not filled:
         return ""
     columns = [column for column in range(width) if any(row[column] for row in filled)]
-    header, *body = ([cell(row[column]) for column in columns] for row in filled)
-    return table(header, body)
+    header, *body = ([table_cell(row[column]) for column in columns] for row in filled)
+    return render_table(header, body)
 
 
-def cell(text: str) -> str:
+def table_cell(text: str) -> str:
     """A text as a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+def render_table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     first, *body_lines = (f"| {' | '.join(row)} |" for row in (header, *body))
     return "\n".join([first, f"|{' --- |' * len(header)}", *body_lines])
@@ -106,7 +106,7 @@ def whole_number(text: str | None, usual: int = 0) -> int:
     return int(text) if text and text.removeprefix("-").isdecimal() else usual
 
 
-def roman(number: int) -> str:
+def roman_numeral(number: int) -> str:
     letters = ""
     for size, sign in _ROMAN:
         letters += sign * (number // size)
@@ -114,16 +114,16 @@ def roman(number: int) -> str:
     return letters
 
 
-def letters(number: int) -> str:
+def letter_numeral(number: int) -> str:
     """a to z, then aa to zz, as word processors count."""
     return chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
 
 
 FORMS: dict[str, Callable[[int], str]] = {
-    "lowerLetter": letters,
-    "upperLetter": lambda number: letters(number).upper(),
-    "lowerRoman": roman,
-    "upperRoman": lambda number: roman(number).upper(),
+    "lowerLetter": letter_numeral,
+    "upperLetter": lambda number: letter_numeral(number).upper(),
+    "lowerRoman": roman_numeral,
+    "upperRoman": lambda number: roman_numeral(number).upper(),
     "decimalZero": lambda number: f"{number:02}",
     "none": lambda _: "",
 }

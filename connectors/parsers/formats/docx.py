@@ -24,7 +24,7 @@ from connectors.parsers.formats.blocks import (
     list_item,
     whole_number,
 )
-from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraphs
+from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
 
 
@@ -111,7 +111,7 @@ def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
             )
             name = main if main in package.names else "word/document.xml"
             text = "\n\n".join(_Writer(package, name).blocks())
-            about = xml.about(archive, "docProps/core.xml")
+            about = xml.read_about(archive, "docProps/core.xml")
     except xml.BROKEN as error:
         raise document.damaged_file(kind) from error
     return Document(f"{strip_invisible(text)}\n", **about)
@@ -255,7 +255,7 @@ class _Writer:
             into.beside += join_blocks(self._blocks(box))
         if not boxes:
             into.beside += self._package.drawn(node, self._relations)
-            into.beside += paragraphs(node.iter(f"{A}p"))
+            into.beside += paragraph_texts(node.iter(f"{A}p"))
 
     def _table(self, node: Element) -> Iterator[Block]:
         """The table; of one that is no more than a frame around something, that."""

@@ -15,10 +15,10 @@ from xml.etree.ElementTree import Element
 
 from connectors.parsers import xml
 from connectors.parsers.formats import number_formats, ooxml
-from connectors.parsers.formats.blocks import cell
+from connectors.parsers.formats.blocks import table_cell
 from connectors.parsers.formats.number_formats import Format
-from connectors.parsers.formats.ooxml import A, Package, R, paragraphs
-from connectors.parsers.formats.sheet_tables import Range, Sheet, reference
+from connectors.parsers.formats.ooxml import A, Package, R, paragraph_texts
+from connectors.parsers.formats.sheet_tables import Range, Sheet, cell_reference
 
 Cell = tuple[str, str, str, str]
 """The letters of its column, the number of its style, its type and its value, as they stand in the file."""
@@ -40,7 +40,7 @@ _UNCALCULATED: Final = re.compile(rb"<c\b([^<>]*)><f\b[^<>]*(?:/>|>[^<]*</f>)(?:
 """A formula without a result; a result of no characters is `t="str"`."""
 
 
-def sheets(archive: zipfile.ZipFile) -> list[Sheet]:
+def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
     """The sheets of a workbook, hidden ones too. Raises one of `xml.BROKEN` if it is damaged."""
     package = Package(archive)
     workbook = dict(package.relations("").values()).get("officeDocument", "xl/workbook.xml")
@@ -75,9 +75,9 @@ def _formats(styles: Element | None, epoch: int) -> dict[str, Format]:
 def _strings(archive: zipfile.ZipFile, part: str) -> list[str]:
     strings = []
     with archive.open(part) as stream:
-        for _, item in xml.elements(stream, "{*}si"):
+        for _, item in xml.iterate_elements(stream, "{*}si"):
             strings.append(_string(item))
-            xml.forget(item)
+            xml.free_element(item)
     return strings
 
 
@@ -89,7 +89,7 @@ def _string(item: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    return cell(_CODED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text)
+    return table_cell(_CODED.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text)
 
 
 def _read_cells(data: bytes, sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:
@@ -140,10 +140,10 @@ def _rows_by_pattern(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
 
 def _rows_by_parser(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
     number = 0
-    for _, row in xml.elements(io.BytesIO(data), "{*}row"):
+    for _, row in xml.iterate_elements(io.BytesIO(data), "{*}row"):
         number, column, cells = int(row.get("r") or number + 1), 0, []
         for node in row.iterchildren("{*}c"):
-            letters = node.get("r", "").rstrip("0123456789") or reference(0, column + 1)[:-1]
+            letters = node.get("r", "").rstrip("0123456789") or cell_reference(0, column + 1)[:-1]
             column = _column(letters)
             kind = node.get("t", "")
             texts = (
@@ -152,7 +152,7 @@ def _rows_by_parser(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
             )
             cells.append((letters, node.get("s", ""), kind, next(texts, "")))
         yield number, cells
-        xml.forget(row)
+        xml.free_element(row)
 
 
 def _shown(strings: list[str], formats: dict[str, Format], style: str, kind: str, text: str) -> str:
@@ -163,12 +163,12 @@ def _shown(strings: list[str], formats: dict[str, Format], style: str, kind: str
     if kind == "s":
         return show.text(strings[int(text)])
     if kind in ("", "n"):
-        is_whole = show.number is number_formats.general and text.isdecimal()
+        is_whole = show.number is number_formats.format_general and text.isdecimal()
         return text if is_whole else show.number(float(text))
     if kind == "b":
         return "TRUE" if text == "1" else "FALSE"
     if kind == "d":
-        return show.number(number_formats.serial(datetime.fromisoformat(text)))
+        return show.number(number_formats.serial_of_date(datetime.fromisoformat(text)))
     return show.text(_cell(text))
 
 
@@ -207,7 +207,7 @@ def _read_beside(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookU
         if kind == "table":
             sheet.tables += _ranges(root.get("ref", ""))
         elif kind == "drawing":
-            sheet.beside += ["\n".join(texts)] if (texts := paragraphs(root.iter(f"{A}p"))) else []
+            sheet.beside += ["\n".join(texts)] if (texts := paragraph_texts(root.iter(f"{A}p"))) else []
             sheet.beside += package.drawn(root, package.relations(target), look_up)
         else:
             sheet.beside += _comments(root)

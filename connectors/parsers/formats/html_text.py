@@ -113,7 +113,7 @@ def page_markdown(source: str) -> Document:
     return Document(f"{text}\n", title=title, language=(html.attributes.get("lang") or "") if html else "")
 
 
-def body(source: str) -> str:
+def page_body(source: str) -> str:
     """Return the content of a page without its title."""
     root = _parsed(source).body
     return "" if root is None else html_markdown(root)
@@ -318,17 +318,17 @@ def read_epub(kind: Kind, path: Path, _task: Task) -> Document:
     """The chapters that can be read. Skippable if there is no list of them."""
     try:
         with zipfile.ZipFile(path) as archive:
-            container = xml.root(archive, "META-INF/container.xml")
+            container = xml.read_root(archive, "META-INF/container.xml")
             package = next(node.get("full-path", "") for node in container.iter() if node.tag.endswith("}rootfile"))
             text = "\n\n".join(filter(None, _chapters(archive, package)))
-            about = xml.about(archive, package)
+            about = xml.read_about(archive, package)
     except (*xml.BROKEN, StopIteration) as error:
         raise document.damaged_file(kind) from error
     return replace(Document(text, **about), modified_at="")
 
 
 def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
-    root = xml.root(archive, package)
+    root = xml.read_root(archive, package)
     folder, names = posixpath.dirname(package), set(archive.namelist())
     items = {
         node.get("id"): node.get("href", "")
@@ -343,4 +343,4 @@ def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
             data = archive.read(path) if path else b""
         except xml.BROKEN:
             continue  # reported as damaged
-        yield body(_EMPTY_BOOK.sub(r"<\1\2></\1>", decoding.decode(data, "", markup=True)))
+        yield page_body(_EMPTY_BOOK.sub(r"<\1\2></\1>", decoding.decode_text(data, "", markup=True)))

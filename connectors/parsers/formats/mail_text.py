@@ -36,7 +36,7 @@ def read_calendar(text: str) -> str:
     """Return Markdown: a heading for each event or card, a line for each of its fields."""
     lines: list[str] = []
     zone = False
-    for name, parameters, value in _fields(detect.storable(text).replace("\r\n", "\n")):
+    for name, parameters, value in _fields(detect.make_storable(text).replace("\r\n", "\n")):
         if name in ("BEGIN", "END") and value.upper() == "VTIMEZONE":
             zone = name == "BEGIN"
         elif zone:
@@ -86,12 +86,12 @@ _LONGER = 4
 def read_mail(kind: Kind, path: Path, task: Task) -> Document:
     """An e-mail, of Outlook's own format too. Messages attached to it are members of their own where those are kept."""
     try:
-        opened = outlook.opened(path) if kind is detect.MSG else mail.opened(path.read_bytes())
+        opened = outlook.open_message(path) if kind is detect.MSG else mail.open_wrappers(path.read_bytes())
     except ledger.BROKEN as error:
         raise document.damaged_file(kind) from error
     headers = _headers(opened.message)
     return Document(
-        detect.storable(_message(opened, opened.message, whole=task.unpack is None, depth=0)),
+        detect.make_storable(_message(opened, opened.message, whole=task.unpack is None, depth=0)),
         title=headers.get("subject", ""),
         author=headers.get("from", ""),
         created_at=headers.get("date", ""),
@@ -124,7 +124,7 @@ def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int
             for inner_message in inner
         ]
         yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
-    elif mail.role(part, within, depth) is Role.TEXT:
+    elif mail.role_of_part(part, within, depth) is Role.TEXT:
         text = mail.text_of(part)
         is_flowed = str(part.get_param("format", "")).lower() == "flowed"
         yield _unwrapped(text, str(part.get_param("delsp", ""))) if is_flowed else _rendered(kind, text)

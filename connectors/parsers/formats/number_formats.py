@@ -62,7 +62,7 @@ class _Section(NamedTuple):
 def of_code(code: str, epoch: int = 1900) -> Format:
     """The format of this code; days are counted from the epoch 1900 or 1904."""
     if code in ("", "General", "GENERAL"):
-        return Format(general, _unchanged)
+        return Format(format_general, _unchanged)
     parts = [""]
     for unit in _UNIT.findall(code):
         parts = [*parts, ""] if unit == ";" else [*parts[:-1], parts[-1] + unit]
@@ -74,7 +74,7 @@ def of_code(code: str, epoch: int = 1900) -> Format:
     return Format(numbers[0].show if alone else number, partial(_text, texts[0].tokens) if texts else _unchanged)
 
 
-def general(value: float) -> str:
+def format_general(value: float) -> str:
     """A number that has no format: in up to eleven characters, whole numbers with all their digits."""
     size = abs(value)
     if size < _EXACT and value == int(value):
@@ -92,14 +92,14 @@ def _unchanged(text: str) -> str:
     return text
 
 
-def serial(moment: datetime, epoch: int = 1900) -> float:
+def serial_of_date(moment: datetime, epoch: int = 1900) -> float:
     """Return the number of a day and time in a workbook."""
     return (moment.replace(tzinfo=None) - _STARTS[epoch]) / timedelta(days=1)
 
 
 def _by_condition(sections: Sequence[_Section], value: float) -> str:
     section = next((candidate for candidate in sections if candidate.applies is None or candidate.applies(value)), None)
-    return section.show(value) if section else general(value)
+    return section.show(value) if section else format_general(value)
 
 
 def _by_sign(sections: Sequence[_Section], value: float) -> str:
@@ -147,7 +147,7 @@ def _condition(text: str) -> Callable[[float], bool]:
 def _within(tokens: Sequence[Token], value: float) -> str:
     """Return literals, with the number in place of `General` or `@`."""
     return "".join(
-        general(value) if kind == "general" or text == "@" else text
+        format_general(value) if kind == "general" or text == "@" else text
         for kind, text in tokens
         if kind in _LITERALS or kind == "general" or text in ("@", "%")
     ).strip()
@@ -275,7 +275,7 @@ def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) ->
     total = round(abs(value) * _DAY, decimals)
     elapses = any(kind == "elapsed" for kind, _ in tokens)
     if (value < 0 and not elapses) or total >= 2_958_466 * _DAY:
-        return general(value)
+        return format_general(value)
     start = _STARTS[epoch] + timedelta(days=epoch == 1900 and total < 60 * _DAY)  # there was no 29 February 1900
     moment = start + timedelta(seconds=total)
     hours = moment.hour % 12 or 12 if any(kind == "noon" for kind, _ in tokens) else moment.hour

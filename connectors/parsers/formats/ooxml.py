@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from connectors.parsers import xml
 from connectors.parsers.formats import number_formats
-from connectors.parsers.formats.blocks import cell, table
+from connectors.parsers.formats.blocks import render_table, table_cell
 
 LookUp = Callable[[str], list[str]]
 """Texts of the cells that a reference such as `Sales!$B$2:$B$9` names."""
@@ -40,7 +40,7 @@ def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
     for categories, columns in tables.items():
         padded = [(column + [""] * (len(categories) + 1))[: len(categories) + 1] for column in columns]
         header, *body = zip(("Category", *categories), *padded, strict=True)
-        blocks += [table([*map(cell, header)], [[*map(cell, row)] for row in body])] if body else []
+        blocks += [render_table([*map(table_cell, header)], [[*map(table_cell, row)] for row in body])] if body else []
     return "\n\n".join(blocks)
 
 
@@ -199,7 +199,7 @@ class Package:
 
     def require(self, name: str) -> Element:
         """The root of a part; raises one of `xml.BROKEN` if it cannot be read."""
-        return xml.parsed(_STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
+        return xml.parse_xml(_STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
 
     def root(self, name: str) -> Element | None:
         try:
@@ -227,17 +227,19 @@ class Package:
             target = relations.get(part.get(f"{R}id" if part.tag == _CHART else f"{R}dm", ""), ("", ""))[1]
             if (root := self.root(target)) is not None:
                 yield (
-                    chart_markdown(root, look_up) if part.tag == _CHART else "\n".join(paragraphs(root.iter(f"{A}p")))
+                    chart_markdown(root, look_up)
+                    if part.tag == _CHART
+                    else "\n".join(paragraph_texts(root.iter(f"{A}p")))
                 )
 
 
-def paragraphs(nodes: Iterable[Element]) -> list[str]:
+def paragraph_texts(nodes: Iterable[Element]) -> list[str]:
     """The words of paragraphs of DrawingML, without blank ones."""
-    texts = (" ".join(words(node).split()) for node in nodes)
+    texts = (" ".join(paragraph_text(node).split()) for node in nodes)
     return [text for text in texts if text]
 
 
-def words(paragraph: Element) -> str:
+def paragraph_text(paragraph: Element) -> str:
     signs = {f"{A}br": "\n", f"{A}tab": " "}
     return "".join(signs.get(node.tag) or (node.text or "" if node.tag == f"{A}t" else "") for node in paragraph.iter())
 

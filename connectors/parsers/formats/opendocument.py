@@ -16,10 +16,10 @@ from connectors.parsers.formats.blocks import (
     Bounds,
     Boxed,
     join_blocks,
-    letters,
+    letter_numeral,
     list_item,
     order_boxes,
-    roman,
+    roman_numeral,
     whole_number,
 )
 from connectors.parsers.messages import Task
@@ -41,20 +41,20 @@ _DEEPEST = 12
 _MOST = 1_000
 """Repetitions of a blank row or cell that are looked at."""
 _FORMS: dict[str, Callable[[int], str]] = {
-    "a": letters,
-    "A": lambda number: letters(number).upper(),
-    "i": roman,
-    "I": lambda number: roman(number).upper(),
+    "a": letter_numeral,
+    "A": lambda number: letter_numeral(number).upper(),
+    "i": roman_numeral,
+    "I": lambda number: roman_numeral(number).upper(),
 }
 
 
-def read(kind: Kind, path: Path, _task: Task) -> Document:
+def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             reader = _Reader(archive, styled=kind is detect.ODT)
             parts = reader.slides() if kind is detect.ODP else [reader.text()]
-            about = xml.about(archive, "meta.xml")
+            about = xml.read_about(archive, "meta.xml")
     except xml.BROKEN as error:
         raise document.damaged_file(kind) from error
     about["language"] = about.get("language", "").partition("-")[0]
@@ -75,8 +75,8 @@ class _Reader:
 
     def __init__(self, archive: zipfile.ZipFile, *, styled: bool) -> None:
         self._archive = archive
-        self._content = xml.root(archive, "content.xml")
-        self._styles = xml.root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
+        self._content = xml.read_root(archive, "content.xml")
+        self._styles = xml.read_root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
         roots = [root for root in (self._styles, self._content) if root is not None]
         self._titles = {"Title"} | {
             style.get(f"{_STYLE}name", "")
@@ -242,7 +242,7 @@ class _Reader:
         """The title and the values of a chart, which is a document in a folder of its own."""
         name = f"{node.get(_LINK, '').removeprefix('./').rstrip('/')}/content.xml"
         try:
-            root = xml.root(self._archive, name)
+            root = xml.read_root(self._archive, name)
         except xml.BROKEN:
             return  # a formula or a file of its own kind
         if (chart := next(root.iter(f"{_CHART}chart"), None)) is not None:

@@ -24,7 +24,7 @@ _IN_FILE_ORDER = 0.7
 """The quality at most of a page whose columns and tables are not known."""
 
 
-def read(path: Path, task: Task) -> Reply:
+def read_document(path: Path, task: Task) -> Reply:
     """The pages from `task.first` on. Skippable for a file that cannot be read."""
     import pypdfium2
 
@@ -62,7 +62,7 @@ def _layer(document: Any, number: int) -> Layer:
     try:
         return layer.of_page(document, number)
     except pypdfium2.PdfiumError:
-        return Layer("", (), trust.unreadable(number, "The page is damaged."), pictured=False)
+        return Layer("", (), trust.unreadable_page(number, "The page is damaged."), pictured=False)
 
 
 def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
@@ -92,7 +92,7 @@ _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?
 def _properties(path: Path, count: int, named: dict[str, str], text: str) -> dict[str, str | int]:
     properties: dict[str, str | int] = {"mimeType": detect.PDF.media_type, "fileSize": path.stat().st_size}
     texts = {
-        "language": trust.language(text),
+        "language": trust.detect_language(text),
         "author": clean_name(named.get("Author", "")),
         "createdAt": _moment(named.get("CreationDate", "")),
         "modifiedAt": _moment(named.get("ModDate", "")),

@@ -76,7 +76,7 @@ def _records(data: bytes) -> Iterator[_Record]:
         at += 8 + size
 
 
-def read(kind: Kind, path: Path, _task: Task) -> Document:
+def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """The slides as Markdown, a page each. Skippable if the file is damaged."""
     import olefile
 

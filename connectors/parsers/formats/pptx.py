@@ -14,7 +14,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import blocks, ooxml
 from connectors.parsers.formats.blocks import Bounds, whole_number, write_number
-from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraphs, words
+from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraph_text, paragraph_texts
 from connectors.parsers.messages import Task
 
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -34,7 +34,7 @@ _NUMBERED = re.compile(r"(arabic|alphaLc|alphaUc|romanLc|romanUc)(Period|ParenBo
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
 
 
-def read(kind: Kind, path: Path, _task: Task) -> Document:
+def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """The slides as Markdown, a page each. Skippable if the file is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -43,7 +43,7 @@ def read(kind: Kind, path: Path, _task: Task) -> Document:
                 raise KeyError(_MAIN)
             shared = _Shared(package)
             slides = [_slide(shared, name, number) for number, name in enumerate(_shown(package), 1)]
-            about = xml.about(archive, "docProps/core.xml")
+            about = xml.read_about(archive, "docProps/core.xml")
     except xml.BROKEN as error:
         raise document.damaged_file(kind) from error
     text, pages = "", []
@@ -96,11 +96,11 @@ def _slide(shared: _Shared, name: str, number: int) -> str:
 
 def _notes(root: Element) -> str:
     shapes = [shape for shape in root.iter(f"{_P}sp") if _place(shape)[0] not in _FURNITURE | {"ftr"}]
-    return "\n".join(text for shape in shapes for text in paragraphs(shape.iter(f"{A}p")))
+    return "\n".join(text for shape in shapes for text in paragraph_texts(shape.iter(f"{A}p")))
 
 
 def _comments(root: Element) -> list[str]:
-    texts = [" ".join((old.text or "").split()) for old in root.iter(f"{_P}text")] + paragraphs(root.iter(f"{A}p"))
+    texts = [" ".join((old.text or "").split()) for old in root.iter(f"{_P}text")] + paragraph_texts(root.iter(f"{A}p"))
     return [f"Comment: {text}" for text in texts if text]
 
 
@@ -165,7 +165,7 @@ class _Slide:
         if body is None or placeholder[0] in _FURNITURE:
             return ""
         if placeholder[0] in _TITLES:
-            title = " ".join(paragraphs(body.iter(f"{A}p")))
+            title = " ".join(paragraph_texts(body.iter(f"{A}p")))
             return f"## {detect.one_line(title)}" if title else ""
         text = "\n".join(self._lines(body, placeholder))
         if placeholder[0] == "ftr":
@@ -218,7 +218,7 @@ class _Slide:
 
 
 def _words(paragraph: Element) -> str:
-    parts = [words(paragraph)]
+    parts = [paragraph_text(paragraph)]
     parts += [ooxml.formula_line(formula) for formula in paragraph.iter(f"{ooxml.M}oMath")]
     return " ".join(parts)
 
@@ -251,7 +251,7 @@ def _rows(table: Element) -> list[list[blocks.Cell]]:
     rows = []
     for row in table.findall(f"{A}tr"):
         cells = [cell for cell in row.findall(f"{A}tc") if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}]
-        texts = [" ".join(paragraphs(cell.iter(f"{A}p"))) for cell in cells]
+        texts = [" ".join(paragraph_texts(cell.iter(f"{A}p"))) for cell in cells]
         rows.append(
             [
                 (text, whole_number(cell.get("rowSpan"), 1), whole_number(cell.get("gridSpan"), 1))

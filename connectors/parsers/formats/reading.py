@@ -46,7 +46,7 @@ def read_pictured(task: Task, wanted: Recognise) -> Reply:
     """The text of the page or picture and its verdict; "" if there is none, or none to be trusted."""
     dots = ocr_engines.TESSERACT_DOTS if wanted.program else ocr_engines.PACKAGED_DOTS
     path = Path(task.path)
-    image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.frame(path, wanted.page)
+    image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.read_frame(path, wanted.page)
     if images.is_blank(image):
         return Reply(qualities=(PageQuality(wanted.page, 1.0, recognised=True),))
     if wanted.draws:
@@ -54,9 +54,9 @@ def read_pictured(task: Task, wanted: Recognise) -> Reply:
         image.save(png, "PNG", compress_level=1)
         return Reply(picture=png.getvalue())
     recognised = _recognised(image, wanted)
-    text = detect.storable(recognised.text)
+    text = detect.make_storable(recognised.text)
     if not text.strip():
-        return Reply(qualities=(trust.unreadable(wanted.page, trust.NOTHING_RECOGNISED, recognised=True),))
+        return Reply(qualities=(trust.unreadable_page(wanted.page, trust.NOTHING_RECOGNISED, recognised=True),))
     quality = trust.judge_recognised(wanted.page, text, recognised.confidence)
     return Reply(text="" if quality.unread else text, qualities=(quality,))
 
@@ -76,31 +76,31 @@ _LISTED = (detect.ZIP, detect.SIGNED)
 _READERS: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,
     detect.DOC: docx.read_doc,
-    detect.PPTX: pptx.read,
-    detect.PPT: ppt.read,
-    detect.ODT: opendocument.read,
-    detect.ODP: opendocument.read,
-    detect.RTF: rtf.read,
+    detect.PPTX: pptx.read_document,
+    detect.PPT: ppt.read_document,
+    detect.ODT: opendocument.read_document,
+    detect.ODP: opendocument.read_document,
+    detect.RTF: rtf.read_document,
     detect.EPUB: html_text.read_epub,
     detect.HTML: html_text.read_html,
     detect.XML: texts.read_xml,
     detect.EML: mail_text.read_mail,
     detect.MSG: mail_text.read_mail,
-    detect.XLSX: spreadsheets.read,
-    detect.XLS: spreadsheets.read,
-    detect.ODS: spreadsheets.read,
-    detect.CSV: spreadsheets.read,
-    detect.TSV: spreadsheets.read,
+    detect.XLSX: spreadsheets.read_document,
+    detect.XLS: spreadsheets.read_document,
+    detect.ODS: spreadsheets.read_document,
+    detect.CSV: spreadsheets.read_document,
+    detect.TSV: spreadsheets.read_document,
 }
 """The reader of each kind that a library reads."""
 
 
-def read(task: Task) -> Reply:
+def read_document(task: Task) -> Reply:
     """The file's text as Markdown. Skippable for a file that cannot be read."""
     if task.page is not None:
         from connectors.parsers.formats import webpage
 
-        return webpage.read(task, task.page)
+        return webpage.read_page(task, task.page)
     if task.recognise is not None:
         return read_pictured(task, task.recognise)
     path = Path(task.path)
@@ -131,7 +131,7 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
     if kind is detect.IMAGE:
         return _image(path, ocr=task.ocr)
     if kind is detect.PDF:
-        return pdf.read(path, task)
+        return pdf.read_document(path, task)
     if kind in (detect.PLAIN, detect.MARKDOWN, detect.JSONL):
         return texts.read_verbatim(path.read_bytes(), kind, task.media_type)
     return texts.read_json(path, task.media_type)
@@ -141,10 +141,10 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
     """A container whose own text is the list of what it holds."""
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
-    parts = unpack.account(kind, path, task.name, task.unpack)
+    parts = unpack.unpack_parts(kind, path, task.name, task.unpack)
     properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
     properties |= {"notice": parts.notice()} if parts.notices else {}
-    text = ledger.listing(task.name, parts.members)
+    text = ledger.list_members(task.name, parts.members)
     return Reply(
         text=text, title=detect.one_line(task.name), properties=properties, members=tuple(parts.members), listing=True
     )
@@ -154,7 +154,7 @@ def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
     """The reply with the files that are packed into this one; once for a long PDF."""
     if task.unpack is None or task.first:
         return reply
-    parts = unpack.account(kind, path, task.name, task.unpack)
+    parts = unpack.unpack_parts(kind, path, task.name, task.unpack)
     notice = " ".join(filter(None, [str(reply.properties.get("notice", "")), parts.notice()]))
     properties = {**reply.properties, "notice": notice} if notice else reply.properties
     return msgspec.structs.replace(reply, members=tuple(parts.members), properties=properties)

@@ -74,7 +74,7 @@ class _Row:
     continued: list[bool] = field(default_factory=list)
 
 
-def read(_kind: Kind, path: Path, _task: Task) -> Document:
+def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
     """The document as Markdown."""
     reader = _Reader(path.read_bytes())
     return Document(
@@ -82,7 +82,7 @@ def read(_kind: Kind, path: Path, _task: Task) -> Document:
     )
 
 
-def markdown(data: bytes) -> str:
+def rtf_to_markdown(data: bytes) -> str:
     """The text of RTF that another file holds."""
     return strip_invisible(_Reader(data).text())
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from connectors.parsers.formats.blocks import table
+from connectors.parsers.formats.blocks import render_table
 from retrieval.ingestion.chunking.row_values import is_number
 
 Row = dict[int, str]
@@ -47,7 +47,7 @@ class _Block:
     is_table: bool = False
 
 
-def reference(row: int, column: int) -> str:
+def cell_reference(row: int, column: int) -> str:
     """The name of a cell, such as `B2`."""
     letters = ""
     while column > 0:
@@ -56,7 +56,7 @@ def reference(row: int, column: int) -> str:
     return f"{letters}{row}"
 
 
-def markdown(sheets: Sequence[Sheet]) -> str:
+def sheets_to_markdown(sheets: Sequence[Sheet]) -> str:
     """The sheets below their names; blank ones are left out."""
     texts = [(sheet.name, [*_blocks_of(sheet), *sheet.beside]) for sheet in sheets]
     return (
@@ -178,7 +178,9 @@ def _written(block: _Block) -> Iterator[str]:
         (column, name) for column, name in zip(block.columns, names, strict=True) if name or _holds(body, column)
     ]
     columns = [column for column, _ in named_columns]
-    yield table([name for _, name in named_columns], [[row.get(column, "") for column in columns] for row in body])
+    yield render_table(
+        [name for _, name in named_columns], [[row.get(column, "") for column in columns] for row in body]
+    )
 
 
 def _holds(rows: Sequence[Row], column: int) -> bool:

@@ -17,8 +17,8 @@ from connectors.parsers import detect, document, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import excel_xml, number_formats
-from connectors.parsers.formats.blocks import cell, table
-from connectors.parsers.formats.sheet_tables import Row, Sheet, markdown, of_records, reference
+from connectors.parsers.formats.blocks import render_table, table_cell
+from connectors.parsers.formats.sheet_tables import Row, Sheet, cell_reference, of_records, sheets_to_markdown
 from connectors.parsers.messages import Task
 from retrieval.errors import Skippable
 
@@ -73,7 +73,7 @@ def _cells(text: str) -> Row | None:
     for form, words in cells:
         times = int(match[1]) if "repeated" in form and (match := _REPEATED.search(form)) else 1
         if words:
-            content = cell(html.unescape(words) if "&" in words else words)
+            content = table_cell(html.unescape(words) if "&" in words else words)
             for at in range(column, min(column + times, _COLUMNS + 1)):
                 row[at] = content
         elif "-value" in form:
@@ -86,7 +86,7 @@ def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
     sheets: list[Sheet] = []
     number = 1
     tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes"
-    for event, element in xml.elements(io.BytesIO(content), *tags, starts=True):
+    for event, element in xml.iterate_elements(io.BytesIO(content), *tags, starts=True):
         if element.tag == f"{_TABLE}table":
             if event == "start" and element.getparent().tag == f"{_OFFICE}spreadsheet":
                 sheets.append(Sheet(element.get(f"{_TABLE}name", "")))
@@ -95,7 +95,7 @@ def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
             sheets[-1].beside += _drawn(archive, element)
             if element.tag == f"{_TABLE}table-row":
                 number = _read_row(element, sheets[-1], number)
-            xml.forget(element)
+            xml.free_element(element)
     return sheets
 
 
@@ -120,8 +120,8 @@ def _read_row(element: Any, sheet: Sheet, number: int) -> int:
                 last = number + int(node.get(_HIGH, 1)) - 1, column + int(right or 1) - 1
                 sheet.merged.append((number, column, *last))
         for comment in node.iterchildren(f"{_OFFICE}annotation") if len(node) > 1 else ():
-            words = cell(" ".join(map(_words, comment.iter(f"{_TEXT}p"))))
-            sheet.beside += [f"Comment on {reference(number, column)}: {words}"] if words else []
+            words = table_cell(" ".join(map(_words, comment.iter(f"{_TEXT}p"))))
+            sheet.beside += [f"Comment on {cell_reference(number, column)}: {words}"] if words else []
         column += times
     return _put(sheet, row, number, int(element.get(f"{_TABLE}number-rows-repeated", 1)))
 
@@ -129,13 +129,13 @@ def _read_row(element: Any, sheet: Sheet, number: int) -> int:
 def _text(node: Any) -> str:
     if not len(node):
         return (
-            cell(next((value for name in _VALUES if (value := node.get(f"{_OFFICE}{name}"))), ""))
+            table_cell(next((value for name in _VALUES if (value := node.get(f"{_OFFICE}{name}"))), ""))
             if node.attrib
             else ""
         )
     if len(node) == 1 and not len(node[0]) and node[0].tag == f"{_TEXT}p":
-        return cell(node[0].text or "")
-    return cell(" ".join(map(_words, node.iterchildren(f"{_TEXT}p"))))
+        return table_cell(node[0].text or "")
+    return table_cell(" ".join(map(_words, node.iterchildren(f"{_TEXT}p"))))
 
 
 def _words(node: Any) -> str:
@@ -160,7 +160,7 @@ def _drawn(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
 def _chart(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
     name = f"{link.removeprefix('./').rstrip('/')}/content.xml"
     try:
-        root = xml.root(archive, name)
+        root = xml.read_root(archive, name)
     except xml.BROKEN:
         return
     if next(root.iter(f"{_CHART}chart"), None) is None:
@@ -170,11 +170,11 @@ def _chart(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
     yield f"Chart: {title}".removesuffix(": ")
     if len(rows) > 1:
         rows[0][0] = rows[0][0] or "Category"
-        yield table(rows[0], rows[1:])
+        yield render_table(rows[0], rows[1:])
 
 
 def _text_of(node: Any) -> str:
-    return cell(" ".join(_words(part) for part in node.iter(f"{_TEXT}p")))
+    return table_cell(" ".join(_words(part) for part in node.iter(f"{_TEXT}p")))
 
 
 _SEPARATOR = re.compile(r'\A\s*"?sep=(.?)"?\n')
@@ -189,7 +189,7 @@ _UNCALCULATED = (
 _LONGEST = 2**31 - 1
 
 
-def read(kind: Kind, path: Path, task: Task) -> Document:
+def read_document(kind: Kind, path: Path, task: Task) -> Document:
     """The sheets as Markdown. Skippable for a file that cannot be read."""
     if kind in (detect.CSV, detect.TSV):
         return Document(strip_invisible(_delimited(detect.text_of(path.read_bytes(), task.media_type), kind)))
@@ -198,11 +198,11 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
             return _written(_older(path))
         with zipfile.ZipFile(path) as archive:
             if kind is detect.ODS:
-                return _written(open_document_sheets(archive), xml.about(archive, "meta.xml"))
-            about = xml.about(archive, "docProps/core.xml")
+                return _written(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
+            about = xml.read_about(archive, "docProps/core.xml")
             if "xl/workbook.bin" in archive.namelist():
                 return _written(_values(path), about)
-            return _written(excel_xml.sheets(archive), about)
+            return _written(excel_xml.read_sheets(archive), about)
     except (*xml.BROKEN, LookupError, ArithmeticError) as error:
         raise document.damaged_file(kind) from error
 
@@ -210,14 +210,14 @@ def read(kind: Kind, path: Path, task: Task) -> Document:
 def _written(sheets: Sequence[Sheet], about: xml.About | None = None) -> Document:
     uncalculated = sum(sheet.uncalculated for sheet in sheets)
     warnings = (_UNCALCULATED.format(uncalculated),) if uncalculated else ()
-    return Document(strip_invisible(markdown(sheets)), **(about or {}), warnings=warnings)
+    return Document(strip_invisible(sheets_to_markdown(sheets)), **(about or {}), warnings=warnings)
 
 
 def _delimited(text: str, kind: Kind) -> str:
     separator = _SEPARATOR.match(text)
     text = text[separator.end() :] if separator else text
     delimiter = (separator and separator[1]) or ("\t" if kind is detect.TSV else _delimiter(text))
-    return of_records([[cell(field) for field in record] for record in _records(text, delimiter)])
+    return of_records([[table_cell(field) for field in record] for record in _records(text, delimiter)])
 
 
 def _records(text: str, delimiter: str) -> list[list[str]]:
@@ -269,7 +269,7 @@ def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: An
             if kind in numbers:
                 text = formats[source.cell_xf_index(at, column)].number(value)
             elif kind == xlrd.XL_CELL_TEXT:
-                text = cell(formats[source.cell_xf_index(at, column)].text(value))
+                text = table_cell(formats[source.cell_xf_index(at, column)].text(value))
             elif kind == xlrd.XL_CELL_BOOLEAN:
                 text = "TRUE" if value else "FALSE"
             else:
@@ -279,7 +279,9 @@ def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: An
         sheet.rows[at + 1] = row
     sheet.merged = [(top + 1, left + 1, bottom, right) for top, bottom, left, right in source.merged_cells]
     notes = sorted(source.cell_note_map.items())
-    sheet.beside = [f"Comment on {reference(at + 1, column + 1)}: {cell(note.text)}" for (at, column), note in notes]
+    sheet.beside = [
+        f"Comment on {cell_reference(at + 1, column + 1)}: {table_cell(note.text)}" for (at, column), note in notes
+    ]
     return sheet
 
 
@@ -310,9 +312,9 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float):
-        return number_formats.general(value)
+        return number_formats.format_general(value)
     if isinstance(value, datetime) and value.time() == time():
         value = value.date()
     if isinstance(value, timedelta):
         return number_formats.of_code("[h]:mm:ss").number(value / timedelta(days=1))
-    return cell(str(value))
+    return table_cell(str(value))

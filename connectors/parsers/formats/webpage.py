@@ -45,11 +45,11 @@ _ARTICLE_SHARE = 1 / 3
 """Share of a page's text without menus from which its articles, or what trafilatura finds, are its main text."""
 
 
-def read(task: Task, page: Page) -> Reply:
+def read_page(task: Task, page: Page) -> Reply:
     """The page as Markdown. Skippable if nothing is left of it."""
     data = Path(task.path).read_bytes()
-    parsed = html.tree(data, task.media_type)
-    about = html.about(parsed, page.url)
+    parsed = html.parse_page(data, task.media_type)
+    about = html.read_about(parsed, page.url)
     shell = _drop_scripts(parsed)
     try:
         text = decoding.require_readable(_text(parsed, page, shell=shell))
@@ -57,7 +57,7 @@ def read(task: Task, page: Page) -> Reply:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     properties: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
     page_properties = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
-    properties.update({key: detect.storable(value) for key, value in page_properties.items() if value})
+    properties.update({key: detect.make_storable(value) for key, value in page_properties.items() if value})
     if shell:
         properties[SHELL] = 1
     return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=properties)
@@ -65,7 +65,7 @@ def read(task: Task, page: Page) -> Reply:
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
     """Drop scripts and their placeholders. Return whether next to nothing remains: an application shell."""
-    scripted = bool(html.select(parsed, [_SCRIPTS]))
+    scripted = bool(html.select_elements(parsed, [_SCRIPTS]))
     _drop(parsed, _UNSEEN)
     body = parsed.body
     return scripted and (
@@ -74,10 +74,10 @@ def _drop_scripts(parsed: LexborHTMLParser) -> bool:
 
 
 def _text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
-    for node in html.select(parsed, page.exclude):
+    for node in html.select_elements(parsed, page.exclude):
         node.decompose()
     if page.include:
-        chosen = html.select(parsed, page.include)
+        chosen = html.select_elements(parsed, page.include)
         if not chosen:
             raise Skippable("The page has no element that includeSelectors name.")
         _drop(parsed, _SILENT)
@@ -98,7 +98,7 @@ def _main_text(parsed: LexborHTMLParser) -> str:
     _drop(parsed, _SILENT)
     whole = parsed.html or ""
     _drop(parsed, _FURNITURE)
-    marked = [node for node in html.select(parsed, [_MAIN]) if _letters(node)]
+    marked = [node for node in html.select_elements(parsed, [_MAIN]) if _letters(node)]
     if marked:
         return _markdown(_unlinked(parsed, marked))
     if parsed.body is None or not _letters(parsed.body):
@@ -107,7 +107,7 @@ def _main_text(parsed: LexborHTMLParser) -> str:
     _drop_menus(parsed.body)
     if not _letters(parsed.body):
         return _markdown([_body(everything)])
-    articles = [node for node in html.select(parsed, ["article"]) if _letters(node)]
+    articles = [node for node in html.select_elements(parsed, ["article"]) if _letters(node)]
     if articles and sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * _own_letters(parsed.body):
         return _markdown(articles)
     extracted = _found(parsed.html or "")
@@ -119,7 +119,7 @@ def _main_text(parsed: LexborHTMLParser) -> str:
 def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
     """The articles of a main part that is mostly links, else the part itself."""
     letters, unlinked_letters = sum(map(_letters, marked)), sum(map(_own_letters, marked))
-    articles = [node for node in html.select(parsed, ["main article, [role=main] article"]) if _letters(node)]
+    articles = [node for node in html.select_elements(parsed, ["main article, [role=main] article"]) if _letters(node)]
     if unlinked_letters > (1 - _MENU_SHARE) * letters or not articles:
         return marked
     return articles if sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * unlinked_letters else marked
@@ -127,7 +127,7 @@ def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[Lexbor
 
 def _drop_consent(parsed: LexborHTMLParser) -> None:
     """Drop consent dialogs: they have a button, and the page's main part is elsewhere."""
-    for node in html.select(parsed, [_CONSENT]):
+    for node in html.select_elements(parsed, [_CONSENT]):
         if node.css_first(_ANSWERS) is not None and node.css_first(f"{_MAIN}, article, h1") is None:
             node.decompose()
 
@@ -189,5 +189,5 @@ def _markdown(nodes: list[LexborNode]) -> str:
 
 
 def _drop(parsed: LexborHTMLParser, selector: str) -> None:
-    for node in html.select(parsed, [selector]):
+    for node in html.select_elements(parsed, [selector]):
         node.decompose()

@@ -75,7 +75,7 @@ class Row:
         return len(self.cells) == 1 and 0 in self.wide
 
 
-def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[list[str]]]:
+def find_tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[list[str]]]:
     """The tables in a region, one below the other, as rows of cells; what is no table has rows of one cell.
 
     `bands` are the heights of rows that rules part.
@@ -83,7 +83,7 @@ def tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[list[
     texts = list(texts)
     if texts and (gutter := _gutter(texts, bands)):
         for is_left in (True, False):
-            yield from tables([text for text in texts if (text.left + text.right < 2 * gutter) == is_left], bands)
+            yield from find_tables([text for text in texts if (text.left + text.right < 2 * gutter) == is_left], bands)
         return
     for lines in _parts(lines_of(texts), bands):
         columns = _columns(lines)
@@ -128,7 +128,7 @@ def _gutter(texts: Sequence[Text], bands: Sequence[Range] = ()) -> float:
     return max(gutters)[1]
 
 
-def grown(table: Iterable[Text], others: Iterable[Text]) -> set[Text]:
+def grow_table(table: Iterable[Text], others: Iterable[Text]) -> set[Text]:
     """The texts of a table with those around it that are a column beside its rows, or further rows of its columns."""
     texts, remaining = set(table), set(others)
     if _gutter([*texts]):

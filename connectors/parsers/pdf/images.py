@@ -53,7 +53,7 @@ def is_blank(image: Image) -> bool:
     return bool(brightest - darkest < _CONTRAST)
 
 
-def frame(path: Path, number: int) -> Image:
+def read_frame(path: Path, number: int) -> Image:
     """One picture of an image file, `number` counting from 1."""
     from PIL import ImageOps
 
@@ -175,12 +175,12 @@ def _boxes(sheet: Any, wanted: Draw) -> Iterator[tuple[float, float, float, floa
     if wanted.start >= wanted.end:
         return
     layer = sheet.get_textpage()
-    for start, end in marked(wanted.text, wanted.start, wanted.end, layer.get_text_range()):
+    for start, end in find_ranges(wanted.text, wanted.start, wanted.end, layer.get_text_range()):
         for number in range(layer.count_rects(start, end - start)):
             yield layer.get_rect(number)
 
 
-def marked(text: str, start: int, end: int, layer: str) -> list[tuple[int, int]]:
+def find_ranges(text: str, start: int, end: int, layer: str) -> list[tuple[int, int]]:
     """Return the ranges in the page's layer that hold the words of `text[start:end]`, in order.
 
     The whole text of the page is aligned with the whole layer, so that repeated words match their own positions. Words

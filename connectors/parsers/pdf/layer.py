@@ -60,7 +60,7 @@ def of_page(document: Any, number: int) -> Layer:
     words = page.get_textpage()
     try:
         text = _text(words)
-        quality = trust.judge(number, text, unmapped=_unmapped(words))
+        quality = trust.judge_page(number, text, unmapped=_unmapped(words))
         legible = sum(map(str.isalnum, text))
         pictured = legible < _WORDS and _shows_more(page, legible)
         added = tuple(dict.fromkeys(filter(None, _added(document.formenv, page))))
@@ -68,8 +68,8 @@ def of_page(document: Any, number: int) -> Layer:
         words.close()
         page.close()
     if not text.strip() and pictured:
-        quality = trust.unreadable(number, trust.PICTURE)
-    return Layer(detect.storable(text).strip(), added, quality, pictured or quality.unread)
+        quality = trust.unreadable_page(number, trust.PICTURE)
+    return Layer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread)
 
 
 def _text(words: Any) -> str:
@@ -136,7 +136,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(detect.storable(text).split())
+    return " ".join(detect.make_storable(text).split())
 
 
 def _string(ask: Callable[[Any, int], int]) -> str:

@@ -57,7 +57,7 @@ def _markdown(page: ParsedPage) -> str:
     regions: dict[int, set[Text]] = {}
     for number, block in enumerate(blocks):
         if block.kind == "table" and (region := {text for text in texts if _holds(block, text)}):
-            regions[number] = grid.grown(region, texts - region)
+            regions[number] = grid.grow_table(region, texts - region)
             texts -= regions[number]
     table_texts = set().union(*regions.values())
     for number, block in enumerate(blocks):
@@ -89,7 +89,7 @@ def _texts(page: ParsedPage) -> set[Text]:
 
 def _tables(block: LayoutBlock, texts: set[Text]) -> Iterator[str]:
     rows = [*([block.header] if block.header else []), *(block.rows or [])]
-    for table in grid.tables(texts, _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])):
+    for table in grid.find_tables(texts, _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])):
         yield from _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
         yield ""
 

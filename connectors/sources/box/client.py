@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from connectors.http import responses, sessions
-from connectors.http.responses import Cursors, reached_by_requests, transient_error, unreached, unreadable
+from connectors.http.responses import Cursors, connection_error, reached_by_requests, transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
@@ -255,7 +255,7 @@ class BoxSession:
             return msgspec.convert(answer.data, kind)
         except msgspec.ValidationError as error:
             is_meant = Unreadable in expected and isinstance(answer.data, Mapping) and answer.data
-            raise (Unreadable() if is_meant else unreadable("Box")) from error
+            raise (Unreadable() if is_meant else unreadable_answer("Box")) from error
 
     def _download(self, token: str, file_id: str, to: Path) -> Download:
         from box_sdk_gen import FetchOptions, ResponseFormat
@@ -272,14 +272,14 @@ class BoxSession:
                 delay = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=delay)
             if not answer.headers.get("Location"):
-                raise unreadable("Box")
+                raise unreadable_answer("Box")
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
     def _elsewhere(self, url: str, to: Path) -> Download:
         """Download from the address that Box signed, without a token, and only by TLS if Box is reached by TLS."""
         for _ in range(_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
-                raise unreadable("Box")
+                raise unreadable_answer("Box")
             with self._session.get(
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
@@ -290,7 +290,7 @@ class BoxSession:
                 if not answer.is_redirect:
                     raise TransientError(f"The host that Box keeps content on answered with {answer.status_code}.")
                 url = urljoin(url, answer.headers["Location"])
-        raise unreadable("Box")
+        raise unreadable_answer("Box")
 
     def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         digest = hashlib.sha1(usedforsecurity=False)
@@ -345,10 +345,10 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
         except BoxAPIError as error:
             raise _meaning(error.response_info.status_code, error.response_info, expected) from None
         except RecursionError:
-            raise unreadable("Box") from None
+            raise unreadable_answer("Box") from None
         except BoxSDKError as error:
             cause = getattr(error, "error", None)
-            raise cause if isinstance(cause, requests.RequestException) else unreached("Box") from None
+            raise cause if isinstance(cause, requests.RequestException) else connection_error("Box") from None
 
 
 def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:

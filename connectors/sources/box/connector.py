@@ -36,7 +36,7 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
 def _entry(one: BoxItem) -> Entry:
     """Entry of an item. Box does not report whether a folder is empty."""
     is_folder = one.type == "folder"
-    item = files.item(one)
+    item = files.as_source_item(one)
     return Entry(
         one.id,
         one.name or one.id,
@@ -67,13 +67,15 @@ def make(app: Mapping[str, Any], settings: Settings) -> Box:
     """The connector of a namespace's app."""
     endpoint = settings.endpoints.get("BOX")
     client = BoxSession(endpoint, settings.max_file_bytes)
-    return Box(oauth.make("BOX", SERVICE, app, settings, partial(_send, client, known=endpoint is not None)), client)
+    return Box(
+        oauth.make_oauth("BOX", SERVICE, app, settings, partial(_send, client, known=endpoint is not None)), client
+    )
 
 
 def _send(client: BoxSession, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
     """Send a request of the flow. A token of another token endpoint is not shown to Box's public API."""
     app = {"client_id": flow.client_id, "client_secret": flow.client_secret}
-    answer = oauth.post(SERVICE.name, url, data={**content, **app})
+    answer = oauth.post_form(SERVICE.name, url, data={**content, **app})
     is_first = content.get("grant_type") == "authorization_code" and isinstance(answer, dict)
     if is_first and (known or flow.token_at == SERVICE.token) and isinstance(token := answer.get("access_token"), str):
         return {**answer, "account": client.account(token)}
@@ -96,16 +98,16 @@ class Box:
         return list_folder(self.client, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        return sharing.access(self.client, tokens, external_id, self.folders)
+        return sharing.read_access(self.client, tokens, external_id, self.folders)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
         try:
-            return files.version(self.client.file(tokens, external_id))
+            return files.content_version(self.client.file(tokens, external_id))
         except (NotFound, Forbidden):
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        raw = files.fetch(self.client, tokens, item.external_id, to)
+        raw = files.fetch_file(self.client, tokens, item.external_id, to)
         self.folders.clear()  # whom a file is shown is asked once more when it is there
         return raw
 

@@ -132,20 +132,22 @@ _GOOGLES = (".gdoc", ".gsheet", ".gslides")
 _GONE = "The file is no longer in Box, or no longer shared with this account."
 
 
-def item(entry: BoxItem) -> SourceItem:
+def as_source_item(entry: BoxItem) -> SourceItem:
     """Source item as listed. Its version is the hash of its content: a new name or folder is no new content."""
     if is_gone(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
     above = tuple(folder.id for folder in entry.path_collection.entries) if entry.path_collection else ()
-    return SourceItem(entry.id, entry.name or entry.id, kind, version(entry), properties=properties(entry), above=above)
+    return SourceItem(
+        entry.id, entry.name or entry.id, kind, content_version(entry), properties=read_properties(entry), above=above
+    )
 
 
 def is_gone(entry: BoxItem) -> bool:
     return entry.item_status not in (None, "active")
 
 
-def properties(entry: BoxItem) -> dict[str, str | int]:
+def read_properties(entry: BoxItem) -> dict[str, str | int]:
     """Metadata of a file under our names. The times are the content's, where Box has them."""
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
@@ -161,7 +163,7 @@ def properties(entry: BoxItem) -> dict[str, str | int]:
     return {name: value for name, value in fields.items() if value}
 
 
-def fetch(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> RawContent:
+def fetch_file(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> RawContent:
     """The content, compared with the hash that Box names; Box Notes as Markdown."""
     try:
         entry, got = _downloaded(client, tokens, file_id, to)
@@ -171,7 +173,9 @@ def fetch(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> Ra
         raise Skippable(
             "Box does not let this account download the file: ask its owner for more than a preview."
         ) from error
-    raw = RawContent(to, entry.name or entry.id, got.media_type, got.size, version(entry), properties=properties(entry))
+    raw = RawContent(
+        to, entry.name or entry.id, got.media_type, got.size, content_version(entry), properties=read_properties(entry)
+    )
     return _as_markdown(raw) if _is_note(entry) else raw
 
 
@@ -204,5 +208,5 @@ def _is_note(entry: BoxItem) -> bool:
     return (entry.name or "").lower().endswith(NOTE)
 
 
-def version(entry: BoxItem) -> str:
+def content_version(entry: BoxItem) -> str:
     return entry.sha1 or entry.etag or ""

@@ -140,7 +140,7 @@ class Walk:
 
     def _file(self, file_id: str) -> SourceItem:
         try:
-            return box_files.item(self.client.file(self.tokens, file_id))
+            return box_files.as_source_item(self.client.file(self.tokens, file_id))
         except (NotFound, Forbidden):
             return SourceItem(file_id, "", deleted=True)
 
@@ -161,7 +161,7 @@ class Walk:
         next_position = replace(next_position, waiting=(*waiting, *further_pages, *below))
         if len(next_position.waiting) > MOST_WAITING or next_position.asked > MOST_REQUESTS:
             raise Fatal("The Box account has too many folders to be listed: share those that are wanted with another.")
-        items = [box_files.item(entry) for entry in page.entries if entry.type == "file"]
+        items = [box_files.as_source_item(entry) for entry in page.entries if entry.type == "file"]
         links = sum(entry.type == "web_link" for entry in page.entries)
         return self._told(
             items, next_position, over=not next_position.waiting, skipped={"web link": links} if links else {}

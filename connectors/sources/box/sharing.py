@@ -32,7 +32,7 @@ Folders = dict[tuple[str, str], list[Collaboration]]
 """By connection and folder."""
 
 
-def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders) -> SourceAccess:
+def read_access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders) -> SourceAccess:
     """Access list of a file; each folder is requested once. Skippable where the account may not read it."""
     try:
         file = client.shared(tokens, file_id)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from connectors.http import responses, sessions
-from connectors.http.responses import reached_by_requests, transient_error, unreadable
+from connectors.http.responses import reached_by_requests, transient_error, unreadable_answer
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
 from retrieval.errors import Fatal, Skippable
 
@@ -97,7 +97,7 @@ def _session(endpoint: Endpoint | None) -> requests.Session:
     """Shared by the threads and steps of a process: a connection is dear to make."""
     from requests.adapters import HTTPAdapter
 
-    sessions.quiet("dropbox")
+    sessions.quiet_loggers("dropbox")
     base = urlsplit(endpoint.base_url) if endpoint and endpoint.base_url else None
 
     class Adapter(HTTPAdapter):
@@ -149,7 +149,7 @@ def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
     }
-    return errors.get(status) or transient_error(NAME, status, headers) or unreadable(NAME)
+    return errors.get(status) or transient_error(NAME, status, headers) or unreadable_answer(NAME)
 
 
 _PERMISSIONS = (
@@ -180,4 +180,4 @@ def _understood() -> Iterator[None]:
     except PathRootError as error:
         raise TransientError(f"{NAME} does not let the team's folders be seen right now.") from error
     except (DropboxException, ValidationError, AssertionError, LookupError, TypeError, ValueError) as error:
-        raise unreadable(NAME) from error
+        raise unreadable_answer(NAME) from error

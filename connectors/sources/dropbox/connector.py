@@ -35,7 +35,7 @@ SERVICE = Service(
 def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
     """The connector of a namespace's app."""
     client = DropboxSession(settings.endpoints.get("DROPBOX"))
-    return Dropbox(oauth.make("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
+    return Dropbox(oauth.make_oauth("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,20 @@ class Dropbox:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        pages = listing.pages(self.client, tokens, cursor)
+        pages = listing.list_changes(self.client, tokens, cursor)
         return folders.add_folders(pages, self.client, tokens, self.choice.ids) if self.choice.ids else pages
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return folders.list_folder(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        return files.fetch(self.client, tokens, item, to, self.most)
+        return files.fetch_file(self.client, tokens, item, to, self.most)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        return sharing.access(self.client, tokens, external_id)
+        return sharing.read_access(self.client, tokens, external_id)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
-        return files.version(self.client, tokens, external_id)
+        return files.current_version(self.client, tokens, external_id)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        return files.gone(self.client, tokens, external_id)
+        return files.is_gone(self.client, tokens, external_id)

@@ -40,7 +40,7 @@ _LOOKUPS = {
 }
 
 
-def item(file: Any) -> SourceItem | str:
+def as_source_item(file: Any) -> SourceItem | str:
     """Source item of a file; a reason if it is left out. A symbolic link's target is listed at its own path."""
     if file.symlink_info is not None:
         return SYMLINK
@@ -54,7 +54,7 @@ def item(file: Any) -> SourceItem | str:
     return SourceItem(file.id, name, media_type, file.rev, properties=_said(file))
 
 
-def fetch(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: Path, most: int) -> RawContent:
+def fetch_file(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: Path, most: int) -> RawContent:
     """The content of a file by its id. `most`: bytes that one may have."""
 
     def request(sdk: Any) -> RawContent:
@@ -68,14 +68,14 @@ def fetch(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: P
     return client.ask(tokens, request)
 
 
-def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> str:
+def current_version(client: DropboxSession, tokens: TokenSource, external_id: str) -> str:
     """Version as a listing names it now; "" if the file cannot be read."""
 
     def request(sdk: Any) -> str:
         from dropbox.exceptions import ApiError
 
         try:
-            current = item(sdk.files_get_metadata(external_id))
+            current = as_source_item(sdk.files_get_metadata(external_id))
         except ApiError:
             return ""
         return current.version if isinstance(current, SourceItem) else ""
@@ -83,7 +83,7 @@ def version(client: DropboxSession, tokens: TokenSource, external_id: str) -> st
     return client.ask(tokens, request)
 
 
-def gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
+def is_gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
     """Tell whether a file cannot be reached: deleted, or in a shared folder that was left."""
 
     def request(sdk: Any) -> bool:

@@ -46,7 +46,7 @@ def _entry(found: Any) -> Entry | None:
     path = str(getattr(found, "path_display", None) or f"/{found.name}").lstrip("/")
     if isinstance(found, FolderMetadata):
         return Entry(found.id, found.name, is_folder=True, path=path, has_children=True)
-    item = files.item(found) if isinstance(found, FileMetadata) else ""
+    item = files.as_source_item(found) if isinstance(found, FileMetadata) else ""
     if isinstance(item, str):
         return None
     changed = found.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")

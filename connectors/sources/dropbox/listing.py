@@ -62,7 +62,7 @@ class DropboxCursor:
         return json.dumps(asdict(self))
 
 
-def pages(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+def list_changes(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """See `Connector.iter_changes`."""
     position, starts, empty, seen_cursors = DropboxCursor.of(cursor), 0, 0, set[str]()
     while True:
@@ -122,7 +122,7 @@ def _ask(sdk: Any, place: DropboxCursor) -> Any:
 def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
     from dropbox.files import FileMetadata
 
-    files_found = [files.item(entry) for entry in entries if isinstance(entry, FileMetadata)]
+    files_found = [files.as_source_item(entry) for entry in entries if isinstance(entry, FileMetadata)]
     items = {file_item.external_id: file_item for file_item in files_found if isinstance(file_item, SourceItem)}
     items |= {file_item: SourceItem(file_item, "", deleted=True) for file_item in left}
     return Page(
@@ -156,7 +156,7 @@ def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str |
         return client.ask(tokens, lambda sdk: _ids_at(sdk, path))
 
     def is_gone(external_id: str) -> bool:
-        return files.gone(client, tokens, external_id)
+        return files.is_gone(client, tokens, external_id)
 
     if not paths:
         return set()

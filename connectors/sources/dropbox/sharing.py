@@ -33,7 +33,7 @@ _SEES: Final = ("is_owner", "is_editor", "is_viewer", "is_viewer_no_comment")
 """The SDK's tests for levels of access that show a file; `traverse`, `no_access` and unknown levels do not."""
 
 
-def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
+def read_access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
     """Return the access of one file. Skippable where the account may not read it, or the answer is empty.
 
     People with a pending invitation have no access yet.

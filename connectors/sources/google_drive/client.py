@@ -38,7 +38,7 @@ class Drive:
 
     def shared_drives(self) -> dict[str, str]:
         """Names by id of all that the account is a member of."""
-        answers = every(self._shared_drives)
+        answers = iterate_pages(self._shared_drives)
         return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
 
     def start_token(self, log: str) -> str:
@@ -169,7 +169,7 @@ class Drive:
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
 
-def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
+def iterate_pages(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
     """Page after page, until there are no more. Retryable if they would never end."""
     page, cursors = None, Cursors("Google Drive's listing")
     while True:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
 from connectors.sources.google_drive import INFO, transport
-from connectors.sources.google_drive.client import Drive, every
+from connectors.sources.google_drive.client import Drive, iterate_pages
 from retrieval.errors import Skippable
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -44,7 +44,7 @@ def read_access(drive: Drive, file_id: str) -> SourceAccess:
     try:
         permissions = [
             permission
-            for answer in every(lambda page: drive.permissions(file_id, page))
+            for answer in iterate_pages(lambda page: drive.permissions(file_id, page))
             for permission in _permissions(answer)
         ]
     except (transport.CursorExpired, transport.Forbidden) as error:
@@ -120,13 +120,13 @@ SERVICE = Service(
 
 def make(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
     """The connector of a namespace's app. Its API key is for choosing files in a browser and is not used here."""
-    return GoogleDrive(oauth.make("GOOGLE_DRIVE", SERVICE, app, settings, send), settings)
+    return GoogleDrive(oauth.make_oauth("GOOGLE_DRIVE", SERVICE, app, settings, send_token_request), settings)
 
 
-def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
+def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
     """A request of the flow, as `connectors.http.oauth.Send`; its answer with the account that it is about."""
     app = {"client_id": flow.client_id, "client_secret": flow.client_secret} if "grant_type" in content else {}
-    answer = oauth.post(flow.service.name, url, data={**content, **app})
+    answer = oauth.post_form(flow.service.name, url, data={**content, **app})
     return {**answer, "account": _subject(answer)} if isinstance(answer, dict) else answer
 
 

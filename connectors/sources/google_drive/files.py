@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from connectors.http import responses
 from connectors.sources.google_drive import transport
-from connectors.sources.google_drive.client import Drive, every
+from connectors.sources.google_drive.client import Drive, iterate_pages
 from connectors.sources.google_drive.transport import TooLarge, Unsupported
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Entry, Level, RawContent, SourceItem
@@ -191,7 +191,9 @@ class Folders:
         """Load all folders of a shared drive, or for "" of the account: a request for each thousand."""
         if log in self._loaded:
             return
-        for answer in every(lambda page: self._drive.files(f"trashed = false and mimeType = '{FOLDER}'", log, page)):
+        for answer in iterate_pages(
+            lambda page: self._drive.files(f"trashed = false and mimeType = '{FOLDER}'", log, page)
+        ):
             for folder in answer["files"]:
                 self.note(folder)
         self._loaded.add(log)

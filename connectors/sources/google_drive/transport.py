@@ -33,7 +33,7 @@ from googleapiclient import discovery, errors
 from googleapiclient.http import MediaIoBaseDownload
 
 from connectors.http import responses, sessions
-from connectors.http.responses import transient_error, unreached, unreadable
+from connectors.http.responses import connection_error, transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.setting_values import Endpoint
@@ -90,7 +90,7 @@ def explain_refusal(status: int, content: bytes, headers: Mapping[str, str]) -> 
         return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
     if error := transient_error("Google Drive", status, headers):
         return error
-    return unreadable("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
+    return unreadable_answer("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
 
 
 def senseless_answer() -> TransientError:
@@ -170,7 +170,7 @@ class HttpPool:
 
     def trust(self) -> ssl.SSLContext:
         """For other clients than the SDK's."""
-        return sessions.trust(self._endpoint, "GOOGLE_DRIVE")
+        return sessions.trusted_certificates(self._endpoint, "GOOGLE_DRIVE")
 
     def answer(self, token: str, ask: Ask) -> dict[str, Any]:
         """The JSON object that the request is answered with."""
@@ -209,7 +209,7 @@ class HttpPool:
             raise explain_refusal(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
             wire.close()
-            raise unreached("Google Drive") from error
+            raise connection_error("Google Drive") from error
         except BaseException:
             wire.close()
             raise
@@ -311,7 +311,7 @@ def load_export(wires: HttpPool, token: str, url: str, sink: Sink) -> None:
                         return
                     url = urljoin(url, answer.headers["location"])
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise unreached("Google Drive") from error
+                raise connection_error("Google Drive") from error
     raise Unsupported("Google Drive leads from one address to the next and gives no document.")
 
 

@@ -125,7 +125,7 @@ class Inside:
     cut: bool = False
 
 
-def children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
+def list_children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
     """The blocks right below a page or a block."""
     at: str | None = None
     cursors = Cursors("Notion's listing of a page's blocks")
@@ -146,7 +146,7 @@ def children(ask: Ask, block_id: str) -> Iterator[Mapping[str, Any]]:
         cursors.follow(str(at), brought=bool(results))
 
 
-def inside(page_id: str, ask: Ask, now: datetime) -> Inside:
+def list_contents(page_id: str, ask: Ask, now: datetime) -> Inside:
     """List the contents of one page, not of the pages below it; nothing for a deleted or unreadable page."""
     contents, requests_left, waiting = Inside(), REQUESTS, [page_id]
 
@@ -173,7 +173,7 @@ def _below(block_id: str, page_id: str, ask: Ask, found: Inside, now: datetime) 
     """Record the contents directly below a block; returns the blocks that have children."""
     further_ids = []
     try:
-        for block in children(ask, block_id):
+        for block in list_children(ask, block_id):
             child_id, kind = str(block["id"]), block.get("type")
             if kind == "child_page":
                 found.pages.append(child_id)

@@ -203,7 +203,7 @@ CLOSED = "Notion does not let the integration read this page: share it with the 
 
 def make(app: Mapping[str, Any], settings: Settings) -> Notion:
     """The connector of a namespace's app."""
-    return Notion(oauth.make("NOTION", SERVICE, app, settings, transport.send), Wire(settings))
+    return Notion(oauth.make_oauth("NOTION", SERVICE, app, settings, transport.send_token_request), Wire(settings))
 
 
 @dataclass(frozen=True, slots=True)

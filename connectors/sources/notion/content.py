@@ -49,7 +49,7 @@ _ITEM = re.compile(r"(?:[-*+]|\d+[.)]) ")
 _PEOPLE = {"mention-user", "mention-agent"}
 
 
-def tidied(text: str) -> str:
+def tidy_markdown(text: str) -> str:
     """Plain Markdown, with an empty line between blocks; code stays as it is."""
     return "\n".join(_laid_out(_parts(text))).strip()
 
@@ -172,9 +172,9 @@ class Content:
     def of(self, page_id: str) -> str:
         """Skippable if it is too large; NotFound or Forbidden if it cannot be had."""
         try:
-            return tidied(self._rendered(page_id, set()))
+            return tidy_markdown(self._rendered(page_id, set()))
         except NotFound:
-            return tidied(self._walked(page_id))
+            return tidy_markdown(self._walked(page_id))
 
     def _rendered(self, block_id: str, seen: set[str]) -> str:
         """By Notion, with what it left out put in its place."""
@@ -220,7 +220,7 @@ class Content:
 
     def _lines(self, block_id: str, depth: int) -> Iterator[str]:
         """The blocks below, a line each, children further in."""
-        for block in blocks.children(self._ask, block_id):
+        for block in blocks.list_children(self._ask, block_id):
             kind = str(block.get("type"))
             content = block.get(kind)
             shape = _SHAPES.get(kind, _text)

@@ -244,7 +244,7 @@ class NotionListing:
 
     def _looked_into(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Read the files of the first waiting page, and its other contents."""
-        contents = blocks.inside(place.look[0], self.ask, self.now)
+        contents = blocks.list_contents(place.look[0], self.ask, self.now)
         self._skipped[LARGE_PAGE] += contents.cut
         known_ids = {*place.hidden, *place.kept, *self._listed}
         hidden = (*place.hidden, *(page_id for page_id in contents.pages if page_id not in known_ids))

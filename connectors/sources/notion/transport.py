@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from connectors.http import oauth, responses, sessions
-from connectors.http.responses import transient_error, unreached, unreadable
+from connectors.http.responses import connection_error, transient_error, unreadable_answer
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
@@ -101,14 +101,14 @@ class Wire:
 
     @functools.cached_property
     def _verify(self) -> ssl.SSLContext:
-        return sessions.trust(self._endpoint, "NOTION")
+        return sessions.trusted_certificates(self._endpoint, "NOTION")
 
 
-def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
+def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
     """A token request of the SDK, to the flow's own addresses (`connectors.http.oauth.Send`)."""
     name = flow.service.name
     client, plain = _sdk(
-        API, sessions.trust(None, "NOTION"), TOKEN_BYTES, seconds=oauth.SECONDS, route=lambda _path: url
+        API, sessions.trusted_certificates(None, "NOTION"), TOKEN_BYTES, seconds=oauth.SECONDS, route=lambda _path: url
     )
     ask = client.oauth.token if "grant_type" in content else client.oauth.revoke
     with plain:
@@ -117,7 +117,7 @@ def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
         except _errors() as error:
             headers = getattr(error, "headers", None) or {}
             status, body = getattr(error, "status", 504), _json(getattr(error, "body", ""))
-            raise oauth.refusal(name, status, body, retry_after(headers)) from error
+            raise oauth.error_of_refusal(name, status, body, retry_after(headers)) from error
         except httpx.HTTPError as error:
             raise Retryable(f"{name} cannot be reached right now.") from error
         except (ValueError, RecursionError):
@@ -130,9 +130,9 @@ def _asked(client: Client, request: Request, token: str) -> Answer:
     except _errors() as error:
         raise _understood(error) from error
     except (httpx.HTTPError, ValueError, RecursionError) as error:
-        raise unreached("Notion") from error
+        raise connection_error("Notion") from error
     if not isinstance(answer, dict):
-        raise unreadable("Notion")
+        raise unreadable_answer("Notion")
     return answer
 
 
@@ -148,7 +148,7 @@ def _understood(error: Any) -> Exception:
         return error
     if 400 <= status < 500:
         return Fatal(f"Notion refuses the request (status {status}): check the endpoint that the settings name.")
-    return unreadable("Notion")
+    return unreadable_answer("Notion")
 
 
 def _json(text: str) -> Any:

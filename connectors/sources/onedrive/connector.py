@@ -23,7 +23,9 @@ MINE: Final = Drive()
 
 def make(app: Mapping[str, Any], settings: Settings) -> OneDrive:
     """The connector of a namespace's app."""
-    flow = auth.make(NAME, TITLE, app, settings, scope="Files.Read.All", more="Files.ReadWrite.All", tenant="common")
+    flow = auth.make_oauth(
+        NAME, TITLE, app, settings, scope="Files.Read.All", more="Files.ReadWrite.All", tenant="common"
+    )
     return OneDrive(flow, Graph(NAME, TITLE, settings))
 
 
@@ -43,7 +45,7 @@ class OneDrive:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
         homes = self.homes[tokens.connection_id] = {}
-        return changes.pages(self.graph, tokens, MINE, cursor, self.choice, homes)
+        return changes.list_changes(self.graph, tokens, MINE, cursor, self.choice, homes)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return items.list_folder(self.graph, tokens, MINE, parent, cursor)
@@ -51,14 +53,14 @@ class OneDrive:
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         """Access list of an item. One of another drive is read there: its entry here has the list of its folder."""
         home = self.homes.get(tokens.connection_id, {}).get(external_id)
-        drive, its = home or changes.home(self.graph, tokens, MINE, external_id)
-        return sharing.access(self.graph, tokens, drive, its)
+        drive, its = home or changes.find_home(self.graph, tokens, MINE, external_id)
+        return sharing.read_access(self.graph, tokens, drive, its)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
-        return changes.version(self.graph, tokens, MINE, external_id)
+        return changes.current_version(self.graph, tokens, MINE, external_id)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))
+        return self.graph.call(tokens, lambda here: changes.fetch_item(here, MINE, item.external_id, to))
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        return changes.gone(self.graph, tokens, MINE, external_id)
+        return changes.is_gone(self.graph, tokens, MINE, external_id)

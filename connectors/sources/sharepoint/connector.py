@@ -57,7 +57,7 @@ TITLE: Final = INFO.title
 
 def make(app: Mapping[str, Any], settings: Settings) -> SharePoint:
     """The connector of a namespace's app. Private Microsoft accounts have no SharePoint."""
-    flow = auth.make(
+    flow = auth.make_oauth(
         NAME, TITLE, app, settings, scope="Sites.Read.All", more="Sites.ReadWrite.All", tenant="organizations"
     )
     return SharePoint(flow, Graph(NAME, TITLE, settings))
@@ -93,15 +93,15 @@ class SharePoint:
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         drive, _, item_id = external_id.partition("/")
-        return sharing.access(self.graph, tokens, Drive.of(drive), item_id)
+        return sharing.read_access(self.graph, tokens, Drive.of(drive), item_id)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
         drive, _, item_id = external_id.partition("/")
-        return changes.version(self.graph, tokens, Drive.of(drive), item_id)
+        return changes.current_version(self.graph, tokens, Drive.of(drive), item_id)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")
-        raw = self.graph.call(tokens, lambda here: changes.fetched(here, Drive.of(drive), item_id, to))
+        raw = self.graph.call(tokens, lambda here: changes.fetch_item(here, Drive.of(drive), item_id, to))
         properties = {name: value for name, value in raw.properties.items() if name != "path"}
         return replace(raw, properties=properties)  # the path is the listing's, which knows the library's own
 
@@ -112,7 +112,7 @@ class SharePoint:
             self._known[tokens.connection_id] = self._libraries(tokens)
         libraries = self._known[tokens.connection_id]
         if libraries.has(drive) or (libraries.whole and not libraries.paths):
-            return changes.gone(self.graph, tokens, Drive.of(drive), item_id)
+            return changes.is_gone(self.graph, tokens, Drive.of(drive), item_id)
         return libraries.has(drive) is False
 
     def _libraries(self, tokens: TokenSource) -> Libraries:

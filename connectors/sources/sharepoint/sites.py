@@ -268,7 +268,7 @@ def iter_pages(
     while state.left:
         library = state.left[0]
         try:
-            for page in changes.pages(graph, tokens, Drive.of(library), state.places.get(library), choice):
+            for page in changes.list_changes(graph, tokens, Drive.of(library), state.places.get(library), choice):
                 state.places[library] = page.cursor
                 if page.done:
                     _done(state, library, whole=page.whole)

@@ -274,7 +274,7 @@ _REASONS = {
 }
 
 
-def client(options: Settings) -> WebClient:
+def make_client(options: Settings) -> WebClient:
     """A client after the operator's settings."""
     return WebClient(
         fetch_guard.guard(options),
@@ -285,9 +285,9 @@ def client(options: Settings) -> WebClient:
 
 
 @lru_cache(maxsize=1)
-def shared() -> WebClient:
+def shared_client() -> WebClient:
     """The client of this process, so that its manners hold for all that it fetches."""
-    return client(settings.load())
+    return make_client(settings.load())
 
 
 def _tidy(url: str) -> str:

@@ -90,7 +90,7 @@ class Robots:
             return Rules(self._name)
         except Retryable as error:
             return error
-        return read(into.getvalue(), self._name, answer.media_type)
+        return parse_rules(into.getvalue(), self._name, answer.media_type)
 
     def _site(self, origin: str) -> _Site:
         with self._lock:
@@ -101,11 +101,11 @@ class Robots:
             return site
 
 
-def read(data: bytes, name: str, media_type: str = "") -> Rules:
+def parse_rules(data: bytes, name: str, media_type: str = "") -> Rules:
     """The rules for the crawler of that name. `media_type`: of the answer, which may name a charset."""
     from protego import Protego
 
-    parsed = Protego.parse(decoding.decode(data, decoding.charset(media_type)))
+    parsed = Protego.parse(decoding.decode_text(data, decoding.read_charset(media_type)))
     crawl_delay = parsed.crawl_delay(name) or 0.0
     rate = parsed.request_rate(name)
     if rate is not None and rate.requests > 0:
@@ -115,6 +115,6 @@ def read(data: bytes, name: str, media_type: str = "") -> Rules:
 
 
 @lru_cache(maxsize=1)
-def shared() -> Robots:
+def shared_robots() -> Robots:
     """The rules that this process knows."""
-    return Robots(clients.shared())
+    return Robots(clients.shared_client())

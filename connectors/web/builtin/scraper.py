@@ -23,7 +23,7 @@ _UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "app
 
 def make(config: Mapping[str, Any], options: Settings) -> Builtin:  # noqa: ARG001 - it has no options of its own
     """The process' own client and rules, so that manners hold for all namespaces together."""
-    return Builtin(clients.shared(), robots_files.shared() if options.fetch_robots else None)
+    return Builtin(clients.shared_client(), robots_files.shared_robots() if options.fetch_robots else None)
 
 
 class Builtin:
@@ -37,13 +37,13 @@ class Builtin:
         """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
         applies."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        answer = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
-        if answer.status == 304 and known and answer.url != bearer(known, url):
+        answer = self._get(url, to, FetchRequest(headers=condition_headers(known), delay=delay, check=options.check))
+        if answer.status == 304 and known and answer.url != version_address(known, url):
             known, answer = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
-        raw = content(answer, url, options, to, known=known)
+        raw = make_content(answer, url, options, to, known=known)
         robots_tag = answer.headers.get("x-robots-tag", "")
         return (
-            replace(raw, robots=html.robots(robots_tag, self._client.user_agent.partition("/")[0]))
+            replace(raw, robots=html.read_robots(robots_tag, self._client.user_agent.partition("/")[0]))
             if raw and robots_tag
             else raw
         )
@@ -56,18 +56,18 @@ class Builtin:
         """It is part of this service."""
 
 
-def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
+def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
     """Content of the document `url` from an answer; None if it is unchanged."""
     if found.status == 304 and known:
         return None
     if found.size == 0:
         raise Skippable(f"The site answers {found.status} without a page.")
-    media_type = told(at, found.media_type)
+    media_type = detect_media_type(at, found.media_type)
     page = ScrapeOptions(options.include, options.exclude) if html.is_html(media_type) else None
-    return RawContent(at, url, media_type, found.size, version=version(found, url), page=page, url=found.url)
+    return RawContent(at, url, media_type, found.size, version=content_version(found, url), page=page, url=found.url)
 
 
-def told(at: Path, named: str) -> str:
+def detect_media_type(at: Path, named: str) -> str:
     """The content type: as the site names it, unless the bytes are plainly something else, or it names none."""
     with at.open("rb") as file:
         head = file.read(_HEAD)
@@ -81,7 +81,7 @@ def told(at: Path, named: str) -> str:
     return named
 
 
-def version(found: Fetched, asked: str) -> str:
+def content_version(found: Fetched, asked: str) -> str:
     """The site's own mark of this content: its ETag, or when it was last modified; and where redirects led to it."""
     redirect_mark = f"@{found.url}" if found.url != asked else ""
     for kind, header in (("etag", "etag"), ("modified", "last-modified")):
@@ -91,12 +91,12 @@ def version(found: Fetched, asked: str) -> str:
     return ""
 
 
-def bearer(known: str, asked: str) -> str:
+def version_address(known: str, asked: str) -> str:
     """Address of the page that bore the mark: another's does not count, wherever `asked` leads now."""
     return known.partition(" ")[0].partition("@")[2] or asked
 
 
-def conditions(known: str) -> dict[str, str]:
+def condition_headers(known: str) -> dict[str, str]:
     """Headers that request a page only if it differs from the known version."""
     kind, _, mark = known.partition(" ")
     header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind.partition("@")[0])

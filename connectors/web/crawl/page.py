@@ -120,9 +120,9 @@ class Page:
 
 def read_page(data: bytes, url: str, media_type: str = "") -> Page:
     """Read an HTML page that came from `url`, redirects followed, with that content type."""
-    parsed = html.tree(data, media_type)
-    about = html.about(parsed, url)
-    return Page(about, tuple(html.links(parsed, about)))
+    parsed = html.parse_page(data, media_type)
+    about = html.read_about(parsed, url)
+    return Page(about, tuple(html.find_links(parsed, about)))
 
 
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s()]*\))?[^\s<>()]*)>?[^)\n]{0,300}\)")
@@ -130,7 +130,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s(
 
 def read_markdown(data: bytes, url: str) -> Page:
     """Read absolute http(s) links without fragments, each once; Markdown has no other metadata."""
-    text = decoding.decode(data)
-    links = {html.link(url, match[1]): None for match in _LINK.finditer(text)}
+    text = decoding.decode_text(data)
+    links = {html.absolute_link(url, match[1]): None for match in _LINK.finditer(text)}
     links.pop("", None)
     return Page(About("", "", "", "", url), tuple(links))

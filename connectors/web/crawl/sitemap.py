@@ -86,7 +86,7 @@ def _characters(file: Path, media_type: str) -> Iterator[str]:
             decoder.decode(piece)
         decoder.decode(b"", True)  # noqa: FBT003 - a codec's signature
     except UnicodeDecodeError:
-        yield decoding.decode(b"".join(_pieces(file)), decoding.charset(media_type), markup=True)
+        yield decoding.decode_text(b"".join(_pieces(file)), decoding.read_charset(media_type), markup=True)
         return
     yield from codecs.iterdecode(_pieces(file), "utf-8")
 
@@ -155,8 +155,8 @@ MALFORMED = "Its address cannot be read."
 
 
 def make(scraper: Scraper, _files: FileStore, _db: Database) -> Sitemap:
-    robots = robots_files.shared() if settings.load().fetch_robots else None
-    return Sitemap(scraper, clients.shared(), robots)
+    robots = robots_files.shared_robots() if settings.load().fetch_robots else None
+    return Sitemap(scraper, clients.shared_client(), robots)
 
 
 @dataclass
@@ -238,7 +238,11 @@ class Sitemap:
                 answer = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
             rules.widen(answer.url)
             for entry in read_sitemap(file, answer.media_type):
-                yield replace(entry, url=html.link(answer.url, entry.url)) if entry.url.startswith("/") else entry
+                yield (
+                    replace(entry, url=html.absolute_link(answer.url, entry.url))
+                    if entry.url.startswith("/")
+                    else entry
+                )
 
 
 def _sort(found: _Found, entry: SitemapEntry, url: str, *, error: str, reason: str, fresh: bool) -> None:

@@ -208,7 +208,7 @@ class Walk:
 
 def page_key(url: str) -> str:
     """One spelling of a page: without its fragment, with a path, its host in small letters, no port that is usual."""
-    address = html.link(url, url)
+    address = html.absolute_link(url, url)
     if not address:
         return url.partition("#")[0]
     parts = urlsplit(address)
@@ -241,7 +241,7 @@ SILENT = 10
 
 def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
     options = settings.load()
-    robots = robots_files.shared() if options.fetch_robots else None
+    robots = robots_files.shared_robots() if options.fetch_robots else None
     return Website(scraper, db, files, robots, at_once=options.fetch_host_limit)
 
 

@@ -180,7 +180,7 @@ class FirecrawlSession:
 
     def _meant(self, status: int, code: str, response: Any) -> Exception:
         if code in _REASONS or code.startswith("SCRAPE_"):
-            return Skippable(reason(code))
+            return Skippable(failure_reason(code))
         if status == 408:
             return Retryable(_REASONS["SCRAPE_TIMEOUT"])
         headers = response.headers if response is not None else {}
@@ -194,7 +194,7 @@ def _given(page: Document) -> Document:
     return page
 
 
-def reason(code: str | None) -> str:
+def failure_reason(code: str | None) -> str:
     """Why a page could not be read, by Firecrawl's code for it."""
     return _REASONS.get(code or "", _UNREAD)
 

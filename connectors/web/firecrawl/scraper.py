@@ -12,7 +12,7 @@ from connectors.http import html
 from connectors.web import scraping_api
 from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
 from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece, page_key
-from connectors.web.firecrawl.client import TITLE, FirecrawlSession, reason
+from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ingestion.discover import Seen
@@ -45,7 +45,7 @@ class Firecrawl:
             page = self.client.scrape(address, options)
         if final := page.metadata_typed.url or "":
             final = require_allowed(final, service.guard, options)
-        return content(page, url, to, service.most, final)
+        return make_content(page, url, to, service.most, final)
 
     def check(self) -> None:
         """Ask for the account's credit, which costs nothing."""
@@ -53,7 +53,7 @@ class Firecrawl:
             raise Fatal(f"The account at {TITLE} has no credit left: add some there.", field=KEY_FIELD)
 
 
-def content(page: Document, name: str, to: Path, most: int, final: str) -> RawContent:
+def make_content(page: Document, name: str, to: Path, most: int, final: str) -> RawContent:
     """A page of an answer as content of the document `name`."""
     metadata = page.metadata_typed
     about = {
@@ -114,7 +114,7 @@ class Pages:
             url = _address(error.url)
             if url and url not in self._done and not self._refusal(url):
                 self._done.add(url)
-                piece.items.append(SourceItem(url, url, error=reason(error.code)))
+                piece.items.append(SourceItem(url, url, error=failure_reason(error.code)))
         for blocked in {_address(url) for url in trouble.robots_blocked[: self.limits.seen]}:
             if blocked == self.start:
                 piece.items.append(SourceItem(blocked, blocked, error=ROBOTS))
@@ -150,7 +150,7 @@ class Pages:
         if asked == self.start and self.rules.widen(final):
             require_allowed(final, self._guard, ScrapeOptions())
         self.rules.check(final)
-        raw = content(page, final, to, self._most, final)
+        raw = make_content(page, final, to, self._most, final)
         mark = f"sha256 {hashlib.sha256(raw.path.read_bytes()).hexdigest()}"
         if set((metadata.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
             piece.skip(NOT_INDEXED)
@@ -197,4 +197,4 @@ class Pages:
 def _address(told: object) -> str:
     """One spelling, without its fragment; "" if it is none."""
     text = told.encode("utf-8", "replace").decode() if isinstance(told, str) else ""
-    return html.link(text, text) if text else ""
+    return html.absolute_link(text, text) if text else ""

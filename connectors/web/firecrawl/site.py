@@ -105,7 +105,7 @@ class FirecrawlSite:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """One page again, after the crawl."""
-        rules = Rules.of(request.config, robots_files.shared() if self._options.fetch_robots else None)
+        rules = Rules.of(request.config, robots_files.shared_robots() if self._options.fetch_robots else None)
         rules.widen(item.external_id)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
         return self._scraper.fetch(item.external_id, options, to, known=item.version)

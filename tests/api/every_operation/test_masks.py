@@ -259,10 +259,10 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
 def use(variant, vendor, config, options):
     """What would send the secret, made ready to."""
     if variant.area == namespaces.EMBEDDING_MODEL:
-        registry.embedder(config)
+        registry.make_embedder(config)
     elif variant.area == namespaces.WEB_SCRAPER:
-        registry.scraper(config)
+        registry.make_scraper(config)
     elif variant.area == namespaces.RERANKER:
-        registry.reranker(config)
+        registry.make_reranker(config)
     else:
-        registry.connector(vendor, connections.usable_app(config, vendor, options), options)
+        registry.make_connector(vendor, connections.usable_app(config, vendor, options), options)

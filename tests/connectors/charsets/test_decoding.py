@@ -70,7 +70,7 @@ def parse(tmp_path):
 def test_a_page_is_decoded_by_what_is_true_of_its_bytes(charset, form):
     header, meta = (part.format(charset) for part in DECLARATIONS[form])
     page = f"<!doctype html><html><head>{meta}<title>Harbour</title></head><body><p>{TEXTS[charset]}</p></body></html>"
-    assert decoding.decode(encoded(page, charset), header, markup=True) == page
+    assert decoding.decode_text(encoded(page, charset), header, markup=True) == page
 
 
 @pytest.mark.parametrize("charset", TEXTS)
@@ -105,7 +105,7 @@ def test_a_sitemap_is_read_in_any_charset(charset, declared, tmp_path):
 
 @pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "gb2312", "shift_jis", "euc-kr", "windows-1253"])
 def test_a_western_declaration_of_another_script_is_not_believed(charset):
-    assert decoding.decode(encoded(TEXTS[charset], charset), "iso-8859-1") == TEXTS[charset]
+    assert decoding.decode_text(encoded(TEXTS[charset], charset), "iso-8859-1") == TEXTS[charset]
 
 
 @pytest.mark.parametrize(
@@ -126,23 +126,23 @@ def test_a_western_declaration_of_another_script_is_not_believed(charset):
     ],
 )
 def test_labels_mean_what_browsers_read_them_as(label, text, codec):
-    assert decoding.codec(label) == codec
-    assert decoding.decode(text.encode(codec), label) == text
+    assert decoding.find_codec(label) == codec
+    assert decoding.decode_text(text.encode(codec), label) == text
 
 
 @pytest.mark.parametrize("label", ["zip", "idna", "rot13", "unicode_escape", "utf-7", "punycode", "undefined", "x\0"])
 def test_labels_of_no_charset_are_not_accepted(label):
-    assert decoding.codec(label) is None
+    assert decoding.find_codec(label) is None
 
 
 @pytest.mark.parametrize("charset", ["gb2312", "shift_jis", "big5", "euc-kr"])
 def test_a_page_that_was_cut_within_a_character_keeps_the_rest(charset):
     data = encoded(TEXTS[charset] * 5, charset)[:-1]
-    assert decoding.decode(data, charset).rstrip("\ufffd") == (TEXTS[charset] * 5)[:-1]
+    assert decoding.decode_text(data, charset).rstrip("\ufffd") == (TEXTS[charset] * 5)[:-1]
 
 
 def test_a_mark_that_is_not_true_is_left_out():
-    assert decoding.decode("\ufeff".encode() + "Größe für täglich".encode("cp1252")) == "Größe für täglich"
+    assert decoding.decode_text("\ufeff".encode() + "Größe für täglich".encode("cp1252")) == "Größe für täglich"
 
 
 @pytest.mark.parametrize(("name", "page"), [("a.txt", False), ("a.md", False), ("a.html", False), ("https://a/", True)])

@@ -142,10 +142,10 @@ def test_the_static_vectors_are_those_of_the_package() -> None:
 
 
 def test_a_model_is_loaded_once_by_name(home: Path) -> None:
-    assert local.load(MINILM, home) is local.load(MINILM, home)
-    assert local.load(WORDLLAMA, home).dimensions == 256
+    assert local.load_model(MINILM, home) is local.load_model(MINILM, home)
+    assert local.load_model(WORDLLAMA, home).dimensions == 256
     with pytest.raises(Fatal, match="no such model"):
-        local.load("another", home)
+        local.load_model("another", home)
 
 
 def test_changed_weights_are_refused(tmp_path: Path) -> None:

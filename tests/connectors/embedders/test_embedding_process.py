@@ -23,7 +23,7 @@ def embed(model, texts, _kind):
 
 
 def serve(address):
-    embedding_process.serve(address, embed)
+    embedding_process.serve_vectors(address, embed)
 
 
 @pytest.fixture
@@ -36,23 +36,23 @@ def running(monkeypatch):
 
 
 def test_it_answers_and_is_started_again_when_it_died(running):
-    assert embedding_process.ask(MINILM, TEXTS, "passage").ravel().tolist() == [24.0, 29.0]
+    assert embedding_process.request_vectors(MINILM, TEXTS, "passage").ravel().tolist() == [24.0, 29.0]
     os.kill(running.pid, signal.SIGKILL)
     running.join()
     running.keep_alive()
-    assert embedding_process.ask(MINILM, TEXTS, "passage").ravel().tolist() == [24.0, 29.0]
+    assert embedding_process.request_vectors(MINILM, TEXTS, "passage").ravel().tolist() == [24.0, 29.0]
 
 
 @pytest.mark.parametrize("error", [Fatal, Retryable])
 def test_an_error_of_the_model_is_raised_by_who_asks(running, error):
     assert running.pid
     with pytest.raises(error, match="as the model says"):
-        embedding_process.ask(error.__name__, TEXTS, "query")
+        embedding_process.request_vectors(error.__name__, TEXTS, "query")
 
 
 def test_a_process_that_is_away_can_be_asked_again_later(monkeypatch, tmp_path):
     monkeypatch.setattr(embedding_process, "CONNECT_SECONDS", 0.1)
     registry.use_embedding_process(str(tmp_path / "nobody"))
     with pytest.raises(Retryable, match="ended or was restarted"):
-        embedding_process.ask(MINILM, TEXTS, "query")
+        embedding_process.request_vectors(MINILM, TEXTS, "query")
     registry.use_embedding_process(None)

@@ -57,7 +57,7 @@ def test_what_a_vendor_adds():
     ],
 )
 def test_failures_are_told_in_our_words(raised, kind, said):
-    with pytest.raises(kind) as caught, responses.reached("Acme", 30):
+    with pytest.raises(kind) as caught, responses.translate_failures("Acme", 30):
         raise raised
     assert str(caught.value) == said
 
@@ -119,7 +119,7 @@ def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_or_netrc_of_
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with leading_on() as (base, asked), sessions.requests_session(None, "ACME") as session:
-        with sessions.httpx_client(sessions.trust(None, "ACME"), seconds=5) as client:
+        with sessions.httpx_client(sessions.trusted_certificates(None, "ACME"), seconds=5) as client:
             for get in (session.get, client.get):
                 assert [get(f"{base}/here").status_code for _ in range(2)] == [302, 302]
     assert asked == [("/here", None, None)] * 4
@@ -129,7 +129,7 @@ def test_certificates_that_cannot_be_read_are_told_with_the_service(tmp_path):
     (tmp_path / "bundle.pem").write_text("no certificate")
     for bundle in (tmp_path / "bundle.pem", tmp_path / "none.pem"):
         endpoint = Endpoint.model_construct(base_url="https://box.test", ca_bundle=bundle)
-        for made in (sessions.trust, sessions.requests_session):
+        for made in (sessions.trusted_certificates, sessions.requests_session):
             with pytest.raises(Fatal, match="ca_bundle that RETRIEVAL_ENDPOINTS names for BOX cannot be read"):
                 made(endpoint, "BOX")
 

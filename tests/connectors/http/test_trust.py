@@ -77,7 +77,7 @@ def test_connectors(name, tmp_path):
         for trusted in (certificate, None):
             there = {name: settings.Endpoint(**endpoint(base + path, trusted))}
             options = account.settings.model_copy(update={"endpoints": there})
-            connector = registry.connector(name, APP, options)
+            connector = registry.make_connector(name, APP, options)
             if trusted:
                 assert set(listed(connector, TestTokens(account))[0]) == {one}
             else:

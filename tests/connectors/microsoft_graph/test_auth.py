@@ -32,7 +32,7 @@ def vendor():
 @pytest.fixture
 def flow(vendor):
     there = OAuthEndpoints(token=vendor.base + "/token")
-    return registry.authorizer("ONEDRIVE", APP, Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there}))
+    return registry.make_authorizer("ONEDRIVE", APP, Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there}))
 
 
 def granted(flow, vendor, verifier=VERIFIER):
@@ -65,7 +65,7 @@ def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
 )
 def test_an_app_of_one_tenant_signs_in_at_that_tenant(connector, app, tenant):
     """By learn.microsoft.com/entra/identity-platform/v2-protocols: {tenant} of all addresses; elsewhere AADSTS50194."""
-    flow = registry.authorizer(connector, {**APP, **app}, Settings(_env_file=None))
+    flow = registry.make_authorizer(connector, {**APP, **app}, Settings(_env_file=None))
     assert flow.authorize_at == f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/authorize"
     assert flow.token_at == f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token"
 
@@ -76,16 +76,16 @@ def test_an_operators_address_for_all_tenants_is_that_of_the_apps_tenant(vendor)
         token=vendor.base + "/common/token",
     )
     settings = Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there})
-    flow = registry.authorizer("ONEDRIVE", {**APP, "tenantId": "contoso.com"}, settings)
+    flow = registry.make_authorizer("ONEDRIVE", {**APP, "tenantId": "contoso.com"}, settings)
     assert flow.authorize_at == "https://login.microsoftonline.us/contoso.com/oauth2/v2.0/authorize"
     assert flow.token_at == vendor.base + "/contoso.com/token"
-    assert registry.authorizer("ONEDRIVE", APP, settings).token_at == vendor.base + "/common/token"
+    assert registry.make_authorizer("ONEDRIVE", APP, settings).token_at == vendor.base + "/common/token"
 
 
 def test_sharepoint_asks_for_sites_and_its_app_of_one_tenant_gets_tokens(vendor):
     there = OAuthEndpoints(token=vendor.base + "/token")
     settings = Settings(_env_file=None, oauth_endpoints={"SHAREPOINT": there})
-    flow = registry.authorizer("SHAREPOINT", {**APP, "tenantId": "contoso.com"}, settings)
+    flow = registry.make_authorizer("SHAREPOINT", {**APP, "tenantId": "contoso.com"}, settings)
     sent = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
     assert sent["scope"].split() == ["Sites.Read.All", "offline_access", "openid", "profile"]
     vendor.account = "ada"

@@ -233,7 +233,7 @@ def test_the_file_itself_is_not_changed_by_being_brought(room: Room, tmp_path: P
     task = Task(str(raw), "a.pdf", "", ocr=False, cpu_seconds=1, expanded_bytes=1)
     brought = room.bring(task)
     assert Path(brought.path).parent == room.given
-    assert messages.frame(brought)
+    assert messages.frame_message(brought)
     room.clear()
     assert raw.read_bytes() == b"the file"
     assert not list(room.given.iterdir())

@@ -19,7 +19,7 @@ from reportlab.pdfgen.canvas import Canvas
 from connectors.parsers import ocr_engines
 from connectors.parsers import parser as documents
 from connectors.parsers.formats import reading
-from connectors.parsers.ocr import Recognition, merged
+from connectors.parsers.ocr import Recognition, merge_pages
 from connectors.parsers.ocr_engines import Line
 from connectors.parsers.parser import DocumentParser, document_parser
 from connectors.parsers.pdf import images
@@ -218,7 +218,7 @@ def test_a_table_is_read_row_by_row_and_a_gap_parts_paragraphs() -> None:
 
 
 def test_recognised_pages_stand_between_the_others() -> None:
-    text, pages = merged("one\n\nthree", (0, 5, 5), {2: "two"}, 3)
+    text, pages = merge_pages("one\n\nthree", (0, 5, 5), {2: "two"}, 3)
     assert [text[start:end].strip() for start, end in zip(pages, [*pages[1:], None], strict=True)] == [
         "one",
         "two",

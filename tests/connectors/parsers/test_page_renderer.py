@@ -136,7 +136,7 @@ def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
 
 def test_columns_in_another_order_are_marked_too() -> None:
     left, right = "Owls hunt mice at night.", "Seals dive for half an hour."
-    (found,) = images.marked(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
+    (found,) = images.find_ranges(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
     assert f"{right}\r\n{left}"[slice(*found)] == left.rstrip(".")
 
 

@@ -113,17 +113,17 @@ def test_the_letters_of_languages_are_expected_and_their_ciphers_are_not(code: s
     text = unicodedata.normalize("NFKD", LANGUAGES[code])
     alphabet = sorted({letter for letter in text.lower() if letter.isalpha()})
     turned = str.maketrans("".join(alphabet), "".join(alphabet[7:] + alphabet[:7]))
-    assert (trust.plausibility(text) or 0) > 0.8
+    assert (trust.rate_plausibility(text) or 0) > 0.8
     if code != "mi":  # 14 letters, which in the other order are a language again
-        assert (trust.plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
+        assert (trust.rate_plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
 
 
 def test_languages_are_named() -> None:
-    assert {code: trust.language(text) for code, text in LANGUAGES.items() if code != "mi"} == {
+    assert {code: trust.detect_language(text) for code, text in LANGUAGES.items() if code != "mi"} == {
         code: code for code in LANGUAGES if code != "mi"
     }
-    assert trust.language("潮汐は月の引力によっておこる。港の水位は一日に二回上下する。") == "ja"
-    assert trust.language("AB-12 / 33 x 44") == ""
+    assert trust.detect_language("潮汐は月の引力によっておこる。港の水位は一日に二回上下する。") == "ja"
+    assert trust.detect_language("AB-12 / 33 x 44") == ""
 
 
 def line(height: float, *cells: str) -> list[tuple[float, float, str]]:
@@ -252,7 +252,7 @@ def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monke
     page(tmp_path / "a.pdf", LANGUAGES["de"])
     monkeypatch.setattr(markdown, "of_pages", lambda *_: {})
     task = Task(str(tmp_path / "a.pdf"), "a.pdf", detect.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
-    reply = pdf.read(tmp_path / "a.pdf", task)
+    reply = pdf.read_document(tmp_path / "a.pdf", task)
     assert "Hafenbehörde steigerte" in reply.text
     assert reply.qualities[0].reasons == (trust.NOT_LAID_OUT,)
 

@@ -19,7 +19,7 @@ def account(request, monkeypatch):
 
 @pytest.fixture
 def connector(request, account):
-    return registry.connector(request.module.CONNECTOR, APP, account.settings)
+    return registry.make_connector(request.module.CONNECTOR, APP, account.settings)
 
 
 @pytest.fixture

@@ -461,7 +461,9 @@ def test_content_comes_under_tls_by_the_operators_certificate_alone(account, tok
 
 def fetched(account, endpoint, tokens, its, tmp_path):
     there = account.settings.model_copy(update={"endpoints": {"BOX": endpoint}})
-    return registry.connector("BOX", APP, there).fetch(tokens, SourceItem(its, ""), tmp_path / "raw").path.read_text()
+    return (
+        registry.make_connector("BOX", APP, there).fetch(tokens, SourceItem(its, ""), tmp_path / "raw").path.read_text()
+    )
 
 
 def test_content_that_only_ever_lies_elsewhere_is_left(account, connector, tokens, tmp_path):
@@ -489,7 +491,7 @@ def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector,
 
 def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
     account.put("a.txt", "x" * 2000)
-    connector = registry.connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    connector = registry.make_connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     items, _ = listed(connector, tokens)
     with pytest.raises(Skippable, match="larger than"):
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
@@ -498,7 +500,7 @@ def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
 
 def test_more_than_was_announced_is_not_written(account, tokens, tmp_path):
     account.put("a.txt", "x")
-    connector = registry.connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 100_000}))
+    connector = registry.make_connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 100_000}))
     items, _ = listed(connector, tokens)
     when(account, "/dl/", instead(200, b"y" * 3_000_000))
     with pytest.raises(Skippable, match="larger than"):
@@ -624,7 +626,7 @@ def test_an_account_that_is_not_told_loses_no_authorization(account, connector, 
 
 def test_a_token_of_another_token_endpoint_is_not_shown_to_boxs_own_api(account):
     elsewhere = account.settings.model_copy(update={"endpoints": {}})
-    made = exchanged(account, registry.connector("BOX", APP, elsewhere))
+    made = exchanged(account, registry.make_connector("BOX", APP, elsewhere))
     assert made.access_token
     assert not asked(account, "/users/me")
 

@@ -37,7 +37,7 @@ def account(request, monkeypatch):
 
 @pytest.fixture
 def connector(account):
-    return registry.connector(account.connector, APP, account.settings)
+    return registry.make_connector(account.connector, APP, account.settings)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_listing_goes_on_behind_any_page(account, connector, tokens):
         page = next(iter(connector.iter_changes(tokens, cursor)))
         seen |= {item.external_id for item in page.items}
         cursor, pages = page.cursor, pages + 1
-        connector = registry.connector(account.connector, APP, account.settings)
+        connector = registry.make_connector(account.connector, APP, account.settings)
         assert pages < 30
         if page.done:
             break
@@ -299,7 +299,7 @@ def test_an_answer_that_drips_is_not_waited_for(account, connector, tokens, monk
     listed(connector, tokens)
     for module, name in LIMITS[account.connector]:
         monkeypatch.setattr(importlib.import_module(module), name, 0.3)
-    connector = registry.connector(account.connector, APP, account.settings)
+    connector = registry.make_connector(account.connector, APP, account.settings)
     account.fault = lambda _request: faults.drips
     began = time.monotonic()
     with pytest.raises(Retryable):

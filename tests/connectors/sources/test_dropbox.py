@@ -201,7 +201,7 @@ def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_re
 def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(account, tokens, tmp_path):
     big = account.put("big.txt", "x" * 3_000_000)
     settings = Settings(_env_file=None, endpoints=account.settings.endpoints, max_file_bytes=2**20)
-    connector = registry.connector("DROPBOX", APP, settings)
+    connector = registry.make_connector("DROPBOX", APP, settings)
     items, _, _ = listed(connector, tokens)
     with pytest.raises(Skippable, match=r"2\.9 MiB.*1 MiB"):
         connector.fetch(tokens, items[big], tmp_path / "raw")

@@ -105,7 +105,7 @@ def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp
     one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     account.linked[one] = {XLSX: large}
     given = account.settings.model_copy(update={"max_file_bytes": 50 * 2**20})
-    raw = registry.connector("GOOGLE_DRIVE", APP, given).fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
+    raw = registry.make_connector("GOOGLE_DRIVE", APP, given).fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
     assert (raw.media_type, raw.size) == (XLSX, len(large))
     assert raw.path.read_bytes() == large
 
@@ -203,7 +203,7 @@ def test_a_download_that_ends_early_or_is_of_another_content_is_tried_again(acco
 
 def test_a_file_larger_than_the_limit_is_not_downloaded(account, tokens, tmp_path):
     one = account.put("large.txt", "x" * 2000)
-    small = registry.connector("GOOGLE_DRIVE", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    small = registry.make_connector("GOOGLE_DRIVE", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     with pytest.raises(Skippable, match="larger than"):
         small.fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
     assert not [said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]
@@ -644,7 +644,7 @@ def test_folders_of_others_are_looked_into_in_bounds(account, listed, monkeypatc
 def test_the_endpoint_may_be_named_with_or_without_its_path(account, tokens, path):
     one = account.put("one.txt", "x")
     there = account.settings.model_copy(update={"endpoints": {"GOOGLE_DRIVE": Endpoint(base_url=account.base + path)}})
-    pages = registry.connector("GOOGLE_DRIVE", APP, there).iter_changes(tokens, None)
+    pages = registry.make_connector("GOOGLE_DRIVE", APP, there).iter_changes(tokens, None)
     assert [item.external_id for page in pages for item in page.items] == [one]
 
 
@@ -697,7 +697,7 @@ def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkey
 
 
 def test_the_account_is_known_by_its_subject(account):
-    made = registry.authorizer("GOOGLE_DRIVE", APP, account.settings)
+    made = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
     back = "https://here.example/back"
 
     def granted():
@@ -715,5 +715,5 @@ def test_the_account_is_known_by_its_subject(account):
 def test_an_answer_that_does_not_say_whose_it_is_counts_all_the_same(account, word):
     said = {"access_token": "fresh", "id_token": word}
     account.vendor.trouble = (200, json.dumps(said).encode(), {})
-    made = registry.authorizer("GOOGLE_DRIVE", APP, account.settings)
+    made = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
     assert made.refresh(Tokens("old", "lasting", account="me")) == Tokens("fresh", "lasting", None, "me")

@@ -222,7 +222,9 @@ def test_a_moved_page_is_fetched_again_for_its_path(account, listed):
 
 def test_a_bundle_that_is_not_there_is_told(account, tokens):
     there = Endpoint(base_url=account.base, ca_bundle=Path("/nowhere.pem"))
-    connector = registry.connector("NOTION", APP, account.settings.model_copy(update={"endpoints": {"NOTION": there}}))
+    connector = registry.make_connector(
+        "NOTION", APP, account.settings.model_copy(update={"endpoints": {"NOTION": there}})
+    )
     with pytest.raises(Fatal, match="ca_bundle"):
         list(connector.iter_changes(tokens, None))
 
@@ -403,7 +405,7 @@ def test_a_page_that_is_cut_and_does_not_say_where_is_read_block_by_block(accoun
 
 def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens, tmp_path):
     page = account.add("Long", "x" * 5000)
-    connector = registry.connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 4000}))
+    connector = registry.make_connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 4000}))
     item = next(iter(connector.iter_changes(tokens, None))).items[0]
     for refused in ({}, {f"/v1/pages/{page}/markdown": (404, "object_not_found")}):
         account.refuses = refused

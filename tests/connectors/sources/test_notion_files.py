@@ -103,7 +103,7 @@ def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connec
     assert not connector.gone(tokens, f"{other}/{there}")
     assert account.requests == [], "its page has not changed"
     account.delete(other)
-    stranger = registry.connector("NOTION", APP, account.settings)
+    stranger = registry.make_connector("NOTION", APP, account.settings)
     assert stranger.gone(tokens, f"{other}/{there}")
     assert not stranger.gone(tokens, f"{top}/{kept}")
 
@@ -148,7 +148,7 @@ def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector,
     ids |= {f"{top}/{account.attach(top, f'{number}.txt', 'x')}" for number in range(3)}
     seen, cursor = set(), None
     for _ in range(30):
-        page = next(iter(registry.connector("NOTION", APP, account.settings).iter_changes(tokens, cursor)))
+        page = next(iter(registry.make_connector("NOTION", APP, account.settings).iter_changes(tokens, cursor)))
         seen, cursor = seen | {item.external_id for item in page.items}, page.cursor
         if page.done:
             break
@@ -160,7 +160,7 @@ def test_a_file_beyond_the_limit_or_gone_is_left_out_alone(account, tokens, list
     top = account.add("Top")
     large, gone = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
     items, _, _ = listed()
-    small = registry.connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    small = registry.make_connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     with pytest.raises(Skippable, match="larger than"):
         small.fetch(tokens, items[f"{top}/{large}"], tmp_path / "raw")
     account.things[gone].is_out = True

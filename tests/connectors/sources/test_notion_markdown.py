@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sources.notion.content import tidied
+from connectors.sources.notion.content import tidy_markdown
 
 WRITTEN = """# Why {color="blue"}
 First paragraph with <span color="red">red **bold**</span> words.
@@ -106,7 +106,7 @@ The end."""
 
 
 def test_a_page_with_everything():
-    assert tidied(WRITTEN) == PLAIN
+    assert tidy_markdown(WRITTEN) == PLAIN
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_page_with_everything():
     ],
 )
 def test_small_ones(written, plain):
-    assert tidied(written) == plain
+    assert tidy_markdown(written) == plain
 
 
 @given(st.text('ab<>/="`\t\n\\{}-|#tdrspan ', max_size=200))
 def test_any_text_has_a_plain_form(text):
     """Nothing that is written makes it fail, and letters outside of tags stay."""
-    plain = tidied(text)
+    plain = tidy_markdown(text)
     if "<" not in text and "{" not in text:
         assert [letter for letter in plain if letter.isalpha()] == [letter for letter in text if letter.isalpha()]

@@ -108,12 +108,12 @@ def test_a_download_from_another_host_is_encrypted_and_goes_without_the_token(ac
     one = account.put("one.txt", "x" * len(secure.text))
     endpoint = account.settings.endpoints["ONEDRIVE"].model_copy(update={"ca_bundle": secure.certificate})
     trusting = account.settings.model_copy(update={"endpoints": {"ONEDRIVE": endpoint}})
-    connector = registry.connector("ONEDRIVE", APP, trusting)
+    connector = registry.make_connector("ONEDRIVE", APP, trusting)
     found = items(pages(connector, tokens))[one]
     account.locations = [secure.base + "/one?sig=canary"]
     assert fetched(connector, tokens, found, tmp_path) == secure.text
     assert secure.seen == [("/one?sig=canary", None)]
-    stranger = registry.connector("ONEDRIVE", APP, account.settings)
+    stranger = registry.make_connector("ONEDRIVE", APP, account.settings)
     account.locations = [secure.base + "/one?sig=canary"] * 9
     with pytest.raises(Retryable, match="could not be reached"):
         stranger.fetch(tokens, found, tmp_path / "raw")
@@ -150,7 +150,7 @@ def test_a_download_that_ends_early_is_not_the_file(account, connector, tokens, 
 def test_a_file_that_is_too_large_is_not_asked_for(account, tokens, tmp_path):
     one = account.put("one.txt", "x" * 2000)
     settings = account.settings.model_copy(update={"max_file_bytes": 1000})
-    connector = registry.connector("ONEDRIVE", APP, settings)
+    connector = registry.make_connector("ONEDRIVE", APP, settings)
     with pytest.raises(Skippable, match="larger than"):
         connector.fetch(tokens, items(pages(connector, tokens))[one], tmp_path / "raw")
     assert not any("/signed/" in request or request.endswith("/content") for request in account.requests)

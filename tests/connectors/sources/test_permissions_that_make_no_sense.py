@@ -219,7 +219,7 @@ def graph(told):
         return GraphResponse(200, told[len(asked) - 1] if len(asked) < 3 else {"value": []})
 
     stub = SimpleNamespace(title="OneDrive", get=get, path=str)
-    return graph_sharing.access(stub, TOKENS, GraphDrive.of("drive"), "item")
+    return graph_sharing.read_access(stub, TOKENS, GraphDrive.of("drive"), "item")
 
 
 def box(told):
@@ -231,7 +231,7 @@ def box(told):
 
     sdk = SimpleNamespace(make_request=asked)
     session._sdk = lambda *_: sdk
-    return box_sharing.access(session, TOKENS, "1", {})
+    return box_sharing.read_access(session, TOKENS, "1", {})
 
 
 def dropbox(told):
@@ -246,7 +246,7 @@ def dropbox(told):
         sharing_get_file_metadata=lambda *_: decoded(dropbox_sharing_types.SharedFileMetadata_validator, told["file"]),
     )
     client = SimpleNamespace(ask=lambda _tokens, request: request(sdk), team=lambda _: "dbtid:1")
-    return dropbox_sharing.access(client, TOKENS, "id:1")
+    return dropbox_sharing.read_access(client, TOKENS, "id:1")
 
 
 def decoded(validator, told):

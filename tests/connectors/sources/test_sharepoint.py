@@ -38,7 +38,7 @@ def skipped(found):
 @pytest.fixture
 def choose(account):
     """A function: the connector with a choice."""
-    made = registry.connector("SHAREPOINT", APP, account.settings)
+    made = registry.make_connector("SHAREPOINT", APP, account.settings)
     return lambda *include, exclude=(): made.choosing(Choice(include, tuple(exclude)))
 
 
@@ -269,7 +269,7 @@ def test_a_listing_goes_on_in_the_library_that_it_had_come_to(account, tokens):
     ids = {account.put(f"{n}.txt", "x", library) for n in range(3) for library in (HOME, OTHERS)}
     seen, cursor = set(), None
     for _ in range(30):
-        page = next(iter(registry.connector("SHAREPOINT", APP, account.settings).iter_changes(tokens, cursor)))
+        page = next(iter(registry.make_connector("SHAREPOINT", APP, account.settings).iter_changes(tokens, cursor)))
         seen, cursor = seen | {item.external_id for item in page.items}, page.cursor
         assert account.base not in cursor
         if page.done:
@@ -287,7 +287,7 @@ def test_a_cursor_of_nobody_lists_everything(account, connector, tokens, cursor)
 def test_a_file_that_is_too_large_and_one_with_malware_are_left_out(account, tokens, tmp_path):
     one, bad = account.put("one.txt", "x" * 2000), account.put("bad.txt", "x")
     account._of(bad).items[account._item(bad)]["more"] = {"malware": {}}
-    connector = registry.connector("SHAREPOINT", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    connector = registry.make_connector("SHAREPOINT", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     found = items(pages(connector, tokens))
     assert "malware" in found[bad].error
     with pytest.raises(Skippable, match="larger than"):

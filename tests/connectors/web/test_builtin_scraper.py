@@ -34,8 +34,8 @@ def fetched(status=200, size=5, **headers):
 def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, named, kind, tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(data)
-    assert scraper.told(path, named) == kind
-    raw = scraper.content(fetched(content_type=named), URL, OPTIONS, path)
+    assert scraper.detect_media_type(path, named) == kind
+    raw = scraper.make_content(fetched(content_type=named), URL, OPTIONS, path)
     assert raw.page == (OPTIONS if html.is_html(kind) else None)
     assert (raw.name, raw.media_type) == (URL, kind)
 
@@ -55,19 +55,19 @@ def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, nam
     ],
 )
 def test_a_version_asks_for_what_is_newer(headers, version, asked):
-    assert scraper.version(fetched(**headers), URL) == version
-    assert scraper.conditions(version) == asked
+    assert scraper.content_version(fetched(**headers), URL) == version
+    assert scraper.condition_headers(version) == asked
 
 
 @pytest.mark.parametrize("known", ["etag \r\nHost: x", "etag é", "other x", "x", ""])
 def test_a_mark_that_is_none_asks_for_everything(known):
-    assert scraper.conditions(known) == {}
+    assert scraper.condition_headers(known) == {}
 
 
 def test_nothing_new_is_none_and_nothing_at_all_is_said(tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(b"")
-    assert scraper.content(fetched(304, 0), URL, OPTIONS, path, known='etag "1"') is None
+    assert scraper.make_content(fetched(304, 0), URL, OPTIONS, path, known='etag "1"') is None
     for status in (204, 200, 304):
         with pytest.raises(Skippable, match=str(status)):
-            scraper.content(fetched(status, 0), URL, OPTIONS, path)
+            scraper.make_content(fetched(status, 0), URL, OPTIONS, path)

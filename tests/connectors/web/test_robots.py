@@ -61,7 +61,7 @@ def test_rules_are_read_in_the_charset_that_the_site_names(make, codec, media_ty
 
 
 def test_others_get_the_rules_for_all():
-    rules = robots.read(RULES, "Another")
+    rules = robots.parse_rules(RULES, "Another")
     assert not rules.allowed("https://example.org/private/x")
     assert rules.delay == 2
 
@@ -79,7 +79,7 @@ def test_others_get_the_rules_for_all():
     ],
 )
 def test_delays_are_kept_within_reason(text, delay):
-    assert robots.read(b"User-agent: *\nDisallow:\n" + text, "Tester").delay == delay
+    assert robots.parse_rules(b"User-agent: *\nDisallow:\n" + text, "Tester").delay == delay
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
@@ -133,4 +133,4 @@ def test_robots_of_an_inner_address_are_not_asked_for(make):
 
 @pytest.mark.parametrize("data", [b"\0" * 1000, b"\xff\xfe\0", b"Allow" * 9999, "Disallow: /ü".encode()])
 def test_any_bytes_are_some_rules(data):
-    assert robots.read(data, "Tester").allowed("https://example.org/")
+    assert robots.parse_rules(data, "Tester").allowed("https://example.org/")

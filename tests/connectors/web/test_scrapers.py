@@ -91,7 +91,7 @@ def own() -> Iterator[Place]:
 
     with serving(play) as server:
         options = settings(fetch_allow=["127.0.0.1/32"])
-        client = clients.client(options)
+        client = clients.make_client(options)
         yield Place(builtin.Builtin(client, None), server.url, pages.__setitem__)
         client.close()
 
@@ -116,7 +116,7 @@ def settings(**other: Any) -> Settings:
 
 
 def text(raw: RawContent) -> str:
-    return registry.parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+    return registry.make_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
 
 
 def test_the_registry_knows_all_four() -> None:
@@ -127,7 +127,7 @@ def test_the_registry_knows_all_four() -> None:
 def test_a_page_comes_with_its_words_title_and_address(place: Place, tmp_path: Path, path: str) -> None:
     place.put(path, Seen(PAGE))
     raw = place.fetch(path, tmp_path)
-    parsed = registry.parser().parse(raw, OcrStrategy.BASIC_PARSER)
+    parsed = registry.make_parser().parse(raw, OcrStrategy.BASIC_PARSER)
     assert "The spring tide follows the full moon." in parsed.text.split("\n")
     said = {**raw.properties, **parsed.properties}
     assert raw.url == f"{place.site}{path}"

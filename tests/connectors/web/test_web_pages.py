@@ -243,7 +243,7 @@ def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
     ],
 )
 def test_a_header_is_heard_where_it_speaks_to_us(said, heard):
-    assert html.robots(said, "Retrieval") == heard
+    assert html.read_robots(said, "Retrieval") == heard
 
 
 def test_pages_that_lead_on_by_themselves_and_frames_lead_somewhere():
@@ -281,6 +281,6 @@ def test_a_reference_keeps_every_function_it_documents(parse, shared_data):
     """Guessing the main text loses every fourth signature of this page; its marked main part has them all."""
     data = (shared_data / "site" / "api.html").read_bytes()
     text = parse(data).text
-    names = [node.attributes["id"].rpartition(".")[2] for node in html.tree(data).css("dt.sig[id]")]
+    names = [node.attributes["id"].rpartition(".")[2] for node in html.parse_page(data).css("dt.sig[id]")]
     assert len(names) > 200
     assert [name for name in names if name not in text] == []

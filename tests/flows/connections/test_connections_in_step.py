@@ -52,7 +52,7 @@ def first(space, query):
 
 def watched(account, monkeypatch, refused=""):
     """The external ids that are fetched from now on; `refused` is not given."""
-    read, kind = [], type(registry.connector(account.connector, APP, account.settings))
+    read, kind = [], type(registry.make_connector(account.connector, APP, account.settings))
     fetch = kind.fetch
 
     def noted(self, tokens, item, to):
@@ -192,7 +192,7 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
 def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, files, monkeypatch):
     """Another process goes on behind the last page that was saved."""
     account.page = 2
-    kind = type(registry.connector(account.connector, APP, account.settings))
+    kind = type(registry.make_connector(account.connector, APP, account.settings))
     whole, pages = kind.iter_changes, []
 
     def dying(self, tokens, cursor):

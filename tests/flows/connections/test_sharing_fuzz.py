@@ -139,7 +139,7 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
     assert known == drive.expected()
     forget(account)
     calls = []
-    embedder = type(registry.embedder(space.config))
+    embedder = type(registry.make_embedder(space.config))
     monkeypatch.setattr(embedder, "embed", lambda _self, texts, kind: calls.append((texts, kind)))
     for number in range(ROUNDS):
         for _ in range(rng.randint(1, 4)):

@@ -71,7 +71,7 @@ def jumps(site):
 
 def listed(space, source, url):
     """What a listing that starts there finds."""
-    made = registry.source(source, space.config, space.db, space.ring)
+    made = registry.make_source(source, space.config, space.db, space.ring)
     request = DiscoveryRequest(space.scope, source, {"url": url}, None, "none")
     try:
         return [item for page in made.discover(request, None) for item in page.items if not item.error]
@@ -138,7 +138,7 @@ def test_no_attack_in_a_page_is_dialled(space, site, dialled):
 def test_no_attack_that_robots_txt_leads_to_is_dialled(site, dialled):
     for url in SENDABLE:
         site.pages["/robots.txt"] = leading(url)
-        assert robots.Robots(client.shared()).rules(f"{site.url}/").allowed(f"{site.url}/")
+        assert robots.Robots(client.shared_client()).rules(f"{site.url}/").allowed(f"{site.url}/")
     assert dialled == {site.address}
     assert [path for path, _ in site.asked].count("/robots.txt") >= len(SENDABLE)
 

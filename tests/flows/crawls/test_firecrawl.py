@@ -52,8 +52,8 @@ def web(tree=TREE, site=SITE):
 
 def forget():
     settings.load.cache_clear()
-    client.shared.cache_clear()
-    robots.shared.cache_clear()
+    client.shared_client.cache_clear()
+    robots.shared_robots.cache_clear()
     for made in registry._made.values():
         if hasattr(made, "fetch") and hasattr(made, "close"):
             made.close()
@@ -452,7 +452,7 @@ def test_words_that_the_sdk_does_not_know_lose_nothing(space, crawler):
 
 def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=1)
-    source = registry.source("WEBSITE", space.config, space.db, space.ring)
+    source = registry.make_source("WEBSITE", space.config, space.db, space.ring)
     request = DiscoveryRequest(space.scope, "WEBSITE", {"url": f"{SITE}/"}, job_run_id=run)
     raw = source.fetch(SourceItem(f"{SITE}/c", f"{SITE}/c"), request, tmp_path / "raw")
     assert "This is /c." in raw.path.read_text()

@@ -31,7 +31,7 @@ class Memory:
 @pytest.fixture
 def memory(monkeypatch):
     source = Memory()
-    monkeypatch.setattr(registry, "source", lambda *_: source)
+    monkeypatch.setattr(registry, "make_source", lambda *_: source)
     return source
 
 

@@ -45,8 +45,8 @@ def html(text, **headers):
 
 def _forget():
     settings.load.cache_clear()
-    client.shared.cache_clear()
-    robots.shared.cache_clear()
+    client.shared_client.cache_clear()
+    robots.shared_robots.cache_clear()
     registry._made.clear()
 
 

@@ -299,7 +299,7 @@ def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypa
         ask=ask,
         close=lambda: None,
     )
-    monkeypatch.setattr(registry, "embedder", lambda config: small)
+    monkeypatch.setattr(registry, "make_embedder", lambda config: small)
     text = "\n\n".join(LONG.replace("owl", f"{animal} owl") for animal in ("snowy", "tawny", "barn", "eagle", "scops"))
     report = report_of(space, "TEXT", {"externalId": "owls", "name": "Owls"}, content=text)
     assert not asked

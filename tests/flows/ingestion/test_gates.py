@@ -117,7 +117,7 @@ def answers(space):
         for animal in ANIMALS[:4]:
             query = Query(f"where does the {animal} hunt", semantic_weight=weight, keyword_weight=1 - weight)
             vectors = registry.vector_store(config, space.db)
-            embedder = registry.embedder(config)
+            embedder = registry.make_embedder(config)
             found.append(search.run(space.db, space.scope, query, viewer=None, embedder=embedder, vectors=vectors).hits)
     return repr(found)
 

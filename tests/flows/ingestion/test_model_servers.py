@@ -43,7 +43,7 @@ def opened(db, monkeypatch, tmp_path):
         new_process()
         model = {"provider": "OPENAI", "model": "custom", "apiKey": "canary-model-key", **config}
         space = Configured(db, embeddingModelConfig=model)
-        registry.embedder(space.config).check()  # as the API does before it creates the namespace
+        registry.make_embedder(space.config).check()  # as the API does before it creates the namespace
         return space
 
     yield at
@@ -92,7 +92,7 @@ def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_
         )
         with pytest.raises(Fatal, match="It says: Content policy: this text is refused for …"):
             space.work()
-        assert registry.embedder(space.config)._server.texts is None
+        assert registry.make_embedder(space.config)._server.texts is None
 
 
 def test_prefixes_stand_before_queries_and_passages_and_not_in_what_is_found(opened, db):

@@ -90,7 +90,7 @@ def answers(db, ring, namespace, tenant=""):
                 scope,
                 asked,
                 viewer=None,
-                embedder=registry.embedder(config),
+                embedder=registry.make_embedder(config),
                 vectors=registry.vector_store(config, db),
             )
             found.append([(h.document_id, h.score, h.start, h.end, h.content) for h in result.hits])
@@ -138,7 +138,7 @@ def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, h
     assert (done.documents, done.files, done.left_out, done.missing) == (13, 14, 0, 0)
     home("new")
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "embedder", lambda _: pytest.fail("something is embedded"))
+        patch.setattr(registry, "make_embedder", lambda _: pytest.fail("something is embedded"))
         made = imported(two[1], space.ring, file)
     assert not made.renamed
     assert answers(two[1], space.ring, made.namespace) == before

@@ -63,7 +63,7 @@ def find(house, query, where=None, *, semantic=0.5, top_k=10):
     asked = Query(query, top_k, where=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
     vectors = registry.vector_store(config, house.db)
     return search.run(
-        house.db, house.scope, asked, viewer=None, embedder=registry.embedder(config), vectors=vectors
+        house.db, house.scope, asked, viewer=None, embedder=registry.make_embedder(config), vectors=vectors
     ).hits
 
 

@@ -23,7 +23,7 @@ class Held:
 
     def __init__(self):
         self.released = threading.Event()
-        self._parser = registry.parser()
+        self._parser = registry.make_parser()
 
     def parse(self, raw, ocr, goes_on):
         if raw.name.startswith("slow"):
@@ -67,7 +67,7 @@ def packed(name, content):
 
 def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_read(db, space, monkeypatch):
     held = Held()
-    monkeypatch.setattr(registry, "parser", lambda: held)
+    monkeypatch.setattr(registry, "make_parser", lambda: held)
     slow = space.file("slow.txt", b"The slow one speaks of glaciers.").job_run_id
     quick = [
         space.file("quick.txt", b"The quick one speaks of rivers.").job_run_id,
@@ -97,7 +97,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
 
 def test_files_of_a_batch_do_not_wait_until_a_large_one_is_embedded(db, space, monkeypatch):
     held = Held()
-    monkeypatch.setattr(registry, "parser", lambda: held)
+    monkeypatch.setattr(registry, "make_parser", lambda: held)
     words = ("glacier", "river", "lake", "spring", "delta", "fjord", "lagoon", "marsh")
     lines = [f"Line {n} tells of the {words[n % 8]} and of number {n * 7919}." for n in range(40_000)]
     large = space.file("large.txt", "\n\n".join(lines).encode()).job_run_id

@@ -44,7 +44,7 @@ def vendor():
 def flow(vendor, connector="GOOGLE_DRIVE", **app):
     there = OAuthEndpoints(token=vendor.base + "/token", revoke=vendor.base + "/revoke")
     options = Settings(_env_file=None, oauth_endpoints={connector: there})
-    return registry.authorizer(connector, {**APP, **app}, options)
+    return registry.make_authorizer(connector, {**APP, **app}, options)
 
 
 def granted(flow, vendor):
@@ -59,7 +59,7 @@ def granted(flow, vendor):
 def test_every_connector_has_a_flow_with_https_endpoints():
     assert set(registry.CONNECTORS) == set(sources.APPS)
     for connector in registry.CONNECTORS:
-        made = registry.authorizer(connector, APP, Settings(_env_file=None))
+        made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
         for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
             assert url.startswith("https://")
 
@@ -76,7 +76,7 @@ def test_every_connector_has_a_flow_with_https_endpoints():
     ],
 )
 def test_where_a_person_is_sent(connector, host, wanted):
-    made = registry.authorizer(connector, APP, Settings(_env_file=None))
+    made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
     parts = urlsplit(made.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
     sent = dict(parse_qsl(parts.query))
     assert parts.hostname == host
@@ -211,7 +211,7 @@ def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):
 
 def test_nobody_there():
     nowhere = OAuthEndpoints(token="http://127.0.0.1:9/token")
-    made = registry.authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
+    made = registry.make_authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
     with pytest.raises(Retryable, match="Box"):
         made.refresh(Tokens("a", "r"))
 
@@ -242,7 +242,7 @@ def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):
 
 
 def test_no_secret_is_shown():
-    made = registry.authorizer("BOX", APP, Settings(_env_file=None))
+    made = registry.make_authorizer("BOX", APP, Settings(_env_file=None))
     assert "canary" not in repr(made) + repr(Tokens("canary", "canary"))
 
 

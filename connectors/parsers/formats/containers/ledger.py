@@ -94,11 +94,11 @@ class Ledger:
 
     def _account(self, part: Part) -> None:
         if part.notice:
-            self.notices.setdefault(part.notice, []).append(detect.one_line(readable(part.name)))
+            self.notices.setdefault(part.notice, []).append(detect.one_line(make_readable(part.name)))
             return
         if len(self.members) >= self._bounds.members:
             raise Skippable(f"The file holds more than {self._bounds.members:,} files. {_SPLIT}")
-        path = self._unique(readable(part.name))
+        path = self._unique(make_readable(part.name))
         if part.content is None or part.error:
             self.members.append(Packed(path, "", "", 0, part.error or DAMAGED))
             return
@@ -159,21 +159,21 @@ def _disk() -> Iterator[None]:
         raise Retryable("What is packed into the file could not be written to the worker's disk.") from error
 
 
-def readable(path: str) -> str:
+def make_readable(path: str) -> str:
     """A path that can be shown and stored: no controls, no way out, of bounded length."""
-    clean = unicodedata.normalize("NFC", detect.storable(path)).replace("\\", "/")
+    clean = unicodedata.normalize("NFC", detect.make_storable(path)).replace("\\", "/")
     parts = [re.sub("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "", part).strip() for part in clean.split("/")]
     joined = "/".join(part for part in parts if part not in ("", ".", ".."))
     return joined[-_LONGEST:] or "unnamed"
 
 
-def pieces(file: IO[bytes]) -> Iterator[bytes]:
+def read_pieces(file: IO[bytes]) -> Iterator[bytes]:
     """The rest of an open file, piece by piece."""
     while piece := file.read(_PIECE):
         yield piece
 
 
-def listing(name: str, members: Iterable[Packed]) -> str:
+def list_members(name: str, members: Iterable[Packed]) -> str:
     """The files that a container holds, as the text of a container that has none of its own."""
     lines = [f"- {member.path}" for member in members if not member.reason]
     return "\n".join([f"# Files in {detect.one_line(name)}", "", *lines, ""])
@@ -212,7 +212,7 @@ def member_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable
 
     def read() -> Iterator[bytes]:
         with archive.open(entry) as file:
-            yield from pieces(file)
+            yield from read_pieces(file)
 
     return read
 
@@ -247,5 +247,5 @@ def _spelled(member: zipfile.ZipInfo) -> str:
     except UnicodeDecodeError:
         stem = data.rpartition(b".")[0] or data
         foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)  # of a few letters nothing can be told
-        name = guessing.guess(data) if foreign else None
+        name = guessing.guess_encoding(data) if foreign else None
     return data.decode(name, "replace") if name in _OTHER_DOS else member.filename

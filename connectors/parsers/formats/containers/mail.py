@@ -29,19 +29,19 @@ def decode_text(part: Message) -> str:
     if charset == "utf-7":
         characters = data.decode(charset, "replace")
     else:
-        characters = decoding.decode(data, charset, markup=part.get_content_subtype() == "html")
-    return detect.storable(characters).replace("\r\n", "\n")
+        characters = decoding.decode_text(data, charset, markup=part.get_content_subtype() == "html")
+    return detect.make_storable(characters).replace("\r\n", "\n")
 
 
 def decode_field(value: str) -> str:
     """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
     words = str(value)
     if not words.isascii():
-        words = decoding.decode(words.encode("utf-8", "surrogateescape"))
-    return " ".join(detect.storable(_ENCODED.sub(lambda found: decoded(found[0]), words)).split())
+        words = decoding.decode_text(words.encode("utf-8", "surrogateescape"))
+    return " ".join(detect.make_storable(_ENCODED.sub(lambda found: decode_words(found[0]), words)).split())
 
 
-def decoded(words: str) -> str:
+def decode_words(words: str) -> str:
     """Encoded words as characters; what is none stays as it is."""
     try:
         return "".join(
@@ -142,7 +142,7 @@ class Mail:
     errors: dict[Message, str] = field(default_factory=dict)
 
 
-def opened(data: bytes) -> Mail:
+def open_wrappers(data: bytes) -> Mail:
     """The message with its wrappers opened. Skippable if all of it is encrypted."""
     mail = Mail(email.message_from_bytes(data))
     _open(mail, mail.message, 0)
@@ -184,7 +184,7 @@ def _open_tnef(mail: Mail, part: Message, depth: int) -> None:
     if not data.startswith(tnef.MARK):
         return
     try:
-        inner = tnef.mail(data)
+        inner = tnef.read_mail(data)
     except tnef.Damaged as error:
         inner = error.mail
         missing = EmailMessage()
@@ -220,7 +220,7 @@ def _replace(part: Message, inner: Message) -> None:
     part.set_payload(inner.get_payload())
 
 
-def role(part: Message, within: str, depth: int) -> Role:
+def role_of_part(part: Message, within: str, depth: int) -> Role:
     """The use of a part that holds no others, `depth` levels deep in a part of the type `within`."""
     kind, main = part.get_content_type(), part.get_content_maintype()
     attachment = part.get_content_disposition() == "attachment"
@@ -245,7 +245,7 @@ def text_of(part: Message) -> str:
     return _UU_BLOCK.sub("", _PGP_BLOCK.sub("", decode_text(part)))
 
 
-def parts(mail: Mail) -> Iterator[Part]:
+def find_parts(mail: Mail) -> Iterator[Part]:
     """The parts that are no text of the message itself."""
     yield from _parts(mail, mail.message, within="", depth=0)
 
@@ -262,7 +262,7 @@ def _parts(mail: Mail, part: Message, *, within: str, depth: int) -> Iterator[Pa
         for inner in _inner(part):
             yield from _parts(mail, inner, within=kind, depth=depth + 1)
         return
-    match role(part, within, depth):
+    match role_of_part(part, within, depth):
         case Role.TEXT:
             yield from _within_text(part)
         case Role.PICTURE:
@@ -308,7 +308,7 @@ def _message(part: Message) -> Part:
     inner = payload[0] if isinstance(payload, list) and payload else None
     if not isinstance(inner, Message):
         return _file(part, part.get_content_type())
-    subject = decoded(str(inner.get("subject") or "")).strip() or "message"
+    subject = decode_words(str(inner.get("subject") or "")).strip() or "message"
     name = name_of(part) or subject.replace("/", "-")
     name = name if name.lower().endswith(".eml") else f"{name}.eml"
     return Part(name, "message/rfc822", content=lambda: [inner.as_bytes()])
@@ -326,7 +326,7 @@ def _data(part: Message) -> bytes:
 
 def name_of(part: Message) -> str:
     """The file name of a part, "" if it has none."""
-    return decoded(part.get_filename() or "").strip()
+    return decode_words(part.get_filename() or "").strip()
 
 
 def _ending(kind: str) -> str:

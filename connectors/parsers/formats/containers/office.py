@@ -78,7 +78,7 @@ def _holds_object(entry: list[str], depth: int) -> bool:
 def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
     """Return the files of the object whose streams are in `storage`, which is "" or ends in a slash."""
     if file.exists(storage + _NATIVE):
-        return packaged(_stream(file, storage + _NATIVE)[4:], name)
+        return read_package(_stream(file, storage + _NATIVE)[4:], name)
     if stream := next((stream for stream in _BARE if file.exists(storage + stream)), ""):
         data = _stream(file, storage + stream)
         return Part(f"{name}{_ending(data)}", content=lambda: [data])
@@ -88,7 +88,7 @@ def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
     return Part(name, error=_OLD if has_stream else _OTHER)
 
 
-def packaged(data: bytes, name: str) -> Part:
+def read_package(data: bytes, name: str) -> Part:
     """A file of any kind with its name, as the packager of Windows writes it."""
     try:
         at = 2
@@ -185,7 +185,7 @@ def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
     (size,) = struct.unpack_from("<I", data, at)
     content = data[at + 4 : at + 4 + size]
     if words[0] == b"Package":
-        yield packaged(content, name)
+        yield read_package(content, name)
     else:
         yield from compound_parts(name, content)
 
@@ -266,7 +266,7 @@ def _ooxml(archive: zipfile.ZipFile) -> Iterator[Part]:
 def _targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     """The parts that the relations of a part name as embedded in it."""
     try:
-        relations = xml.root(archive, name)
+        relations = xml.read_root(archive, name)
     except xml.BROKEN + BROKEN:
         return  # reported as damaged
     folder = posixpath.dirname(posixpath.dirname(name))
@@ -288,7 +288,7 @@ def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
 def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     try:
-        manifest = xml.root(archive, "META-INF/manifest.xml")
+        manifest = xml.read_root(archive, "META-INF/manifest.xml")
     except xml.BROKEN + BROKEN:
         yield from (Part(name, error=_UNLISTED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name))
         return
@@ -322,7 +322,7 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
     protected = _protected(archive) if "META-INF/encryption.xml" in names else set()
     for name in sorted(name for name in names if name.endswith(".opf")):
         try:
-            package = xml.root(archive, name)
+            package = xml.read_root(archive, name)
         except xml.BROKEN + BROKEN:
             continue  # reported as damaged
         folder = posixpath.dirname(name)
@@ -346,7 +346,7 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
 
 def _protected(archive: zipfile.ZipFile) -> set[str]:
     try:
-        encryption: Element = xml.root(archive, "META-INF/encryption.xml")
+        encryption: Element = xml.read_root(archive, "META-INF/encryption.xml")
     except xml.BROKEN + BROKEN:
         return set()
     return {unquote(node.get("URI", "")) for node in encryption.iter() if node.tag.endswith("}CipherReference")}

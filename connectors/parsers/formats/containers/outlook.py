@@ -33,7 +33,7 @@ _REFERENCE = "The message holds only a link to it, no content. Upload the file i
 _SIGNED = "multipart/signed"
 
 
-def parts(path: Path) -> Iterator[Part]:
+def find_parts(path: Path) -> Iterator[Part]:
     """The files that are attached to the message; a storage each (2.2.2)."""
     import olefile
 
@@ -42,7 +42,7 @@ def parts(path: Path) -> Iterator[Part]:
             yield from _parts(file, storage)
 
 
-def opened(path: Path) -> Mail:
+def open_message(path: Path) -> Mail:
     """The message as an e-mail."""
     import olefile
 
@@ -95,10 +95,12 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
         if line := " ".join(value.split()):
             mail[name] = line
     data = _stream(file, f"{storage}/__substg1.0_10130102".lstrip("/"))
-    page = decoding.decode(data, _charset(file, storage, _PAGE_CHARSET), markup=True) or _text(file, storage, "1013")
+    page = decoding.decode_text(data, _charset(file, storage, _PAGE_CHARSET), markup=True) or _text(
+        file, storage, "1013"
+    )
     text = _text(file, storage, "1000")
     if not text and not page and (packed := _stream(file, f"{storage}/__substg1.0_10090102".lstrip("/"))):
-        text = rtf.markdown(tnef.uncompressed(packed))
+        text = rtf.rtf_to_markdown(tnef.decompress_rtf(packed))
     mail.set_content(text or page, subtype="plain" if text or not page else "html")
     for attachment in _attachments(file, storage):
         inner = f"{attachment}/{_WITHIN}"
@@ -151,7 +153,7 @@ def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
     narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E".lstrip("/"))
     if wide or not narrow:
         return wide.decode("utf-16-le", "replace").strip("\0 ")
-    return decoding.decode(narrow.strip(b"\0 "), _charset(file, _message_of(storage), _CHARSET)).strip()
+    return decoding.decode_text(narrow.strip(b"\0 "), _charset(file, _message_of(storage), _CHARSET)).strip()
 
 
 def _message_of(storage: str) -> str:

@@ -39,7 +39,7 @@ class Damaged(ValueError):
         self.mail = mail
 
 
-def mail(data: bytes, depth: int = 0) -> EmailMessage:
+def read_mail(data: bytes, depth: int = 0) -> EmailMessage:
     """The message as an e-mail. Damaged if it breaks off."""
     properties: Values = {}
     attached: list[_Attached] = []
@@ -123,7 +123,7 @@ def _assembled(properties: Values, attached: list[_Attached], depth: int, charse
     if subject := " ".join(str(properties.get(_TOPIC, "")).split()):
         whole["Subject"] = subject
     text, page = properties.get(_PLAIN, ""), properties.get(_PAGE, b"")
-    page = page if isinstance(page, str) else decoding.decode(page, charset, markup=True)
+    page = page if isinstance(page, str) else decoding.decode_text(page, charset, markup=True)
     rtf = properties.get(_RTF, b"")
     if page.strip():
         whole.set_content(page, subtype="html")
@@ -131,7 +131,7 @@ def _assembled(properties: Values, attached: list[_Attached], depth: int, charse
         whole.set_content(text if isinstance(text, str) else _words(text, charset))
     whole.make_mixed()
     if isinstance(rtf, bytes) and rtf and not page.strip() and not text.strip():
-        whole.add_attachment(uncompressed(rtf), "application", "rtf", filename="message.rtf")
+        whole.add_attachment(decompress_rtf(rtf), "application", "rtf", filename="message.rtf")
     complete = [_attach(whole, attachment, number, depth) for number, attachment in enumerate(attached, 1)]
     return whole, all(complete)
 
@@ -144,7 +144,7 @@ def _attach(whole: EmailMessage, one: _Attached, number: int, depth: int) -> boo
     data = one.data or (content if isinstance(content, bytes) else content.encode())
     if data.startswith(MARK) and depth < _DEEPEST:
         try:
-            inner, complete = mail(data, depth + 1), True
+            inner, complete = read_mail(data, depth + 1), True
         except Damaged as error:
             inner, complete = error.mail, False
         if "Subject" not in inner:
@@ -158,11 +158,11 @@ def _attach(whole: EmailMessage, one: _Attached, number: int, depth: int) -> boo
     return True
 
 
-def uncompressed(rtf: bytes) -> bytes:
+def decompress_rtf(rtf: bytes) -> bytes:
     import compressed_rtf
 
     return bytes(compressed_rtf.decompress(rtf))
 
 
 def _words(value: bytes, charset: str) -> str:
-    return decoding.decode(value.rstrip(b"\0"), charset)
+    return decoding.decode_text(value.rstrip(b"\0"), charset)

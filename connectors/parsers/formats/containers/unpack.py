@@ -102,7 +102,7 @@ def _file(attachment: Any) -> tuple[str, bytes | None]:
     return name, content.raw[: length.value]
 
 
-def account(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
+def unpack_parts(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
     """Every part of the file, written to the folder that `bounds` names, reported or noted.
 
     `name`: of the file. Skippable if it unfolds to too much, or is a container without text that cannot be opened.
@@ -117,9 +117,9 @@ def account(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
 
 def _parts(kind: Kind, path: Path, name: str) -> Iterator[Part]:
     if kind is detect.EML:
-        yield from mail.parts(mail.opened(path.read_bytes()))
+        yield from mail.find_parts(mail.open_wrappers(path.read_bytes()))
     elif kind is detect.MSG:
-        yield from outlook.parts(path)
+        yield from outlook.find_parts(path)
     elif kind is detect.PDF:
         yield from pdf_parts(path)
     elif kind is detect.SIGNED:
