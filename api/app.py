@@ -43,7 +43,7 @@ from api.routes import (
     webhooks,
 )
 from api.server import announce_on_sigterm
-from api.services import PROBES, THREADS, ProbeThreads, RenderingLimit, Services
+from api.services import PROBES, THREADS, ConcurrencyLimit, ProbeThreads, Services
 from retrieval import tracing
 from retrieval.accounts.audit import Writer
 from retrieval.database import cursors
@@ -87,7 +87,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
-    drawings, conversions = RenderingLimit(), RenderingLimit("files are being converted")
+    drawings, conversions = ConcurrencyLimit(), ConcurrencyLimit("files are being converted")
     cursor_secret = ServerSecret(database, ring, cursors.SECRET)
     receipt_secret = ServerSecret(database, ring, receipts.SECRET)
     probing = ProbeThreads(PROBES)

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import structlog
 
-from api import costs
+from api import query_limits
 from api.operation import Call
 from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
@@ -170,7 +170,7 @@ async def _find(
     def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
         clock.step = ""  # its turn has come; the SDK of a vendor may have to be imported first
-        with costs.search(services, query.where):
+        with query_limits.limit_search(services, query.where):
             return search.run(
                 services.db,
                 space.scope,
@@ -200,7 +200,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
     by_meaning = query.semantic_weight > 0
 
     def explain() -> WhyData:
-        with costs.search(services, query.where):
+        with query_limits.limit_search(services, query.where):
             explanation = reasons.explain(
                 services.db,
                 space.scope,

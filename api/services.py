@@ -61,8 +61,8 @@ class Services:
     links: Links
     probing: ProbeThreads
     times: SearchTimes
-    drawings: RenderingLimit
-    conversions: RenderingLimit
+    drawings: ConcurrencyLimit
+    conversions: ConcurrencyLimit
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
     audit: Writer
@@ -76,7 +76,7 @@ class Services:
     """Asks content services for people who choose; one that hangs keeps no search from its thread."""
     counting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "figures"))
     """Reads figures: a slow count keeps no search from its thread."""
-    waits: RunWaits = field(init=False)
+    waits: LongPoll = field(init=False)
     storage: StorageProbe = field(init=False)
     _places: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
     """By namespace, for its searches that ask a vendor."""
@@ -84,7 +84,7 @@ class Services:
     """When it was ready last, for requests only or for everything (`routes.health`)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "waits", RunWaits(self.db, self.ending))
+        object.__setattr__(self, "waits", LongPoll(self.db, self.ending))
         object.__setattr__(self, "storage", StorageProbe(self.db, self.settings))
 
     async def count(self, organization: str) -> Reading:
@@ -181,7 +181,7 @@ _ORDER = (*RunStatus, _GONE)
 """How a run moves on."""
 
 
-class RunWaits:
+class LongPoll:
     """Waiting requests for job runs, one object per event loop. A waiting request holds no connection; requests for one
     run share an entry."""
 
@@ -226,7 +226,7 @@ class RunWaits:
                     "select id, status from job_runs where id = any(%(ids)s)", {"ids": ids}, plan_once=True
                 )
             except AWAY as error:
-                log.warning("run_waits.waiting", reason=type(error).__name__)
+                log.warning("long_poll.waiting", reason=type(error).__name__)
             else:
                 statuses = {row["id"]: row["status"] for row in rows}
                 for job_run_id in self._statuses.keys() & ids:  # others have come since, and are looked for next time
@@ -243,7 +243,7 @@ OF_ONE = 4
 """Of one organization, among these."""
 
 
-class RenderingLimit:
+class ConcurrencyLimit:
     """Threads for calls that read a whole file and wait for a child process. Used from one event loop.
 
     work: the name of the work, for the refusal and the threads' names.

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from api import costs, request_context
+from api import query_limits, request_context
 from api.operation import Call, operation
 from api.wire.audit import (
     Deletion,
@@ -61,7 +61,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
     cursor = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
-    async with costs.listing(call.services, condition, facets=len(counted)):
+    async with query_limits.limit_listing(call.services, condition, facets=len(counted)):
         size = page.page_size or documents.MOST
         listing = await documents.list_page(call.services.db, scope, condition, size, cursor, viewer=viewer)
         data = DocumentsData(

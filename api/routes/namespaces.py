@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from api import probes
+from api import config_check
 from api.openapi import TenantUse
 from api.operation import Call, operation
 from api.permissions import Reach
@@ -82,7 +82,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer
         sent_to=destinations.of(services.settings, configs),
         **namespaces.split(configs),
     )
-    await probes.check(services, draft, configs)
+    await config_check.check_configs(services, draft, configs)
 
     async def create() -> NamespaceAnswer:
         created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
@@ -133,7 +133,9 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     )
     gate = await _gate(call, stored)
     moved = await _moved(call, stored, changed)
-    await probes.check(services, changed, [key for key in changes if changes[key] != stored_configs.get(key)])
+    await config_check.check_configs(
+        services, changed, [key for key in changes if changes[key] != stored_configs.get(key)]
+    )
     if moved:
         serving = replace(
             changed,

@@ -28,13 +28,13 @@ class Slowly:
 
 SECONDS = 2.5
 sys.meta_path.insert(0, Slowly())
-from api import probes
+from api import config_check
 from api.services import ProbeThreads
 from retrieval import settings
 from retrieval.errors import ServiceError
 from retrieval.namespaces import namespaces
 
-probes.SECONDS = SECONDS * 0.9
+config_check.SECONDS = SECONDS * 0.9
 area, config = json.loads(sys.stdin.read())
 embedded = {**namespaces.EMBEDDED, area: config}
 now = datetime.now(UTC)
@@ -44,7 +44,7 @@ space = namespaces.NamespaceConfig(
 )
 services = SimpleNamespace(settings=settings.load(), probing=ProbeThreads(4), db=None)
 try:
-    asyncio.run(probes.check(services, space, [area]))
+    asyncio.run(config_check.check_configs(services, space, [area]))
     print("passed")
 except ServiceError as error:
     print(error.reason, error.message)

@@ -21,7 +21,7 @@ PLANTED = [
     ("The admin app knows the API by HTTP alone", "ui.client", "retrieval.errors"),
     (
         "The API and the flows reach connectors through the registry alone",
-        "api.probes",
+        "api.config_check",
         "connectors.sources.box.client",
     ),
     (

@@ -17,7 +17,7 @@ _LIMIT = "select set_config('statement_timeout', %(milliseconds)s, true)"
 
 
 @contextmanager
-def search(services: Services, where: DocumentFilter | None, *, field: str = "filter") -> Iterator[None]:
+def limit_search(services: Services, where: DocumentFilter | None, *, field: str = "filter") -> Iterator[None]:
     """Limit the statements of this thread for one search. Raises SERVICE_UNAVAILABLE, `took_too_long`, after the
     configured seconds.
 
@@ -36,7 +36,7 @@ def search(services: Services, where: DocumentFilter | None, *, field: str = "fi
 
 
 @asynccontextmanager
-async def listing(services: Services, where: DocumentFilter, *, facets: int) -> AsyncIterator[None]:
+async def limit_listing(services: Services, where: DocumentFilter, *, facets: int) -> AsyncIterator[None]:
     """Limit the statements of a document listing in one transaction, if it has a condition or facets."""
     if where.where is None and not facets:
         yield

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from api import costs
+from api import query_limits
 from connectors.vectors.pgvector import PgVectorStore
 from retrieval.database import limits
 from retrieval.errors import ErrorCode, ServiceError
@@ -93,7 +93,7 @@ def test_the_vector_store_in_the_same_database_is_bounded_too(org, space, api_da
     Library(org.db, scope, store).put(["seals"], [[1.0] * 8])
     where = parse_search({"where": LONG}, ErrorCode.INVALID_SEARCH_REQUEST)
     services = SimpleNamespace(settings=SimpleNamespace(search_seconds=0.5))
-    with held(api_database), pytest.raises(ServiceError) as told, costs.search(services, where):
+    with held(api_database), pytest.raises(ServiceError) as told, query_limits.limit_search(services, where):
         store.query(scope, [1.0] * 8, 10, where)
     assert (told.value.reason, told.value.field) == ("took_too_long", "filter")
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.services import RunWaits
+from api.services import LongPoll
 from retrieval.statuses import RunStatus
 from tests.api.support import assert_error
 
@@ -104,7 +104,7 @@ class SlowDatabase:
 @pytest.mark.parametrize(("job_run", "known"), [("second", "QUEUED"), ("first", "PROCESSING")])
 def test_who_comes_while_others_are_looked_for_is_not_answered_early(job_run, known):
     async def second():
-        waits = RunWaits(SlowDatabase(), threading.Event())
+        waits = LongPoll(SlowDatabase(), threading.Event())
         first = asyncio.create_task(waits.past("first", RunStatus.QUEUED, seconds=2))
         await asyncio.sleep(0.4)  # the statement for the first is under way
         start = time.monotonic()

@@ -30,7 +30,7 @@ _OWN = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOC
 """By area, what is the service's own: no config is at fault where that is too busy."""
 
 
-async def check(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> None:
+async def check_configs(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> None:
     """Probe what has changed, all at once; the first failure, in the contract's order, under its area's own code."""
     if not services.settings.check_configs:
         return
