@@ -35,7 +35,7 @@ def main() -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from api.server import BoundedProtocol
+    from api.server import StrictProtocol
     from retrieval import settings
 
     loaded = settings.load()
@@ -49,7 +49,7 @@ def main() -> None:
         port=loaded.api_port,
         workers=loaded.api_processes,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=StrictProtocol,
         ws="none",
         lifespan="on",
         proxy_headers=False,

@@ -68,13 +68,6 @@ def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:
     return render(error, scope["path"], has_key=has_key)
 
 
-async def refuse(scope: HTTPScope, receive: Receive, send: Send, error: ServiceError) -> None:
-    """Answer a request with an error, without a look at its key or its body."""
-    request_id = "req_" + secrets.token_hex(12)
-    context = RequestContext(request_id, request_id)
-    await _answer(_Wire(receive, send, context, scope, None).send, context, rendered(scope, error))
-
-
 class RequestMiddleware:
     """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
 

@@ -100,15 +100,9 @@ class Settings(BoundedSettings, BaseSettings):
     # Processes
     api_processes: int = Field(default=1, ge=1)
     """Number of API processes."""
-    api_connections: int = Field(default=4096, ge=16)
-    """Connections that one API process holds. When full, the address with the most loses the one idle longest."""
-    api_address_connections: int = Field(default=512, ge=4)
-    """Requests that one API process serves at once for each client address, but for trusted proxies; more are 503."""
-    api_header_seconds: float = Field(default=10, gt=0)
-    """Seconds within which a client must send a complete request head, from the connection or its first byte on."""
     api_idle_seconds: float = Field(default=75, gt=0)
-    """Seconds for which an idle connection is kept, and for which a client may not read its response. Set it higher
-    than the keep-alive time of a proxy before the API."""
+    """Seconds for which a connection is kept open between two requests. Set it higher than the keep-alive time of a
+    proxy before the API."""
     drain_seconds: float = Field(default=5, ge=0)
     """Seconds for which a stopping API process answers 503 at `/ready` before it closes its listener, so that a load
     balancer sends requests elsewhere. `retrieval up` does not wait unless this is set."""

@@ -12,7 +12,7 @@ import httpx
 import uvicorn
 
 from api.app import create_app
-from api.server import BoundedProtocol
+from api.server import StrictProtocol
 from retrieval.accounts import api_keys
 from retrieval.database.database import Database
 
@@ -80,7 +80,7 @@ def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
     """The address of an API on a port of its own."""
     app: Any = create_app(configured, Database(url, size=4), ring)
     config = uvicorn.Config(
-        app, port=0, http=BoundedProtocol, ws="none", log_config=None, lifespan="on", proxy_headers=False
+        app, port=0, http=StrictProtocol, ws="none", log_config=None, lifespan="on", proxy_headers=False
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,7 +67,7 @@ def behind(api_database, ring, tmp_path):
     """The address of nginx, before an API that trusts it; and the folder of its logs."""
     certificate(tmp_path)
     port = free_port()
-    with running(tmp_path, api_database, ring, RETRIEVAL_TRUSTED_PROXIES="127.0.0.1") as (address, _, _):
+    with running(tmp_path, api_database, ring, RETRIEVAL_TRUSTED_PROXIES="127.0.0.1") as (address, api, _):
         said = block()
         for theirs, ours in (
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
@@ -79,7 +82,7 @@ def behind(api_database, ring, tmp_path):
         conf.write_text(AROUND.format(home=tmp_path, block=said, user=user))
         with subprocess.Popen([str(NGINX), "-p", str(tmp_path), "-c", str(conf)], stderr=subprocess.PIPE) as nginx:
             try:
-                yield _ready(f"https://127.0.0.1:{port}", nginx), tmp_path
+                yield _ready(f"https://127.0.0.1:{port}", nginx), tmp_path, api.pid
             finally:
                 nginx.terminate()
                 nginx.wait(10)
@@ -102,7 +105,7 @@ def client_from(base: str, source: str) -> httpx.Client:
 
 
 def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_db, ring):
-    base, home = behind
+    base, home, _ = behind
     owner = organizations.create(api_db, "proxied", requests_per_minute=1_000_000)
     made = api_keys.create(api_db, ring, owner.id, "proxied")
     with client_of(base, made.api_key) as client:
@@ -122,3 +125,24 @@ def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_d
     said = (home / "retrieval.log").read_text()
     assert "/v1/files/doc_x/raw" in said
     assert "signature" not in said
+
+
+def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
+    base, _, api = behind
+    files = Path(f"/proc/{api}/fd")
+    before = len(list(files.iterdir()))
+    with ExitStack() as connections:
+        for _ in range(300):
+            connections.enter_context(_connect(base))
+        half = connections.enter_context(_connect(base, seconds=60))
+        half.sendall(b"GET /health HTTP/1.1\r\nHost: a")
+        assert httpx.get(f"{base}/health", verify=False, trust_env=False).status_code == 200
+        assert len(list(files.iterdir())) < before + 64
+        assert half.recv(1) == b""  # after client_header_timeout
+
+
+def _connect(base: str, seconds: float = 20) -> ssl.SSLSocket:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    address = ("127.0.0.1", int(base.rpartition(":")[2]))
+    return context.wrap_socket(socket.create_connection(address, seconds))

@@ -1,14 +1,9 @@
-"""Clients that keep the server waiting, and bytes that are hardly HTTP: answered or closed, and others go on."""
+"""Uploads that stand still, and bytes that are hardly HTTP: answered or closed, and others go on."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
-import socket
 import time
-from contextlib import ExitStack
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,10 +12,6 @@ from retrieval.accounts import api_keys, organizations
 from tests.api import raw
 from tests.api.process import running
 from tests.api.support import Organization, client_of
-
-HEADER_SECONDS = 10
-PER_ADDRESS = 512
-IN_ALL = 4096
 
 
 @pytest.fixture(scope="module")
@@ -37,106 +28,6 @@ def good(process, api_db, ring):
     made = api_keys.create(api_db, ring, owner.id, "bounded")
     with client_of(process[0], made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
-
-
-def is_closed(made: socket.socket) -> bool:
-    """Whether the server has ended the connection; nothing is waited for."""
-    made.setblocking(False)
-    try:
-        while made.recv(65536):
-            pass
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    finally:
-        made.setblocking(True)
-    return True
-
-
-def test_what_sends_no_request_is_closed_within_seconds(process):
-    address, _ = process
-    whole = raw.request("GET", "/health")
-    starts = {
-        "nothing": b"",
-        "half a line": b"GET /heal",
-        "half a head": whole[:-4],
-        "a request, then nothing whole": whole + b"GET / HTTP/1.1\r\nHost: a",
-    }
-    with ExitStack() as open_ones:
-        made = {name: open_ones.enter_context(raw.connect(address)) for name in (*starts, "a byte now and then")}
-        started = time.monotonic()
-        for name, start in starts.items():
-            made[name].sendall(start)
-        drip = iter(whole)
-        closed_after: dict[str, float] = {}
-        while len(closed_after) < len(made):
-            assert time.monotonic() - started < HEADER_SECONDS + 8, set(made) - set(closed_after)
-            for name, one in made.items():
-                if name not in closed_after and is_closed(one):
-                    closed_after[name] = time.monotonic() - started
-            if "a byte now and then" not in closed_after:
-                made["a byte now and then"].send(bytes([next(drip)]))
-            time.sleep(1)
-    assert min(closed_after.values()) > HEADER_SECONDS / 2
-
-
-def test_a_connection_between_two_requests_is_kept_longer(process):
-    with raw.connect(process[0]) as made:
-        for pause in (HEADER_SECONDS + 3, 0):
-            made.sendall(raw.request("GET", "/health"))
-            assert raw.read(made).status == 200
-            time.sleep(pause)
-
-
-def test_an_address_that_leaves_connections_idle_takes_them_from_itself(process, good):
-    address, _ = process
-    mine = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {good.api_key}"}, trust_env=False)
-    with ExitStack() as open_ones, mine:
-        other = open_ones.enter_context(raw.connect(address, "127.0.0.9"))
-        idle = [open_ones.enter_context(raw.connect(address)) for _ in range(IN_ALL + 100)]
-        assert mine.get("/v1/namespaces").status_code == 200
-        other.sendall(raw.request("GET", "/health"))
-        assert raw.read(other).status == 200
-        kept = sum(not is_closed(connection) for connection in idle)
-    assert IN_ALL - 120 <= kept <= IN_ALL
-
-
-async def exchange(address: str, sent: bytes, connected: asyncio.Barrier) -> raw.Answer:
-    """The answer to a request that is sent once all others are connected, too."""
-    parts = urlsplit(address)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    try:
-        await connected.wait()
-        writer.write(sent)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
-        return raw.parsed(head + await reader.readexactly(int(length[1])))  # type: ignore[index]
-    finally:
-        writer.close()
-
-
-def test_each_of_1000_searches_at_once_from_one_address_is_answered(process, good):
-    address, _ = process
-    space = good.namespace()
-    sent = raw.request(
-        "POST",
-        "/v1/search",
-        f"Authorization: Bearer {good.api_key}",
-        "Content-Type: application/json",
-        body=json.dumps({"namespaceId": space, "query": "whatever there is"}).encode(),
-    )
-
-    async def search(at_once: int) -> list[raw.Answer]:
-        connected = asyncio.Barrier(at_once)
-        return await asyncio.gather(*(exchange(address, sent, connected) for _ in range(at_once)))
-
-    answers = asyncio.run(search(1000))
-    assert {answer.status for answer in answers} <= {200, 503}
-    assert sum(answer.status == 200 for answer in answers) >= PER_ADDRESS - 20
-    for refused in (answer for answer in answers if answer.status == 503):
-        assert int(refused.headers["retry-after"]) > 0
-        assert json.loads(refused.body)["error"]["details"]["reason"] == "too_many_connections"
 
 
 def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
