@@ -1,34 +1,38 @@
 """What it costs to search on behalf of a user, beside the same search of the application itself, in one run.
 
-    python bench/access.py [--url URL] [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
+    python -m bench.access [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
 
-The corpus is that of `search_scale`, 20 chunks a document. Each document is for some of the groups by chance: for one
+The corpus is that of `search`, 20 chunks a document. Each document is for some of the groups by chance: for one
 of them, so that the user may see a fifth, then for three, about a half. A search for the user includes the statement
 that reads the groups; `first` is one of a user who did not search for a minute, of whom nothing is known. Vectors
 are given. Each round asks the same queries of every kind, in another order each time; a ratio is that of the medians,
 `ratio` the largest but for those of first searches. It fails if a search shows the user a hidden document, or fewer
-results than asked for. What is made on the way goes away again, however the run ends.
+results than asked for.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psycopg
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench import report, search_corpus
-from bench.search_corpus import DIMENSIONS
-from bench.search_scale import Given, clean_up, cpu_of, migrated, server_processes, summary_of
+from bench.harness import parse_options, write
+from bench.search import (
+    DIMENSIONS,
+    Given,
+    compare,
+    fill,
+    make_queries,
+    make_scope,
+    opened_database,
+    server_processes,
+    vacuum,
+)
 from connectors.vectors.pgvector import PgVectorStore
 from retrieval.access import viewers
 from retrieval.access.reading import reading
@@ -54,39 +58,31 @@ LOOP = asyncio.new_event_loop()
 
 
 def main() -> None:
-    options = _options()
-    report.end_in_order()
-    with migrated(options.url, size=1) as db:
-        found = _run(db, options)
-    _print(found)
-    report.write("access", found)
+    options = parse_options(__doc__, chunks=100_000, groups=1_000, of_user=200, rounds=7)
+    with opened_database(1) as db:
+        figures = _run(db, options)
+    _print(figures)
+    write("access", figures)
 
 
 def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
-    scope, partition = search_corpus.scope(db)
+    scope, partition = make_scope(db)
     store = PgVectorStore(db, scope.namespace, DIMENSIONS)
     dice = np.random.default_rng(7)
-    figures: dict[str, Any] = {"chunks": options.chunks, "groups": options.groups, "of_user": options.of_user}
-    try:
-        search_corpus.fill(db, partition, dice, options.chunks)
-        _groups(db, partition, options.groups, options.of_user)
-        store.ensure_index(scope)
-        packing.keep(db, partition)
-        asked = search_corpus.queries(db, partition, dice, 20)
-        figures["each"] = {}
-        for each in EACH:
-            seen = _share(db, partition, options.groups, options.of_user, each)
-            _wait_for_others(db)
-            kinds = _measure(db, scope, store, asked, options.rounds)
-            ratios = {**_ratios(kinds), "counts": _counts(db, scope)}
-            figures["each"][str(each)] = {"documents_seen": seen, "kinds": kinds, "ratios": ratios}
-        figures["ratio"] = max(
-            ratio for one in figures["each"].values() for name, ratio in one["ratios"].items() if name in KINDS
-        )
-    finally:
-        if options.url:
-            clean_up(db, scope, partition, store)
-    return figures
+    fill(db, partition, dice, options.chunks)
+    _groups(db, partition, options.groups, options.of_user)
+    store.ensure_index(scope)
+    packing.keep(db, partition)
+    queries = make_queries(db, partition, dice, 20)
+    each: dict[str, Any] = {}
+    for groups in EACH:
+        visible = _share(db, partition, options.groups, options.of_user, groups)
+        _wait_for_others(db)
+        kinds = _measure(db, scope, store, queries, options.rounds)
+        ratios = {**_ratios(kinds), "counts": _counts(db, scope)}
+        each[str(groups)] = {"documents_seen": visible, "kinds": kinds, "ratios": ratios}
+    ratio = max(figures["ratios"][name] for figures in each.values() for name in KINDS)
+    return {**vars(options), "each": each, "ratio": ratio}
 
 
 def _groups(db: database.Database, partition: int, groups: int, of_user: int) -> None:
@@ -120,8 +116,7 @@ def _share(db: database.Database, partition: int, groups: int, of_user: int, eac
         " from unnest(%(ids)s::text[], %(groups)s::text[]) w (id, groups) where d.id = w.id",
         {"ids": names, "groups": ["[" + ",".join(f'"g{one}"' for one in some) + "]" for some in chosen]},
     )
-    with psycopg.connect(db.url, autocommit=True) as connection:
-        connection.execute("vacuum analyze")
+    vacuum(db.url)
     return sum(bool((some < of_user).any()) for some in chosen)
 
 
@@ -140,22 +135,13 @@ def _measure(
         kinds[name] = _search(db, scope, store, query)
         kinds[f"{name}, for the user"] = _search(db, scope, store, query, USER)
         kinds[f"{name}, for the user, first"] = _search(db, scope, store, query, STRANGER)
-    spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
-    backends, dice = server_processes(db), np.random.default_rng(11)
     viewer = LOOP.run_until_complete(viewers.viewer(db, scope, USER))
-    for number in range(rounds + 1):
-        backends = server_processes(db) if number == 1 else backends  # those of the viewer's role come with its search
-        print(f"round {number} of {rounds}" if number else "warming up", flush=True)
-        for text, values in asked:
-            for name in dice.permutation(list(kinds)):  # whoever comes second finds warm caches
-                server, ours, start = cpu_of(backends), time.process_time(), time.perf_counter()
-                found = kinds[name](text, values)
-                wall, mine = time.perf_counter() - start, time.process_time() - ours
-                if number:
-                    spent[name].append((wall * 1000, cpu_of(backends) - server, mine * 1000))
-                elif "for the user" in name:
-                    _check(db, found, viewer)
-    return {name: summary_of(rows) for name, rows in spent.items()}
+
+    def check(name: str, result: search.SearchResult) -> None:
+        if "for the user" in name:
+            _check(db, result, viewer)
+
+    return compare(db, kinds, asked, rounds, check)
 
 
 def _search(
@@ -214,16 +200,6 @@ def _print(found: dict[str, Any]) -> None:
         for name, row in one["kinds"].items():
             print(f"{name:32}{row['p50_ms']:10}{row['p95_ms']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}")
         print("  times the application's: " + ", ".join(f"{name} {ratio}" for name, ratio in one["ratios"].items()))
-
-
-def _options() -> argparse.Namespace:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--url", help="a database; an embedded one without it")
-    options.add_argument("--chunks", type=int, default=100_000)
-    options.add_argument("--groups", type=int, default=1_000)
-    options.add_argument("--of-user", type=int, default=200)
-    options.add_argument("--rounds", type=int, default=7)
-    return options.parse_args()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 Written as one would for production, and no more: a key that is stored as a hash, a rate that is counted in PostgreSQL
 and so holds over processes, strict bodies, the three rate headers and a request id. It has none of the other
-protections of the service. `python bench/api_baseline.py PORT`, DATABASE in the environment.
+protections of the service. `python -m bench.api_baseline PORT`, DATABASE in the environment; `prepare KEY` makes its
+tables.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
@@ -251,4 +253,7 @@ async def prepare(api_key: str) -> str:
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, port=int(sys.argv[1]), loop="uvloop", http="httptools")
+    if sys.argv[1] == "prepare":
+        print(asyncio.run(prepare(sys.argv[2])))
+    else:
+        uvicorn.run(app, port=int(sys.argv[1]), loop="uvloop", http="httptools")

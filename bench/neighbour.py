@@ -1,6 +1,6 @@
 """One text of a quiet organization beside a noisy one, against the same text on a quiet service.
 
-    .venv/bin/python bench/neighbour.py [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7]
+    python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7]
 
 Starts an instance of its own in a temporary home, with the settings that people use. Organization A sends texts, a
 crawl and job runs on sites that take half a minute a page; with `--hung`, so many namespaces of A embed at a vendor
@@ -13,22 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench import report
-from bench.instance import NAMESPACE, instance
+from bench.harness import NAMESPACE, instance, parse_options, write
 
 SLOW_SECONDS = 30.0
 LINKS = 8
@@ -91,9 +86,8 @@ def serve(address: str, port: int = 0) -> int:
 class Organization:
     """A client of the service with a key and namespaces of its own."""
 
-    def __init__(self, base: str, key: str) -> None:
-        headers = {"Authorization": f"Bearer {key}"}
-        self.client = httpx.Client(base_url=base, headers=headers, timeout=60, trust_env=False)
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
 
     def namespace(self, name: str, *, vendor: bool = False) -> str:
         model = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
@@ -151,9 +145,7 @@ class Bench:
             "ENDPOINTS": json.dumps({"OPENAI": {"base_url": f"http://127.0.0.1:{self.port}/v1"}}),
         }
         with instance(settings) as service:
-            base = service.info["api"]
-            a, b = (Organization(base, service.organization(name)[1]) for name in ("A", "B"))
-            return self._measure(a, b)
+            return self._measure(*(Organization(service.organization(name)) for name in ("A", "B")))
 
     def _measure(self, a: Organization, b: Organization) -> dict[str, Any]:
         mine = b.namespace("quiet")
@@ -192,13 +184,8 @@ class Bench:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("texts", 3000), ("pages", 300), ("slow", 78), ("hung", 0), ("rounds", 7)):
-        options.add_argument(f"--{name}", type=int, default=default)
-    chosen = options.parse_args()
-    report.end_in_order()
-    found = Bench(chosen).run()
-    report.write("neighbour", {**vars(chosen), **found})
+    options = parse_options(__doc__, texts=3000, pages=300, slow=78, hung=0, rounds=7)
+    write("neighbour", {**vars(options), **Bench(options).run()})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Quality of search on every judged collection beside the project: semantic, keyword and hybrid, by the search itself.
 
-    .venv/bin/python bench/quality.py [--model all-MiniLM-L6-v2] [--only cranfield]
+    python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield]
 
 A collection is a folder in ../shared/data: `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
 precision among the best five chunks, by the rule of its README), or one with `corpus.jsonl` (id, title, text),
 `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl`
 (text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded PostgreSQL of this run;
-vectors are kept in bench/results. Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans: the
-share of the answers' characters in the best five chunks.
+vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans:
+the share of the answers' characters in the best five chunks.
 """
 
 from __future__ import annotations
@@ -16,32 +16,24 @@ import argparse
 import csv
 import hashlib
 import json
-import shutil
-import sys
-import tempfile
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT))
+from bench.harness import DATA, RESULTS, migrated_database, write
+from connectors.embedders import local as local_embedder
+from connectors.parsers import detect
+from connectors.vectors.pgvector import PgVectorStore
+from retrieval import ids, settings
+from retrieval.database import database
+from retrieval.ingestion.chunking import titles
+from retrieval.ingestion.chunking.titles import embedded_text
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ports import Parsed, Scope, Vector
+from retrieval.search import bm25, search
 
-from bench.cranfield import _ndcg  # noqa: E402
-from connectors.embedders import local as local_embedder  # noqa: E402
-from connectors.parsers import detect  # noqa: E402
-from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
-from local import postgres  # noqa: E402
-from retrieval import ids, settings  # noqa: E402
-from retrieval.database import database, revisions  # noqa: E402
-from retrieval.ingestion.chunking import titles  # noqa: E402
-from retrieval.ingestion.chunking.titles import embedded_text  # noqa: E402
-from retrieval.ingestion.chunking.tokenizer import tokenizer_for  # noqa: E402
-from retrieval.ports import Parsed, Scope, Vector  # noqa: E402
-from retrieval.search import bm25, search  # noqa: E402
-
-DATA = PROJECT.parent / "shared" / "data"
-RESULTS = PROJECT / "bench" / "results"
 WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SIZE, OVERLAP, TOP = 1000, 200, 5
 
@@ -67,7 +59,7 @@ class Given:
         digest = hashlib.sha256(json.dumps([self.model, kind, texts]).encode()).hexdigest()[:20]
         file = RESULTS / f"vectors-{digest}.npy"
         if not file.exists():
-            RESULTS.mkdir(exist_ok=True)
+            RESULTS.mkdir(parents=True, exist_ok=True)
             order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
             made = np.empty((len(texts), self.dimensions), np.float32)
             for at in range(0, len(order), 64):
@@ -207,11 +199,8 @@ def main() -> None:
     chosen = options.parse_args()
     model, tokenizer = ports(chosen.model)
     embedder = Given(model, chosen.model)
-    home = Path(tempfile.mkdtemp(prefix="rt-quality-"))
-    report: dict[str, Any] = {"model": chosen.model}
-    try:
-        url = postgres.start(home)
-        revisions.upgrade_schema(url)
+    figures: dict[str, Any] = {"model": chosen.model}
+    with migrated_database() as (_, url):
         db = database.Database(url)
         print(f"{'collection':<16}{'questions':>10}" + "".join(f"{way:>10}" for way in WAYS))
         for folder in sorted(DATA.iterdir()):
@@ -220,12 +209,9 @@ def main() -> None:
                 collection = Collection(folder)
                 embedder.learn([question["text"] for question in collection.questions], "query")
                 shelf = Shelf(db, collection, embedder, tokenizer)
-                report[folder.name] = judge(shelf, collection)
+                figures[folder.name] = judge(shelf, collection)
         db.close()
-    finally:
-        postgres.stop(home)
-        shutil.rmtree(home, ignore_errors=True)
-    (RESULTS / "quality.json").write_text(json.dumps(report, indent=1))
+    write("quality", figures)
 
 
 def judge(shelf: Shelf, collection: Collection) -> dict[str, float]:
@@ -238,6 +224,14 @@ def judge(shelf: Shelf, collection: Collection) -> dict[str, float]:
     told = "".join(f"{value:>10.4f}" for value in means.values())
     print(f"{collection.name:<16}{len(collection.questions):>10}{told}", flush=True)
     return means
+
+
+def _ndcg(grades: list[int], judged: dict[str, int]) -> float:
+    def gain(ranked: list[int]) -> float:
+        return sum(grade / math.log2(rank + 2) for rank, grade in enumerate(ranked[:10]))
+
+    best = gain(sorted(judged.values(), reverse=True))
+    return gain(grades) / best if best else 0.0
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Start and memory: seconds until the service is ready; megabytes of each role, idle, after work and amid uploads.
 
-    .venv/bin/python bench/start.py [--rounds 3]
+    python -m bench.start [--rounds 3]
 
 Each round starts an instance in a home of its own for the first time, ends it, and starts it again: the disk is warm,
 but for what the first round reads. Megabytes are proportional (shared pages shared out), of a role with its children;
@@ -10,51 +10,40 @@ so that nothing but the upload itself is measured.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 
-PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT))
-
-from bench import report  # noqa: E402
-from bench.cranfield import PROBE, Service  # noqa: E402
-from bench.instance import Instance, instance  # noqa: E402
-from bench.processes import resident  # noqa: E402
+from bench.harness import Instance, instance, parse_options, resident, write
+from bench.ingest import PROBE, Service
 
 UPLOADS, UPLOAD_BYTES = 8, 10_000_000
 SETTLED_SECONDS = 15.0
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=3)
-    chosen = options.parse_args()
-    report.end_in_order()
+    options = parse_options(__doc__, rounds=3)
     seconds: dict[str, list[float]] = {"first": [], "again": []}
     found: dict[str, Any] = {"seconds": seconds}
-    for number in range(chosen.rounds):
+    for number in range(options.rounds):
         with instance(started=False) as service:
             for kind, took in seconds.items():
                 took.append(_start(service))
                 print(f"round {number + 1}: {kind} start {took[-1]:.1f} s", flush=True)
                 if kind == "first":
                     service.stop()
-            if number + 1 == chosen.rounds:
+            if number + 1 == options.rounds:
                 found |= memory(service)
     found["medians"] = {kind: round(statistics.median(took), 1) for kind, took in seconds.items()}
     _show(found)
-    report.write("start", found)
+    write("start", found)
 
 
 def _start(service: Instance) -> float:
@@ -71,7 +60,7 @@ def memory(service: Instance) -> dict[str, Any]:
     with service.client() as client, _peak(api) as peak:
         _upload(client, service.info["namespaceId"])
     found["uploads"] = {"before": before, "most": max(peak), "more": max(peak) - before}
-    place = Service(service, "all-MiniLM-L6-v2")
+    place = Service(service)
     place.ingest([(f"probe {n}", PROBE.format(n)) for n in range(100)], 8)
     found["after_work"] = _settled(service)
     return found

@@ -1,6 +1,6 @@
 """How soon each page of the admin app shows its first content on 10,000 documents, beside an empty namespace.
 
-    .venv/bin/python bench/ui_pages.py [--documents 10000] [--rounds 5]
+    python -m bench.ui_pages [--documents 10000] [--rounds 5]
 
 Starts an instance of its own in a temporary home and writes documents, chunks and job runs into its database as the
 pipeline leaves them. Each round opens every page by its address in headless Chromium, whose cache a first round has
@@ -10,23 +10,19 @@ something of its content, and until its table or chart is drawn.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 from playwright.sync_api import BrowserContext, sync_playwright
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench import report
-from bench.instance import NAMESPACE, instance
+from bench.harness import NAMESPACE, instance, parse_options, write
+from local import postgres
 from retrieval.database import database
 from retrieval.search import bm25
 from retrieval.sources import CONNECTORS
@@ -82,21 +78,17 @@ SIGHTS = {
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--documents", type=int, default=10_000)
-    options.add_argument("--rounds", type=int, default=5)
-    chosen = options.parse_args()
-    report.end_in_order()
+    options = parse_options(__doc__, documents=10_000, rounds=5)
     if CHROMIUM is None:
         sys.exit("There is no Chromium on this machine: apt-get install chromium")
     with instance() as service:
         info = service.info
         full, empty = _namespace(info, "full"), _namespace(info, "empty")
         started = time.perf_counter()
-        names = fill(service.database, full, chosen.documents)
-        figures: dict[str, Any] = {"documents": chosen.documents, "fill_s": round(time.perf_counter() - started, 1)}
-        figures["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, chosen.rounds)
-    report.write("ui_pages", figures)
+        names = fill(postgres.url(service.home), full, options.documents)
+        figures: dict[str, Any] = {"documents": options.documents, "fill_s": round(time.perf_counter() - started, 1)}
+        figures["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, options.rounds)
+    write("ui_pages", figures)
     _show(figures)
 
 
@@ -248,10 +240,12 @@ def _shown(context: BrowserContext, info: dict[str, str], path: str, wanted: tup
     return took[0], took[1]
 
 
-def _show(report: dict[str, Any]) -> None:
-    print(f"{report['documents']} documents; median of the rounds in ms after sign-in, of an empty namespace beside it")
+def _show(figures: dict[str, Any]) -> None:
+    print(
+        f"{figures['documents']} documents; median of the rounds in ms after sign-in, of an empty namespace beside it"
+    )
     print(f"{'page':<28}{'content':>9}{'worst':>9}{'drawn':>9}{'empty':>9}{'ratio':>7}")
-    for title, kinds in report["pages_ms"].items():
+    for title, kinds in figures["pages_ms"].items():
         contents, drawn = zip(*kinds["full"], strict=True)
         full, ratio = statistics.median(contents), f"{'-':>9}{'-':>7}"
         if "empty" in kinds:

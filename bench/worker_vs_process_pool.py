@@ -3,12 +3,11 @@
 Starts a Prefect server of its own (on an embedded PostgreSQL) and both workers, at limit 4 on a pool each, polling
 every 0.5 s. Measures created -> Running one run at a time (the two alternate) and runs a minute with a backlog. The
 process worker gets a `set_working_directory` pull step: without it, it copies the whole folder for every run. Results
-go to bench/results/worker_vs_process_pool.json. Run: python bench/worker_vs_process_pool.py [--runs 24] [--rounds 5]
+go to bench/results/worker_vs_process_pool.json. Run: python -m bench.worker_vs_process_pool [--runs 24] [--rounds 5]
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socket
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
 
     from prefect.client.orchestration import SyncPrefectClient
 
-PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT))
-
-from bench import report  # noqa: E402
-from local import postgres, prefect_database  # noqa: E402
+from bench.harness import PROJECT, parse_options, write
+from local import postgres, prefect_database
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1")
@@ -51,8 +47,7 @@ BACKLOG_SECONDS = 60
 
 
 def main() -> None:
-    options = _options()
-    report.end_in_order()
+    options = parse_options(__doc__, runs=24, rounds=5)
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
         os.environ |= _environment(home)
@@ -72,13 +67,6 @@ def main() -> None:
         latencies = _alternate(client, deployments, options.rounds)
         rates = {kind: _rate(client, deployments[kind], options.runs) for kind in KINDS}
     _report(latencies, rates, options.runs)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=24, help="runs of the backlog, for each worker")
-    parser.add_argument("--rounds", type=int, default=5, help="single runs, for each worker")
-    return parser.parse_args()
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -234,7 +222,7 @@ def _report(latencies: dict[str, list[float]], rates: dict[str, float], count: i
         "runs_a_minute": {kind: round(rates[kind], 1) for kind in KINDS},
         "runs_a_minute_ratio": round(rates["warm"] / rates["process"], 2),
     }
-    report.write("worker_vs_process_pool", results)
+    write("worker_vs_process_pool", results)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ read is refused), and processor time beside pypdfium2's text. `--keep FOLDER` wr
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -19,11 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench import report
+from bench.harness import DATA, tree_seconds, write
 from bench.parse import cases, engines, measures
 from bench.parse.cases import Case
 from bench.parse.measures import Score
-from bench.processes import cpu_of_this
 
 
 def main() -> int:
@@ -37,16 +37,16 @@ def main() -> int:
     chosen = options.parse_args()
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        every = cases.icdar(chosen.truth) if chosen.truth else cases.every(report.data(), Path(folder), chosen.seed)
+        every = cases.icdar(chosen.truth) if chosen.truth else cases.every(DATA, Path(folder), chosen.seed)
         picked = [case for case in every if case.kind.startswith(tuple(chosen.kinds))]
         pdfs = [case.path for case in picked if case.path.suffix == ".pdf"]
         for path in pdfs[:1]:
             engines.pdfium(path)  # imports are no file's cost
         baseline = {path: cpu(engines.pdfium, path)[1] for path in pdfs}
-        for name, engine in engines.installed(chosen.engines).items():
+        for name, engine in ((name, engines.ENGINES[name]) for name in chosen.engines):
             figures[name] = compared(name, engine, picked, baseline, chosen)
     show(figures)
-    report.write("parse", figures)
+    write("parse", figures)
     return 0
 
 
@@ -57,7 +57,7 @@ def compared(
     with suppress(Exception):
         engine(picked[0].path)  # imports and the start of a child are no file's cost
     for case in picked:
-        if not engines.reads(name, case.path):
+        if name != "service" and case.path.suffix != ".pdf":
             continue
         ocr = case.ocr or chosen.ocr
         try:
@@ -98,9 +98,9 @@ def is_right(case: Case, text: str, *, refused: bool) -> bool:
 
 def cpu(engine: Any, path: Path, **options: Any) -> tuple[str, float]:
     """The text, and the processor seconds of this process and its children."""
-    started, own = cpu_of_this(), time.process_time()
+    started, own = tree_seconds(os.getpid()), time.process_time()
     text: str = engine(path, **options)
-    return text, max(cpu_of_this() - started, time.process_time() - own)
+    return text, max(tree_seconds(os.getpid()) - started, time.process_time() - own)
 
 
 def show(figures: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.parse import drawn, office, sheets
+from bench.parse import drawn
 from bench.parse.measures import Table
 
 
@@ -49,8 +49,6 @@ def every(data: Path, folder: Path, seed: int) -> Iterator[Case]:
             yield Case(data / "cases-3" / name, kind, readable=readable, must=must)
     for path, drawing in drawn.draw(folder, seed):
         yield Case(path, drawing.kind, drawing.words, drawing.tables, drawing.headings, drawing.readable)
-    for path, kind, words, tables, must in (*office.write(folder), *sheets.write(folder)):
-        yield Case(path, kind, words, tables, must=must, readable=True)
 
 
 def icdar(folder: Path) -> Iterator[Case]:

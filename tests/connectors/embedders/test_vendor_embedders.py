@@ -248,7 +248,7 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
 
 
 def test_requests_are_as_few_as_the_limits_allow(openai_server):
-    """Within 5 %, as the stand-in counts tokens; `bench/openai_requests.py` does the same for 10,000 chunks."""
+    """Within 5 %, as the stand-in counts tokens."""
     text = "the boundary layer on a flat plate in a supersonic flow " * 180
     texts = [f"{text} {number}" for number in range(170)]
     made(openai_server).embed(texts, "document")

@@ -13,15 +13,16 @@ import pytest
 from openpyxl.chart import BarChart, Reference
 from openpyxl.worksheet.table import Table
 
-from bench.parse import cases, sheets
+from bench.parse import cases
 from bench.parse.measures import written_tables
 from retrieval.errors import Skippable
 from retrieval.ingestion.chunking import structure
 from retrieval.ports import Parsed
+from tests.connectors.parsers import workbooks
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 Read = Callable[[str, bytes], Parsed]
-DAY = sheets.DAY
+DAY = workbooks.DAY
 
 FORMATS = [
     (1.2708333333333333, "[h]:mm", "30:30"), (0.5, "[mm]", "720"), (0.75, "mm:ss.0", "00:00.0"),
@@ -75,24 +76,28 @@ def test_numbers_and_texts_are_shown_by_their_formats(read: Read) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sheets.Written]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, workbooks.Written]:
     folder = tmp_path_factory.mktemp("sheets")
-    return {each[0].name: each for each in sheets.write(folder)}
+    return {each[0].name: each for each in workbooks.write(folder)}
 
 
-NAMES = [f"sheet-{name}.{ending}" for name in sheets.LAYOUTS for ending in ("xlsx", "xls", "ods")]
+NAMES = [f"sheet-{name}.{ending}" for name in workbooks.LAYOUTS for ending in ("xlsx", "xls", "ods")]
 NAMES += ["sheet-values.xlsx", "sheet-values.xls", "sheet-commas.csv", "sheet-semicolons.csv", "sheet-tabs.tsv"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_block_of_cells_is_a_table_of_its_own(read: Read, written: dict[str, sheets.Written], name: str) -> None:
+def test_each_block_of_cells_is_a_table_of_its_own(
+    read: Read, written: dict[str, workbooks.Written], name: str
+) -> None:
     path, _, _, tables, must = written[name]
     text = read(name, path.read_bytes()).text
     assert [part for part in must if not cases.stands(part, text)] == []
     assert len(structure.find(text).tables) == len(written_tables(text)) == (len(tables) or 1)
 
 
-def test_rows_of_each_table_are_filtered_by_their_own_columns(read: Read, written: dict[str, sheets.Written]) -> None:
+def test_rows_of_each_table_are_filtered_by_their_own_columns(
+    read: Read, written: dict[str, workbooks.Written]
+) -> None:
     text = read("a.xlsx", written["sheet-two-tables-beside.xlsx"][0].read_bytes()).text
     goods, crew = structure.find(text).tables
     assert goods.values[0] == {"goods": "Coffee", "casks": 12, "price": 340}
@@ -177,7 +182,7 @@ def test_an_open_spreadsheet_keeps_its_comments_text_boxes_charts_and_hidden_row
     title = f"<chart:title>{text('Ships by year')}</chart:title>"
     chart = f"<chart:chart>{title}<table:table>{values}</table:table></chart:chart>"
     parts = {"Object 1/content.xml": f"<office:body><office:chart>{chart}</office:chart></office:body>"}
-    sheets.write_ods(tmp_path / "a.ods", sheet, parts)
+    workbooks.write_ods(tmp_path / "a.ods", sheet, parts)
     shown = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
     assert shown.startswith("## Stores\n\n| Item | Left |\n| --- | --- |\n| Rope | 1.234,50 € |\n| Tar | 30:05 |\n")
     for part in ("Comment on B2: Buy the long one", "No wake!", "Chart: Ships by year", "| 2023 | 4 |\n| 2024 | 6 |"):
@@ -199,7 +204,7 @@ def test_no_text_of_an_open_spreadsheet_is_lost_whatever_else_a_cell_holds(
     plain = "<table:table-cell><text:p>Tar &amp; rope</text:p></table:table-cell>"
     last = '<table:table-cell office:value-type="float" office:value="9"/>'
     row = f"<table:table-row>{plain}<table:table-cell>{cell}</table:table-cell>{last}</table:table-row>"
-    sheets.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
+    workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
     assert "| Tar & rope | 7 8 | 9 |" in read("a.ods", (tmp_path / "a.ods").read_bytes()).text
 
 
@@ -243,5 +248,5 @@ def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Pat
     rest = blank.format(' table:number-columns-repeated="16383"')
     row = f"<table:table-row>{cell}{rest}</table:table-row>"
     row += f'<table:table-row table:number-rows-repeated="1048575">{blank.format("")}</table:table-row>'
-    sheets.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
+    workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
     assert read("a.ods", (tmp_path / "a.ods").read_bytes()).text == "## S\n\nAda\n"

@@ -1,52 +1,39 @@
 """Search in a partition of 100,000 chunks, beside a plain pgvector table of the same vectors and texts in the same run.
 
-    python bench/search_scale.py [--url URL] [--chunks 100000] [--rounds 7] [--clients 8] [--seconds 10]
+    python -m bench.search [--chunks 100000] [--rounds 7] [--clients 8] [--seconds 10]
 
 Vectors are random around 300 centres, texts have a Zipf vocabulary with the stop words left out, queries are words of
 some chunk. Wall time and processor time of the server and of this process, in milliseconds; each round runs every kind
-on the same queries. Then several clients search at once, with vectors given and with queries embedded by MiniLM. The
-JSON also holds what each statement of a search reads. What is made on the way goes away again, however the run ends.
+on the same queries. Then several clients search at once, with vectors given and with queries embedded by MiniLM.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
+import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psycopg
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench import report, search_corpus
-from bench.search_corpus import DIMENSIONS
+from bench.harness import migrated_database, parse_options, write
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
-from retrieval.database import database, revisions
+from retrieval import ids
+from retrieval.database import database
 from retrieval.database.halves import HalfVector
 from retrieval.ports import Scope
 from retrieval.search import packing, search
 
+DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
 BASE = "pgvector, plain table, 10"
-BULK = (
-    "postings",
-    "posting_blocks",
-    "posting_changes",
-    "posting_packs",
-    "term_counts",
-    "chunks",
-    "embeddings",
-    "vectors",
-)
 
 
 class Given:
@@ -64,33 +51,45 @@ class Given:
 
 
 def main() -> None:
-    options = _options()
-    report.end_in_order()
-    with migrated(options.url, size=options.clients) as db:
-        found = _run(db, options)
-    _print(found)
-    report.write("search_scale", found)
+    options = parse_options(__doc__, chunks=100_000, rounds=7, clients=8, seconds=10.0)
+    with opened_database(options.clients) as db:
+        figures = _run(db, options)
+    _print(figures)
+    write("search", figures)
+
+
+@contextmanager
+def opened_database(size: int) -> Iterator[database.Database]:
+    """A migrated database, opened as the API opens it with so many connections."""
+    with migrated_database() as (_, url):
+        db = database.Database(url, role="api", size=size)
+        try:
+            yield db
+        finally:
+            db.close()
 
 
 def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
-    scope, partition = search_corpus.scope(db)
+    scope, partition = make_scope(db)
     store = PgVectorStore(db, scope.namespace, DIMENSIONS)
     dice = np.random.default_rng(7)
     figures: dict[str, Any] = {"chunks": options.chunks, "dimensions": DIMENSIONS}
-    try:
-        figures["fill_s"] = _timed("filling", lambda: search_corpus.fill(db, partition, dice, options.chunks))
-        figures["plain_s"] = _timed("a plain pgvector table of the same", lambda: _plain(db, partition))
-        figures["index_s"] = _timed("the service's index", lambda: store.ensure_index(scope))
-        figures["pack_s"] = _timed("packing posting lists", lambda: packing.keep(db, partition))
-        figures["vacuum_s"] = _timed("vacuum", lambda: _vacuum(db.url))
-        queries = search_corpus.queries(db, partition, dice, 20)
-        figures["kinds"] = _measure(db, scope, store, queries, options.rounds)
-        figures["clients"] = _together(db, scope, store, queries, options)
-        figures["reads"] = reads(db, scope, store, queries[0])
-        figures["recall"] = _recall(db, partition, queries)
-    finally:
-        if options.url:
-            clean_up(db, scope, partition, store)
+    steps: dict[str, Callable[[], object]] = {
+        "filling": lambda: fill(db, partition, dice, options.chunks),
+        "a plain pgvector table of the same": lambda: _plain(db, partition),
+        "the service's index": lambda: store.ensure_index(scope),
+        "packing posting lists": lambda: packing.keep(db, partition),
+        "vacuum": lambda: vacuum(db.url),
+    }
+    for name, step in steps.items():
+        start = time.perf_counter()
+        step()
+        figures[name] = round(time.perf_counter() - start, 1)
+        print(f"{name}: {figures[name]} s", flush=True)
+    queries = make_queries(db, partition, dice, 20)
+    figures["kinds"] = _measure(db, scope, store, queries, options.rounds)
+    figures["clients"] = _together(db, scope, store, queries, options)
+    figures["recall"] = _recall(db, partition, queries)
     return figures
 
 
@@ -118,19 +117,32 @@ def _measure(
         "search keyword": _search(db, scope, store, 0.0),
         "search hybrid": _search(db, scope, store, 0.5),
     }
+    return compare(db, kinds, queries, rounds, lambda _, __: None)
+
+
+def compare(
+    db: database.Database,
+    kinds: dict[str, Callable[[str, Any], Any]],
+    queries: list[Any],
+    rounds: int,
+    check: Callable[[str, Any], None],
+) -> dict[str, dict[str, float]]:
+    """Run each kind on the same queries, in another order each time; a first round warms up and is checked."""
     spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
-    backends, dice = server_processes(db), np.random.default_rng(11)
+    dice = np.random.default_rng(11)
     for number in range(rounds + 1):
+        backends = server_processes(db)  # those of the viewer's role come with its first search
         print(f"round {number} of {rounds}" if number else "warming up", flush=True)
         for text, values in queries:
             for name in dice.permutation(list(kinds)):  # whoever comes second finds warm caches
-                kind = kinds[name]
                 server, ours, start = cpu_of(backends), time.process_time(), time.perf_counter()
-                kind(text, values)
+                result = kinds[name](text, values)
                 wall, mine = time.perf_counter() - start, time.process_time() - ours
                 if number:
                     spent[name].append((wall * 1000, cpu_of(backends) - server, mine * 1000))
-    return {name: summary_of(rows) for name, rows in spent.items()}
+                else:
+                    check(name, result)
+    return {name: summarize(rows) for name, rows in spent.items()}
 
 
 def _together(
@@ -171,38 +183,6 @@ def _together(
             "own_cpu_ms": round((time.process_time() - ours) * 1000 / done, 2),
         }
     return found
-
-
-def reads(db: database.Database, scope: Scope, store: PgVectorStore, query: Any) -> list[dict[str, Any]]:
-    """Of each statement of a hybrid search: its beginning, the pages that it read, the most rows that one scan saw."""
-    seen: dict[str, Any] = {}
-    real = psycopg.Connection.execute
-
-    def execute(self: Any, statement: Any, params: Any = None, **named: Any) -> Any:
-        seen[statement] = params
-        return real(self, statement, params, **named)
-
-    psycopg.Connection.execute = execute  # type: ignore[method-assign, assignment]
-    try:
-        _search(db, scope, store, 0.5)(*query)
-    finally:
-        psycopg.Connection.execute = real  # type: ignore[method-assign]
-    found = []
-    with db.transaction() as connection:
-        for statement, params in seen.items():
-            if not isinstance(statement, str) or not statement.lstrip().startswith(("select", "with")):
-                continue
-            row = connection.execute(b"explain (analyze, buffers, format json) " + statement.encode(), params)
-            plan = (row.fetchone() or {})["QUERY PLAN"][0]["Plan"]
-            pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-            found.append({"statement": " ".join(statement.split())[:80], "pages": pages, "rows": _most(plan)})
-    return found
-
-
-def _most(plan: dict[str, Any]) -> int:
-    own = round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
-    below = [_most(part) for part in plan.get("Plans", ())]
-    return max([own if "Scan" in plan["Node Type"] else 0, *below])
 
 
 def _plain(db: database.Database, partition: int) -> None:
@@ -251,50 +231,6 @@ def _recall(db: database.Database, partition: int, queries: list[Any]) -> float:
     return found / (10 * len(queries))
 
 
-def clean_up(db: database.Database, scope: Scope, partition: int, store: PgVectorStore) -> None:
-    """Take everything away again, for a database that stays."""
-    print("cleaning up", flush=True)
-    store.drop_index(scope)
-    with psycopg.connect(db.url, autocommit=True) as connection:
-        connection.execute("drop table if exists bench_plain")
-        for table in (*BULK, "documents"):
-            connection.execute(f"delete from {table} where partition_id = {partition}".encode())
-        connection.execute("delete from organizations where id = %s", [scope.organization])
-
-
-@contextmanager
-def a_database(url: str | None) -> Iterator[str]:
-    """The given database, or an embedded one that goes away again, as do those of runs that were killed."""
-    if url is not None:
-        yield url
-        return
-    from local import postgres
-
-    for left in Path(tempfile.gettempdir()).glob("rt-bench-scale-*"):
-        if not Path(f"/proc/{left.name.split('-')[3]}").exists():
-            postgres.stop(left)
-            shutil.rmtree(left, ignore_errors=True)
-    home = Path(tempfile.mkdtemp(prefix=f"rt-bench-scale-{os.getpid()}-"))
-    print(f"in {home}", flush=True)
-    try:
-        yield postgres.start(home)
-    finally:
-        postgres.stop(home)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def migrated(url: str | None, *, size: int) -> Iterator[database.Database]:
-    """`a_database` with the service's schema, opened as the API opens it with so many connections."""
-    with a_database(url) as address:
-        revisions.upgrade_schema(address)
-        db = database.Database(address, role="api", size=size)
-        try:
-            yield db
-        finally:
-            db.close()
-
-
 def server_processes(db: database.Database) -> list[Path]:
     """Where the processor time of the server's connections stands; nowhere if they are another machine's."""
     rows = db.rows("select pid from pg_stat_activity where backend_type in ('client backend', 'parallel worker')")
@@ -306,7 +242,7 @@ def cpu_of(backends: list[Path]) -> float:
     return sum(int(path.read_text().split()[0]) / 1e6 for path in backends)
 
 
-def summary_of(rows: list[tuple[float, float, float]]) -> dict[str, float]:
+def summarize(rows: list[tuple[float, float, float]]) -> dict[str, float]:
     wall = sorted(row[0] for row in rows)
     return {
         "p50_ms": round(statistics.median(wall), 2),
@@ -329,32 +265,146 @@ def _print(figures: dict[str, Any]) -> None:
     print(f"{'several clients':32}{'a second':>10}{'server CPU':>12}{'own CPU':>10}")
     for name, row in figures["clients"].items():
         print(f"{name:32}{row['searches_a_second']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}")
-    for read in figures["reads"]:
-        print(f"{read['pages']:6} pages {read['rows']:6} rows  {read['statement']}")
 
 
-def _vacuum(url: str) -> None:
+def vacuum(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("vacuum analyze")
 
 
-def _timed(what: str, work: Callable[[], object]) -> float:
-    print(f"{what} …", flush=True)
-    start = time.perf_counter()
-    work()
-    seconds = round(time.perf_counter() - start, 1)
-    print(f"{what}: {seconds} s", flush=True)
-    return seconds
+def fill(
+    db: database.Database, partition: int, dice: Any, chunks: int, *, start: int = 0, per_document: int = PER_DOCUMENT
+) -> None:
+    """Documents in the tables as the pipeline leaves them: so many chunks, beside the `start` that are there already.
+
+    The postings are counted here, not in the database, which takes a tenth of the time: a text is distinct words `w12`
+    that PostgreSQL leaves as they are. Indexes of an empty table are made in the end.
+    """
+    odds = 1 / (np.arange(VOCABULARY) + 50.0)
+    odds /= odds.sum()
+    centres = dice.normal(size=(CENTRES, DIMENSIONS))
+    counts, terms = np.zeros(VOCABULARY, np.int64), 0
+    with psycopg.connect(db.url, autocommit=True) as connection, _indexes_last(connection):
+        for first in range(start, start + chunks, PART):
+            count = min(PART, start + chunks - first)
+            vectors = centres[dice.integers(0, CENTRES, count)] + 0.7 * dice.normal(size=(count, DIMENSIONS))
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            lengths = dice.integers(40, 140, count)
+            words = dice.choice(VOCABULARY, size=int(lengths.sum()), p=odds)
+            with connection.transaction():
+                values = [_vector(row) for row in vectors]
+                counts += _put(
+                    connection, partition, first, per_document, list(np.split(words, np.cumsum(lengths)[:-1])), values
+                )
+            terms += int(lengths.sum())
+            if (first + count) % 20_000 == 0:
+                print(f"  {first + count} chunks", flush=True)
+        found = np.flatnonzero(counts)
+        _copy(connection, "term_counts (partition_id, term, chunks)", ((partition, f"w{w}", counts[w]) for w in found))
+        connection.execute(
+            "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", [chunks, terms, partition]
+        )
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a migrated or empty database with pgvector; an embedded one if absent")
-    parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=10)
-    return parser.parse_args()
+@contextmanager
+def _indexes_last(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    if connection.execute("select 1 from postings limit 1").fetchone() is not None:
+        yield
+        return
+    connection.execute("alter table postings drop constraint postings_pkey")
+    connection.execute("drop index postings_of_chunk")
+    yield
+    connection.execute("set maintenance_work_mem = '512MB'")
+    connection.execute("create index postings_of_chunk on postings (chunk_id)")
+    connection.execute(
+        "alter table postings add constraint postings_pkey primary key (partition_id, term, chunk_id)"
+        " include (tf, length)"
+    )
+
+
+def _put(
+    connection: psycopg.Connection[Any],
+    partition: int,
+    first: int,
+    per_document: int,
+    texts: list[Any],
+    vectors: list[str],
+) -> Any:
+    """One part; in how many chunks each word is."""
+    places = range(first, first + len(texts))
+    names = [f"doc_{partition}_{n // per_document:06d}" for n in places]
+    indexes = [n % per_document for n in places]
+    keys = [sha256(f"{name}{index}".encode()).hexdigest() for name, index in zip(names, indexes, strict=True)]
+    reserved = connection.execute(
+        "select nextval(pg_get_serial_sequence('chunks', 'id')) from generate_series(1, %s)", [len(texts)]
+    )
+    ids = [row[0] for row in reserved.fetchall()]
+    connection.execute(
+        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+        " active_generation, status) select distinct n, %s, 'j', 'r', 'TEXT', n, 'TEXT', n, 1, 'SUCCESS'"
+        " from unnest(%s::text[]) n on conflict do nothing",
+        [partition, names],
+    )
+    of = list(zip(ids, names, indexes, keys, texts, vectors, strict=True))
+    into = 'chunks (id, partition_id, document_id, generation, index, start, "end", tokens, content, embedding_key)'
+    contents = [" ".join(f"w{word}" for word in text) for text in texts]
+    _copy(
+        connection,
+        into,
+        (
+            (number, partition, name, 1, index, 0, len(content), 1, content, rf"\\x{key}")
+            for (number, name, index, key, _, _), content in zip(of, contents, strict=True)
+        ),
+    )
+    stored = ((partition, f"{name}#1#{index}", name, vector) for _, name, index, _, _, vector in of)
+    _copy(connection, "vectors (partition_id, id, document_id, values)", stored)
+    kept = ((partition, rf"\\x{key}", vector) for _, _, _, key, _, vector in of)
+    _copy(connection, "embeddings (partition_id, key, values)", kept)
+    counts, rows = np.zeros(VOCABULARY, np.int64), []
+    for number, _, _, _, text, _ in of:
+        words, tfs = np.unique(text, return_counts=True)
+        counts[words] += 1
+        rows += [(partition, f"w{word}", number, tf, len(text)) for word, tf in zip(words, tfs, strict=True)]
+    _copy(connection, "postings (partition_id, term, chunk_id, tf, length)", rows)
+    return counts
+
+
+def _copy(connection: psycopg.Connection[Any], into: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Values hold neither tabs nor line ends."""
+    with connection.cursor().copy(f"copy {into} from stdin".encode()) as copy:
+        copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
+
+
+def make_queries(db: database.Database, partition: int, dice: Any, count: int) -> list[tuple[str, list[float]]]:
+    """Three to eight words of a chunk, and a vector near that chunk's."""
+    rows = db.rows(
+        "select c.content, e.values::text as values from chunks c join embeddings e on e.partition_id = c.partition_id"
+        " and e.key = c.embedding_key where c.partition_id = %(partition)s order by md5(c.id::text) limit %(count)s",
+        {"partition": partition, "count": count},
+    )
+    queries = []
+    for row in rows:
+        words = dice.choice(row["content"].split(), size=int(dice.integers(3, 9)), replace=False)
+        near = np.array(json.loads(row["values"])) + 0.02 * dice.normal(size=DIMENSIONS)
+        queries.append((" ".join(words), [float(value) for value in near / np.linalg.norm(near)]))
+    return queries
+
+
+def make_scope(db: database.Database) -> tuple[Scope, int]:
+    scope = Scope(ids.organization_id(), ids.namespace_id())
+    values = {"organization": scope.organization, "namespace": scope.namespace}
+    db.rows("insert into organizations (id, name) values (%(organization)s, 'bench')", values)
+    db.rows(
+        "insert into namespaces (id, organization_id, name, secrets)"
+        " values (%(namespace)s, %(organization)s, 'bench', '')",
+        values,
+    )
+    row = db.row("insert into partitions (namespace_id) values (%(namespace)s) returning id", values)
+    return scope, int(row["id"]) if row else 0
+
+
+def _vector(row: Any) -> str:
+    return "[" + ",".join(f"{value:.5f}" for value in row) + "]"
 
 
 if __name__ == "__main__":

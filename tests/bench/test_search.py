@@ -1,8 +1,8 @@
-"""What `search_scale` fills in is what ingestion leaves."""
+"""What `bench.search` fills in is what ingestion leaves."""
 
 import numpy as np
 
-from bench import search_corpus
+from bench import search
 from retrieval.database.database import Database
 from retrieval.search import bm25
 
@@ -10,8 +10,8 @@ from retrieval.search import bm25
 def test_postings_and_counts_are_those_that_indexing_makes(database_url):
     db = Database(database_url, size=1)
     try:
-        scope, partition = search_corpus.scope(db)
-        search_corpus.fill(db, partition, np.random.default_rng(3), 50)
+        scope, partition = search.make_scope(db)
+        search.fill(db, partition, np.random.default_rng(3), 50)
         of = {"partition": partition}
         mine = postings(db, of)
         counts = db.rows("select term, chunks from term_counts where partition_id = %(partition)s order by 1", of)
@@ -26,9 +26,9 @@ def test_postings_and_counts_are_those_that_indexing_makes(database_url):
         indexed = "select term, sum(chunks)::int as chunks from term_counts where partition_id = %(partition)s"
         assert counts == db.rows(f"{indexed} group by term order by 1", of)
         assert gained == (sizes["chunks"], sizes["terms"])
-        text, vector = search_corpus.queries(db, partition, np.random.default_rng(4), 1)[0]
+        text, vector = search.make_queries(db, partition, np.random.default_rng(4), 1)[0]
         assert text.startswith("w")
-        assert len(vector) == search_corpus.DIMENSIONS
+        assert len(vector) == search.DIMENSIONS
     finally:
         with db.transaction() as connection:
             for table in ("postings", "term_counts", "posting_changes", "chunks", "embeddings", "vectors", "documents"):

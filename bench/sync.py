@@ -1,4 +1,4 @@
-"""Pages per second of a crawl on loopback, beside Scrapy's on the same site at equal politeness.
+"""Pages per second of a crawl of 500 pages on loopback, beside Scrapy's on the same site at equal politeness.
 
 Ours is the whole discovery: fetched, read for links, put into the file store and recorded in PostgreSQL. Scrapy's
 spider follows the same links and throws the pages away. Both: 8 requests at once, no delay, robots.txt obeyed.
@@ -17,9 +17,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from bench import report
+from bench.harness import end_in_order, migrated_database, write
 
 PAGES = 500
 AT_ONCE = 8
@@ -55,7 +53,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def main() -> None:
-    report.end_in_order()
+    end_in_order()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
@@ -68,7 +66,7 @@ def main() -> None:
     scrapys, own = theirs[0] / theirs[1], ours[0] / ours[1]
     print(f"Scrapy: {theirs[0]} pages, {scrapys:.0f} a second")
     found = {"pages": ours[0], "ours": round(own), "scrapy": round(scrapys), "ratio": round(own / scrapys, 2)}
-    report.write("crawl", found)
+    write("sync", found)
     print(f"Ours:   {ours[0]} pages, {own:.0f} a second, {own / scrapys:.2f} of it")
 
 
@@ -92,37 +90,27 @@ def scrapy(start: str) -> tuple[int, float]:
 
 
 def crawl(start: str) -> tuple[int, float]:
-    with tempfile.TemporaryDirectory(prefix="rt-") as name:
-        return crawl_in(Path(name), start)
+    with migrated_database() as (home, url):
+        os.environ |= {
+            "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
+            "RETRIEVAL_FETCH_HOST_LIMIT": str(AT_ONCE),
+            "RETRIEVAL_FETCH_HOST_DELAY": "0",
+            "RETRIEVAL_HOME": str(home),
+        }
+        from flows import steps
+        from retrieval.database import database
+        from tests.flows.configured import Configured
+        from tests.flows.crawling import accept, listing, names
 
-
-def crawl_in(home: Path, start: str) -> tuple[int, float]:
-    os.environ |= {
-        "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
-        "RETRIEVAL_FETCH_HOST_LIMIT": str(AT_ONCE),
-        "RETRIEVAL_FETCH_HOST_DELAY": "0",
-        "RETRIEVAL_HOME": str(home),
-    }
-    from flows import steps
-    from local import postgres
-    from retrieval.database import database, revisions
-    from tests.flows.configured import Configured
-    from tests.flows.crawling import accept, listing, names
-
-    url = postgres.start(home)
-    try:
-        revisions.upgrade_schema(url)
         db = database.Database(url)
         space = Configured(db, webScraperConfig={"provider": "BUILTIN"})
         run = accept(space, "WEBSITE", url=start, maxDepth=5, maxLinks=PAGES * 2)
-        found = listing(space)
+        batch = listing(space)
         begun = time.monotonic()
-        steps.discover(found)
+        steps.discover(batch)
         seconds = time.monotonic() - begun
         pages = len(names(space, run))
         db.close()
-    finally:
-        postgres.stop(home)
     return pages, seconds
 
 
