@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 from bench.harness import PROJECT, parse_options, write
-from local import postgres, prefect_database
+from local import postgres
+from local.environment import prefect_database
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1")
@@ -53,7 +54,7 @@ def main() -> None:
         os.environ |= _environment(home)
         postgres.start(home)
         stack.callback(postgres.stop, home)
-        os.environ |= prefect_database.variables(postgres.prefect_url(home))
+        os.environ |= prefect_database(postgres.prefect_url(home))
         stack.enter_context(_process([*SERVER, "--port", _port()], home))
         _wait(_healthy, 120, "the Prefect server")
         from prefect.client.orchestration import get_client

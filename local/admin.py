@@ -10,8 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from api import permissions
-from local import environment
-from local.errors import LocalError
+from local import LocalError, environment
 from retrieval.accounts import api_keys, audit, organizations, quotas, tenants
 from retrieval.accounts.audit import Entry, Source
 from retrieval.accounts.organizations import Organization, Plan, TenantRule
@@ -45,7 +44,7 @@ def run(options: Options, settings: Settings) -> int:
 
     A change is committed together with its entry in the audit log, and printed after that.
     """
-    resolved = environment.resolve(settings)
+    resolved = environment.resolve_addresses(settings)
     with closing(Database(resolved.database_url, size=1)) as db:
         try:
             ring = KeyRing.parse(resolved.secret_key)

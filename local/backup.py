@@ -22,9 +22,8 @@ from typing import Any
 
 import psycopg
 
-from local import environment, instance, postgres
-from local.errors import LocalError
-from local.private_files import read_json, write_private
+from local import LocalError, environment, instance, postgres
+from local.instance import read_json, write_private
 from retrieval.maintenance import copies
 from retrieval.settings import Settings
 
@@ -51,7 +50,7 @@ def _backup(folder: Path, settings: Settings) -> None:
     is deleted from in between: whatever the database of that moment refers to is among them."""
     home = settings.home.resolve()
     running = instance.running(home)
-    if environment.plain(settings.database_url) or (running is not None and not running.embedded):
+    if environment.reveal_secret(settings.database_url) or (running is not None and not running.embedded):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL names a PostgreSQL of your own: back it up by its own means, then the directory of"
             " files, and keep RETRIEVAL_SECRET_KEY. `retrieval fsck` mends what does not fit after a restore.",
@@ -96,7 +95,7 @@ def _restore(folder: Path, settings: Settings) -> None:
     """Put a backup into the home. What is in the home already is put aside, not deleted."""
     home = settings.home.resolve()
     saved = _checked(folder)
-    if environment.plain(settings.database_url):
+    if environment.reveal_secret(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set: a backup holds an embedded Postgres. Leave the setting out to restore it.",
             exit_code=2,

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from local.errors import LocalError
+from local import LocalError
 from retrieval.setting_values import WrongSetting
 from retrieval.settings import Settings
 
@@ -81,13 +81,13 @@ def _run(options: argparse.Namespace) -> int:
 
             return demo.run(settings.home / "demo")
         case "ready":
-            from local import ready
+            from local import health
 
-            return ready.run(options.role, settings)
+            return health.probe_role(options.role, settings)
         case role if role in _ROLES:
-            from local import single_role
+            from local import run_role
 
-            return single_role.run(options.command, settings, check=getattr(options, "check", False))
+            return run_role.run(options.command, settings, check=getattr(options, "check", False))
         case name if name in _CONTENT:
             return _content(options, settings)
         case _:
@@ -123,15 +123,16 @@ def _content(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _control(options: argparse.Namespace, settings: Settings) -> int:
-    from local import control
+    from local import health, up
 
-    if options.command == "down":
-        return control.down(settings)
-    if options.command == "status":
-        return control.status(settings, as_json=options.json)
-    if options.command == "env":
-        return control.env(settings)
-    return control.up_detached(settings) if options.detach else control.up(settings, show_key=not options.for_a_log)
+    match options.command:
+        case "down":
+            return up.stop(settings)
+        case "status":
+            return health.print_status(settings, as_json=options.json)
+        case "env":
+            return up.print_variables(settings)
+    return up.run_detached(settings) if options.detach else up.run(settings, show_key=not options.for_a_log)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from local import instance
+from local import LocalError, instance
 from local.client_output import print_records, print_table, reason
-from local.errors import LocalError
 from local.ingest_command import IngestCommand
 from retrieval.settings import Settings
 from retrieval_client import RetrievalClient, RetrievalError

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local import instance
+from local import LocalError, instance
 from local.demo_client import DemoClient, Hit
-from local.errors import LocalError
 from retrieval.settings import PROJECT, SECRETS
 
 _CORPUS = Path(__file__).parent / "corpus"

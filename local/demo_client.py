@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx
 
-from local.errors import LocalError
+from local import LocalError
 
 _EMBEDDED = {
     "fileStorageConfig": {"type": "LOCAL"},

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
-from local import instance, postgres, prefect_database
-from local.errors import LocalError
-from local.instance import Record
-from local.private_files import ANOTHER, read_secret, write_private
+from local import LocalError, instance, postgres
+from local.instance import ANOTHER, Record, read_secret, write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
 from retrieval.settings import PROJECT, SECRETS, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
-_LOGIN_OF_PREFECT = "prefect.login"
 _OF_OTHER_SERVERS = (
     "PREFECT_API_URL",
     "PREFECT_API_KEY",
@@ -56,7 +55,7 @@ NEEDS: Mapping[str, Needs] = {
     "prefect": Needs(settings=False),
     "postgres": Needs(settings=False),
 }
-"""The admin app gets even less (`for_ui`). Prefect's server gets its own login and database (`for_prefect`)."""
+"""The admin app gets even less (`build_ui`). Prefect's server gets its own login and database (`build_prefect`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,16 @@ class Resolved:
     """`name:password` that the bundled Prefect server asks for; None for a server of the operator's."""
 
 
-def plain(secret: SecretStr | None) -> str | None:
+def reveal_secret(secret: SecretStr | None) -> str | None:
     """The text of a setting; an empty one counts as absent."""
     return secret.get_secret_value() or None if secret else None
 
 
 def secret_key(settings: Settings) -> str:
     """The key for stored secrets: the given one; with the embedded Postgres else a file of the home, made once."""
-    if setting := plain(settings.secret_key):
+    if setting := reveal_secret(settings.secret_key):
         return setting
-    if plain(settings.database_url):
+    if reveal_secret(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set and RETRIEVAL_SECRET_KEY is not: stored secrets need a key that every "
             f"machine shares. Make one with: {_MAKE_A_KEY} - keep it safe, and set RETRIEVAL_SECRET_KEY to it.",
@@ -95,10 +94,10 @@ def secret_key(settings: Settings) -> str:
     return file.read_text().strip()
 
 
-def resolve(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
+def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
     """For a role or command started alone: given addresses first, else those of the instance that runs in this home."""
     running = instance.running(settings.home)
-    database_url = plain(settings.database_url)
+    database_url = reveal_secret(settings.database_url)
     if database_url is None and running and running.embedded:
         database_url = postgres.url(settings.home)
     if database_url is None:
@@ -107,17 +106,17 @@ def resolve(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
             "and RETRIEVAL_DATABASE_URL is not set.",
             exit_code=2,
         )
-    prefect, login = _prefect(settings, running, needed=needs_prefect)
+    prefect, login = _find_prefect(settings, running, needed=needs_prefect)
     return Resolved(database_url, secret_key(settings), prefect, login)
 
 
 def resolve_prefect(settings: Settings) -> Resolved:
     """For what speaks with Prefect alone: neither a database nor the key of stored secrets is looked for."""
-    prefect, login = _prefect(settings, instance.running(settings.home), needed=True)
+    prefect, login = _find_prefect(settings, instance.running(settings.home), needed=True)
     return Resolved("", "", prefect, login)
 
 
-def _prefect(settings: Settings, running: Record | None, *, needed: bool) -> tuple[str | None, str | None]:
+def _find_prefect(settings: Settings, running: Record | None, *, needed: bool) -> tuple[str | None, str | None]:
     """The address of Prefect's API, and the login to it where it is the one of the instance in this home."""
     address = settings.prefect_api_url or (running.addresses.get("prefect") if running else None)
     if needed and not address:
@@ -126,8 +125,8 @@ def _prefect(settings: Settings, running: Record | None, *, needed: bool) -> tup
             "and RETRIEVAL_PREFECT_API_URL is not set.",
             exit_code=2,
         )
-    bundled = running is not None and any(role.name == "prefect" for role in running.roles)
-    return address, prefect_login(settings) if bundled else None
+    is_bundled = running is not None and any(role.name == "prefect" for role in running.roles)
+    return address, prefect_login(settings) if is_bundled else None
 
 
 def prefect_login(settings: Settings) -> str | None:
@@ -135,34 +134,22 @@ def prefect_login(settings: Settings) -> str | None:
     is set."""
     if settings.prefect_api_url:
         return None
-    if setting := plain(settings.prefect_login):
-        return setting
-    file = settings.home.resolve() / _LOGIN_OF_PREFECT
+    own_login = settings.home.resolve() / "prefect.login"
+    return reveal_secret(settings.prefect_login) or _read_or_make(own_login, f"retrieval:{secrets.token_urlsafe(24)}")
+
+
+def _read_or_make(file: Path, text: str) -> str:
+    """The secret of a private file, which is made with this text if it is missing."""
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(file, f"retrieval:{secrets.token_urlsafe(24)}\n")
+        write_private(file, f"{text}\n")
     return read_secret(file, ANOTHER)
 
 
-_OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
-
-
-def for_ui(api: str, token: Mapping[str, str] | None = None, authorities: Path | None = None) -> dict[str, str]:
-    """Environment of the admin app: the API's address, and no secret of the service. `authorities`: certificates of the
-    identity provider, if not the usual ones."""
-    variables = {name: os.environ[name] for name in _OF_THE_UI if name in os.environ}
-    options = {name: value for name, value in os.environ.items() if name.startswith("STREAMLIT_")}
-    if authorities is not None:
-        variables["SSL_CERT_FILE"] = str(authorities)
-    return variables | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
-
-
-def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
+def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
     """The whole environment of a role: what it needs (`NEEDS`), and of the secrets nothing else."""
-    needs = NEEDS[role]
-    home = settings.home.resolve()
-    speaks_prefect = needs.prefect or role == "prefect"
-    environment = _inherited(needs) | {
+    needs, home = NEEDS[role], settings.home.resolve()
+    variables = _inherit(needs) | {
         "RETRIEVAL_HOME": str(home),
         "RETRIEVAL_PROJECT": str(PROJECT),
         "DO_NOT_TRACK": "1",
@@ -170,69 +157,70 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
     values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
-    values["metrics_token"] = plain(settings.metrics_token) or ""
-    environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
-    if needs.settings and resolved.prefect_api_url:
-        environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
-    if needs.settings and settings.ui_port:
-        environment["RETRIEVAL_UI_PORT"] = str(settings.ui_port)
-    if needs.settings and (own_addresses := _own_addresses(settings)):
-        environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own_addresses)
-    if speaks_prefect:
-        environment |= _of_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
-    if needs.prefect:
-        environment |= _sign_in(settings, resolved)
-    return environment
+    values["metrics_token"] = reveal_secret(settings.metrics_token) or ""
+    variables |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
+    if needs.settings:
+        optional = {
+            "RETRIEVAL_PREFECT_API_URL": resolved.prefect_api_url,
+            "RETRIEVAL_UI_PORT": str(settings.ui_port or ""),
+            "RETRIEVAL_OWN_ADDRESSES": ",".join(_list_own_addresses(settings)),
+        }
+        variables |= {name: value for name, value in optional.items() if value}
+    if needs.prefect or role == "prefect":
+        variables |= _configure_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
+    if needs.prefect and resolved.prefect_login:
+        variables["PREFECT_API_AUTH_STRING"] = resolved.prefect_login
+    elif needs.prefect and settings.prefect_api_url:
+        logins = {"AUTH_STRING": settings.prefect_login, "KEY": settings.prefect_api_key}
+        variables |= {f"PREFECT_API_{name}": text for name, secret in logins.items() if (text := reveal_secret(secret))}
+    return variables
 
 
-def _sign_in(settings: Settings, resolved: Resolved) -> dict[str, str]:
-    """Login of a role to Prefect, in Prefect's own variables: to the bundled server, or to the operator's."""
-    if resolved.prefect_login:
-        return {"PREFECT_API_AUTH_STRING": resolved.prefect_login}
-    if not settings.prefect_api_url:
-        return {}
-    login, key = plain(settings.prefect_login), plain(settings.prefect_api_key)
-    return ({"PREFECT_API_AUTH_STRING": login} if login else {}) | ({"PREFECT_API_KEY": key} if key else {})
+def build_ui(api: str, token: Mapping[str, str] | None = None, authorities: Path | None = None) -> dict[str, str]:
+    """Environment of the admin app: the API's address, and no secret of the service. `authorities`: certificates of the
+    identity provider, if not the usual ones."""
+    usual = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
+    variables = {
+        name: value for name, value in os.environ.items() if name in usual or name.startswith("STREAMLIT_")
+    } | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1", **(token or {})}
+    if authorities is not None:
+        variables["SSL_CERT_FILE"] = str(authorities)
+    return variables
 
 
-def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str], database_url: str) -> dict[str, str]:
+def build_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str], database_url: str) -> dict[str, str]:
     """The environment of Prefect's server: its own login and database. `origins`: whose pages may speak with it."""
-    environment = build("prefect", settings, resolved)
+    home = settings.home.resolve()
+    variables = build_variables("prefect", settings, resolved)
     for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"):
-        environment.pop(name, None)
-    return environment | {
+        variables.pop(name, None)
+    # The server copies the pages of its UI beside its package; where it may not, as in an image, into the home.
+    spec = find_spec("prefect")
+    if spec and not os.access(Path(spec.origin or "").with_name("server"), os.W_OK):
+        variables["PREFECT_SERVER_UI_STATIC_DIRECTORY"] = str(home / "prefect" / "ui")
+    return variables | {
         "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
-        **prefect_database.variables(database_url),
-        **_place_of_pages(settings.home.resolve()),
+        **prefect_database(database_url),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **{name: os.environ.get(name, usual) for name, usual in _QUIET_SERVICES.items()},
     }
 
 
-def _place_of_pages(home: Path) -> dict[str, str]:
-    """Prefect's server copies the pages of its UI beside its package at its first start; where that folder cannot be
-    written to, as in an image, into the home."""
-    spec = find_spec("prefect")
-    beside = Path(spec.origin or "").with_name("server") if spec else home
-    return {} if os.access(beside, os.W_OK) else {"PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui")}
-
-
-def _inherited(needs: Needs) -> dict[str, str]:
+def _inherit(needs: Needs) -> dict[str, str]:
     """Variables of our environment that a role may see: none of other programs, no secret that is not its own."""
     hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRETS for end in ("", "_FILE")}
+    # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
+    hidden.add("PYTHONDONTWRITEBYTECODE")
     prefixes = (*_PLAIN_PREFIXES, *(("RETRIEVAL_", "OTEL_") if needs.settings else ()))
-    variables = {
+    return {
         name: value
         for name, value in os.environ.items()
         if (name in _PLAIN or name.startswith(prefixes)) and name not in hidden
     }
-    # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    return variables
 
 
-def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> dict[str, str]:
+def _configure_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> dict[str, str]:
     """Prefect's own variables: those that were set, but `dropped`, then what this service needs of it."""
     variables = {
         name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped
@@ -278,12 +266,72 @@ _QUIET_SERVICES = {
 or 20 seconds looks less often: nothing of this service waits for it."""
 
 
-def _own_addresses(settings: Settings) -> list[str]:
+def _list_own_addresses(settings: Settings) -> list[str]:
     """`host:port` of what the fetch guard of a role cannot know: the ports of an instance that it is started beside,
     and Prefect's database, whose address holds a password."""
     running = instance.running(settings.home)
-    urls = [url for url in running.addresses.values() if url] if running else []
-    places = [urlsplit(url).netloc for url in urls]
-    if database := plain(settings.prefect_database_url):
-        places.append(urlsplit(database).netloc.rpartition("@")[2])
-    return list(dict.fromkeys([*settings.own_addresses, *filter(None, places)]))
+    addresses = [urlsplit(url).netloc for url in (running.addresses.values() if running else ()) if url]
+    if database := reveal_secret(settings.prefect_database_url):
+        addresses.append(urlsplit(database).netloc.rpartition("@")[2])
+    return list(dict.fromkeys([*settings.own_addresses, *filter(None, addresses)]))
+
+
+_DATABASE = "PREFECT_SERVER_DATABASE_"
+_TLS_FILES = {"sslrootcert": "CA_FILE", "sslcert": "CERT_FILE", "sslkey": "KEY_FILE"}
+
+
+def prefect_database(url: str) -> dict[str, str]:
+    """Variables of Prefect, whose driver is asyncpg, for a database as libpq names it. TLS is set by `sslmode` and
+    `sslrootcert`, `sslcert`, `sslkey`; LocalError for another mode or another kind of database."""
+    if not re.match(r"postgres(ql)?(\+\w+)?://", url):
+        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.", exit_code=2)
+    parts = urlsplit(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", url))
+    query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    mode, tls = query.pop("sslmode", None), {}
+    files = {name: query.pop(key, "") for key, name in _TLS_FILES.items()}
+    if mode in ("verify-ca", "verify-full"):
+        tls = {"ENABLED": "true", "CHECK_HOSTNAME": str(mode == "verify-full").lower()}
+        tls |= {name: file for name, file in files.items() if file}
+    elif mode in ("disable", "allow", "prefer", "require"):
+        query["ssl"] = mode
+    elif mode is not None:
+        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL names an sslmode that does not exist.", exit_code=2)
+    connection = {f"{_DATABASE}CONNECTION_URL": urlunsplit(parts._replace(query=urlencode(query)))}
+    return connection | {f"{_DATABASE}SQLALCHEMY_CONNECT_ARGS_TLS_{name}": value for name, value in tls.items()}
+
+
+def sign_in_file(settings: Settings) -> Path:
+    """File of the admin app's sign-in by OpenID Connect. Streamlit reads it: its secrets are in no environment."""
+    return settings.home.resolve() / "ui" / "secrets.toml"
+
+
+def write_sign_in(settings: Settings, address: str) -> None:
+    """Write the file, or remove it where the app signs in by keys alone. `address`: at which browsers open the app.
+
+    LocalError for a client without a secret.
+    """
+    path = sign_in_file(settings)
+    if not settings.oidc_issuer or not settings.oidc_client_id:
+        path.unlink(missing_ok=True)
+        return
+    client_secret = reveal_secret(settings.oidc_client_secret)
+    if client_secret is None:
+        raise LocalError(
+            "RETRIEVAL_OIDC_CLIENT_ID is set and RETRIEVAL_OIDC_CLIENT_SECRET is not: the admin app signs in as a "
+            "confidential client. Set it, or RETRIEVAL_OIDC_CLIENT_SECRET_FILE.",
+            exit_code=2,
+        )
+    cookie_secret = reveal_secret(settings.oidc_cookie_secret)  # else a kept one: people stay signed in over a restart
+    content = {
+        "redirect_uri": f"{(settings.ui_public_url or address).rstrip('/')}/oauth2callback",
+        "cookie_secret": cookie_secret or _read_or_make(path.with_name("cookie.secret"), secrets.token_urlsafe(48)),
+        "client_id": settings.oidc_client_id,
+        "client_secret": client_secret,
+        "server_metadata_url": settings.oidc_discovery_url
+        or settings.oidc_issuer.rstrip("/") + "/.well-known/openid-configuration",
+        "expose_tokens": [settings.oidc_ui_token],
+    }
+    lines = ["[auth]", *(f"{name} = {json.dumps(value)}" for name, value in content.items())]
+    lines += ["[auth.client_kwargs]", f"scope = {json.dumps(settings.oidc_scopes)}"]
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(path, "\n".join(lines) + "\n")

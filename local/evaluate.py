@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from local import client_commands
-from local.errors import LocalError
+from local import LocalError, client_commands
 from retrieval.settings import Settings
 from retrieval_client import RetrievalClient, RetrievalError, models
 

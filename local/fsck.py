@@ -8,9 +8,8 @@ from contextlib import closing
 from typing import LiteralString
 
 from connectors import registry
-from local import admin, environment
+from local import LocalError, admin, environment
 from local.admin import Changed
-from local.errors import LocalError
 from retrieval.accounts import organizations
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import StepError
@@ -27,7 +26,7 @@ from retrieval.settings import Settings
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print what is found; 0 where all is well, or was mended, else 1."""
     repair, as_json = options.repair, options.json
-    resolved = environment.resolve(settings)
+    resolved = environment.resolve_addresses(settings)
     with closing(Database(resolved.database_url, size=4)) as db:
         try:
             outcome = check.run(_instance(settings, db, KeyRing.parse(resolved.secret_key)), repair=repair)

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from local import LocalError
 from local.client_output import Output, reason
-from local.errors import LocalError
 from retrieval_client import RetrievalClient, RetrievalError
 from retrieval_client.models import JobRunData
 from retrieval_client.wire import readable

@@ -1,4 +1,4 @@
-"""Files of a running instance in its home: its lock, its roles, and the file that clients read.
+"""Files of a home: private ones, the lock and the roles of a running instance, the file that clients read.
 
 up.lock        held by the supervisor as long as it lives
 state.json     its process, its roles and their addresses; no secret
@@ -7,20 +7,26 @@ service.json   for clients, once all is ready, with the API key; `service.last.j
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from local import processes
-from local.log_errors import Series
-from local.private_files import read_json, write_private
+from local import LocalError, processes
+from local.logs import Series
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]
-RoleState = Literal["starting", "up", "stalled", "restarting", "done", "stopped"]
+ANOTHER = "Delete it, and `retrieval up` makes another one."
+"""The remedy for a damaged file that may be lost."""
+RoleState = Literal["waiting", "starting", "up", "stalled", "restarting", "done", "stopped"]
 
 
 @dataclass(slots=True)
@@ -28,7 +34,7 @@ class RoleRecord:
     """One role as `status` shows it. `since`: Unix seconds of its last start."""
 
     name: str
-    state: RoleState = "starting"
+    state: RoleState = "waiting"
     pid: int | None = None
     started: int | None = None
     since: float | None = None
@@ -67,8 +73,8 @@ def load(home: Path) -> Record | None:
     return Record(**(state | {"roles": [_role(role) for role in state["roles"]]}))
 
 
-def _role(found: dict[str, Any]) -> RoleRecord:
-    return RoleRecord(**(found | {"errors": [Series(**series) for series in found.get("errors", [])]}))
+def _role(record: dict[str, Any]) -> RoleRecord:
+    return RoleRecord(**(record | {"errors": [Series(**series) for series in record.get("errors", [])]}))
 
 
 def running(home: Path) -> Record | None:
@@ -91,8 +97,8 @@ def lock(home: Path) -> int | None:
 def clear(home: Path) -> None:
     """End what a dead supervisor left behind, whole families included, and forget it."""
     if record := load(home):
-        left = [Process(r.pid, r.started) for r in record.roles if r.pid and r.started and r.name != "postgres"]
-        processes.end(left, grace=5)
+        roles = [Process(r.pid, r.started) for r in record.roles if r.pid and r.started and r.name != "postgres"]
+        processes.end(roles, grace=5)
         # Postgres is never ended from here: `postgres.stop` lets it write what it holds.
         processes.end(processes.carrying(record.token, besides="postgres"), grace=2)
         (home / "state.json").unlink(missing_ok=True)
@@ -107,11 +113,78 @@ def publish(home: Path, service: dict[str, Any]) -> None:
     (home / "service.last.json").unlink(missing_ok=True)
 
 
-def remember_key(home: Path, key: str) -> None:
+def keep_service(home: Path, service: dict[str, Any]) -> None:
     """Keep a key that the database shows only once, should the start fail before service.json is written."""
-    write_private(home / "service.last.json", json.dumps({"apiKey": key}))
+    write_private(home / "service.last.json", json.dumps(service))
 
 
 def service(home: Path) -> dict[str, Any]:
     """Last record for clients: of the running instance, else of the one before."""
     return read_json(home / "service.json") or read_json(home / "service.last.json")
+
+
+def settle_ports(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
+    """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken."""
+    with ExitStack() as stack:
+        return {name: _hold_port(stack, name, host, port) for name, (host, port) in addresses.items()}
+
+
+def build_url(host: str, port: int) -> str:
+    """URL at which a client on this machine reaches a listener on `host`."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"http://{reachable}:{port}"
+
+
+def port_settings(addresses: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings that tell a role on which ports an instance listens, given its addresses by role."""
+    ports = {name: urlsplit(address).port for name, address in addresses.items() if address}
+    return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in ports.items() if port}
+
+
+def _hold_port(stack: ExitStack, name: str, host: str, port: int) -> int:
+    """Bind until all ports are settled, so that two roles never pick the same."""
+    probe = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM))
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((host, port))
+        probe.listen(1)
+    except OSError as error:
+        reasons = {
+            errno.EADDRINUSE: "is taken by another program",
+            errno.EACCES: "needs rights that this user does not have",
+        }
+        reason = reasons.get(error.errno or 0, f"cannot be opened ({error.strerror})")
+        advice = f"set {name} to another port, or to 0 for any free one"
+        raise LocalError(f"Port {port} on {host} {reason}: {advice}.", exit_code=2) from error
+    return int(probe.getsockname()[1])
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write atomically and durably, readable by the owner only."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    fresh.replace(file)
+
+
+def read_secret(file: Path, remedy: str) -> str:
+    """The one line that such a file holds; LocalError with what to do where it is damaged, as after a full disk."""
+    try:
+        text = file.read_text().strip()
+    except (UnicodeDecodeError, IsADirectoryError):
+        text = ""
+    if not text or not text.isprintable():
+        raise LocalError(f"{file} is damaged: it does not hold one line of text. {remedy}")
+    return text
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none, or if it is broken, as after a full disk."""
+    try:
+        content = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from local import instance
-from local.errors import LocalError
+from local import LocalError, instance
 from retrieval import logs, settings
 from retrieval.database.database import Database
 from retrieval.metrics import catalog, exposition

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from connectors import registry
-from local import admin, environment
+from local import LocalError, admin, environment
 from local.admin import Changed
-from local.errors import LocalError
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import ServiceError, StepError
 from retrieval.maintenance.moving import archive, exporting, frame, importing
@@ -33,7 +32,7 @@ _NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
 
 def run(options: Options, settings: Settings) -> int:
     """Export or import, as the command says."""
-    resolved = environment.resolve(settings)
+    resolved = environment.resolve_addresses(settings)
     with closing(Database(resolved.database_url, size=4)) as db:
         try:
             ring = KeyRing.parse(resolved.secret_key)

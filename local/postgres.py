@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import importlib.util
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -24,10 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from local import identity, processes
-from local.errors import LocalError
-from local.identity import Identity
-from local.private_files import read_secret, write_private
+from local import LocalError, processes
+from local.instance import read_secret, write_private
+from local.processes import Identity
 
 USER = DATABASE = "retrieval"
 PREFECT = "prefect"
@@ -102,7 +102,7 @@ def prepare(home: Path) -> Cluster:
     """Everything that must be true before Postgres starts; cheap when it already is."""
     home = home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cluster = Cluster(home, _socket_folder(home), identity.choose(home, _program("postgres")))
+    cluster = Cluster(home, _socket_folder(home), processes.choose_identity(home, _program("postgres")))
     _clear_leftovers(cluster)
     _make_private(cluster.socket, cluster.identity)
     write_private(home / "postgres.socket", str(cluster.socket))
@@ -153,9 +153,7 @@ def start(home: Path) -> str:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            user=cluster.identity.user,
-            group=cluster.identity.group,
-            extra_groups=None if cluster.identity.user is None else [],
+            **cluster.identity.process_options,
         )
     _started[cluster.home] = process
     deadline = time.monotonic() + _READY_SECONDS
@@ -178,6 +176,17 @@ def stop(home: Path) -> bool:
     return was_running
 
 
+def describe_outage(url: str) -> str | None:
+    """A sentence if the database does not accept connections."""
+    import psycopg
+
+    try:
+        psycopg.connect(re.sub(r"^(\w+)\+\w+://", r"\1://", url), connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return "its database does not answer. It is started by itself once that does."
+    return None
+
+
 def base_backup(home: Path, target: Path) -> None:
     """Copy the data of a running Postgres, whole as of the end of this call; LocalError if that fails."""
     password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
@@ -195,7 +204,7 @@ def base_backup(home: Path, target: Path) -> None:
 
 def own(home: Path, folder: Path) -> None:
     """Give restored data to the user of PostgreSQL."""
-    identity.choose(home, _program("postgres")).own(folder)
+    processes.choose_identity(home, _program("postgres")).own(folder)
 
 
 def _environment() -> dict[str, str]:
@@ -270,9 +279,7 @@ def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProce
             *("-D", str(fresh / "data"), "-U", USER, "--auth=scram-sha-256", f"--pwfile={fresh / 'password'}"),
             *(*options, f"--lc-ctype={ctype}", "--lc-messages=C"),
         ],
-        user=who.user,
-        group=who.group,
-        extra_groups=None if who.user is None else [],
+        **who.process_options,
         cwd=fresh,
         capture_output=True,
         text=True,

@@ -1,169 +1,233 @@
-"""`retrieval up` in the foreground: settle everything that can be refused, start the roles, watch them, stop them."""
+"""`up`, `down` and `env`: settle everything that can be refused, start the roles, watch them, stop them."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local import (
-    addresses,
-    banner,
-    environment,
-    instance,
-    metrics_server,
-    postgres,
-    probes,
-    processes,
-    roles,
-    ui_sign_in,
-)
-from local.environment import Resolved
-from local.errors import LocalError
+from local import LocalError, environment, instance, logs, metrics_server, postgres, processes, roles
 from local.instance import Record
 from local.processes import Process
-from local.roles import Addresses
 from local.supervisor import Stopped, Supervisor
-from retrieval.settings import Settings
+from retrieval.settings import PROJECT, Settings
 
-_START_SECONDS = 180.0
+_START_SECONDS = 280.0
+_DETACHED_SECONDS = 300.0
+_STOP_SECONDS = 45.0
 Say = Callable[[str], None]
 
 
-def up(settings: Settings, say: Say, *, show_key: bool) -> None:
+def say(line: str) -> None:
+    """Print a line; it is lost if the output is on a full disk."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
+
+
+def run(settings: Settings, *, show_key: bool) -> int:
     """Run an instance until it is stopped; LocalError if it cannot start or a role cannot be kept alive.
 
-    `show_key`: tell the API key once it is ready; not where what is said goes into a log.
+    `show_key`: show the API key once it is ready; not where the output goes into a log.
     """
     home = settings.home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = instance.lock(home)
     if lock is None:
-        raise LocalError(already_running(home))
+        raise LocalError(_already_running(home))
     try:
         instance.clear(home)
-        _run(_settle_ports(settings), home, say, show_key=show_key)
+        _supervise(_settle(settings), home, show_key=show_key)
     finally:
         os.close(lock)
+    return 0
 
 
-def already_running(home: Path) -> str:
+def run_detached(settings: Settings) -> int:
+    """Start an instance in a session of its own; back when it is ready, or with the reason why it is not."""
+    home = settings.home.resolve()
+    if instance.running(home):
+        say(_already_running(home))
+        return 0
+    with logs.open_for(home, "up") as log:
+        offset = log.tell()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "local.cli", "up", "--for-a-log"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+            start_new_session=True,
+        )
+    try:
+        return _wait_until_ready(child, home, offset)
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGTERM)
+        child.wait(timeout=_STOP_SECONDS)
+        raise
+
+
+def stop(settings: Settings) -> int:
+    """Stop the instance of this home, or a database that runs there alone."""
+    home = settings.home.resolve()
+    record = instance.load(home)
+    if record is None and not home.exists():
+        say(f"Nothing runs in {home}.")
+        return 0
+    was_running = record is not None and record.supervisor.alive()
+    if record and was_running:
+        processes.end([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
+    if instance.lock(home) is None:
+        raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
+    instance.clear(home)
+    had_database = postgres.stop(home)
+    what = "instance" if was_running else "database"
+    say(f"Stopped the {what} in {home}." if was_running or had_database else f"Nothing runs in {home}.")
+    return 0
+
+
+def print_variables(settings: Settings) -> int:
+    """Print lines that set up a shell for the running instance. LocalError: nothing runs in this home."""
+    home = settings.home.resolve()
+    if instance.running(home) is None or not (home / "service.json").exists():
+        raise LocalError(f"Nothing runs in {home}: start it with `retrieval up`.", exit_code=3)
+    service = instance.service(home)
+    variables = {
+        "API": service["api"],
+        "API_KEY": service["apiKey"] or "<API_KEY>",
+        "NAMESPACE": service["namespaceId"],
+        "PREFECT_API_URL": f"{service['prefect']}/api",
+        "PREFECT_API_AUTH_STRING": service.get("prefectLogin"),
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items() if value]
+    say("\n".join([*lines, f'export PATH={shlex.quote(str(Path(sys.executable).parent))}:"$PATH"']))
+    return 0
+
+
+def _already_running(home: Path) -> str:
     """One line with the addresses of the instance that has this home."""
     record = instance.running(home)
     addresses = [f"{name} {url}" for name, url in (record.addresses if record else {}).items() if url]
     return f"An instance is running in {home} already: {', '.join(addresses) or 'it is starting'}."
 
 
-def _settle_ports(settings: Settings) -> Settings:
+def _settle(settings: Settings) -> Settings:
     """Settings with every port of this instance checked, and 0 replaced."""
-    wanted = {"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)}
+    addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
-        wanted["RETRIEVAL_PREFECT_PORT"] = (settings.prefect_host, settings.prefect_port)
+        addresses["prefect_port"] = (settings.prefect_host, settings.prefect_port)
     if roles.has_ui():
-        wanted["RETRIEVAL_UI_PORT"] = (settings.ui_host, settings.ui_port)
+        addresses["ui_port"] = (settings.ui_host, settings.ui_port)
     if settings.metrics_port is not None:
         metrics_server.require_a_token(settings)
-        wanted["RETRIEVAL_METRICS_PORT"] = (settings.metrics_host, settings.metrics_port)
-    ports = addresses.settle(wanted)
-    return settings.model_copy(
-        update={name.removeprefix("RETRIEVAL_").lower(): port for name, port in ports.items()}
-        | {"home": settings.home.resolve()}
-    )
+        addresses["metrics_port"] = (settings.metrics_host, settings.metrics_port)
+    ports = instance.settle_ports({f"RETRIEVAL_{name.upper()}": address for name, address in addresses.items()})
+    settled = {"home": settings.home.resolve(), **dict(zip(addresses, ports.values(), strict=True))}
+    return settings.model_copy(update=settled)
 
 
-def _run(settings: Settings, home: Path, say: Say, *, show_key: bool) -> None:
-    key = environment.secret_key(settings)
-    at = roles.locate(settings)
-    embedded = environment.plain(settings.database_url) is None
-    record = _record(at, embedded=embedded)
+def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
+    key, at = environment.secret_key(settings), roles.locate(settings)
+    process = Process.of(os.getpid())
+    if process is None:
+        raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
+    record = Record(process.pid, process.started, secrets.token_hex(16))
+    record.embedded = environment.reveal_secret(settings.database_url) is None
+    record.addresses = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
     supervisor = Supervisor(home, record, say)
-    supervisor.listen()
+    supervisor.handle_signals()
     try:
-        service = _start(supervisor, settings, at, key, record, say)
+        say("Starting Postgres, Prefect, the API, the dispatcher and the worker …")
+        for role in roles.build_roles(settings, at, key, record):
+            supervisor.add(role)
+        supervisor.wait_ready(_START_SECONDS)
+        service = instance.service(home) | {
+            "api": at.api,
+            "prefect": at.prefect.removesuffix("/api"),
+            "prefectLogin": environment.prefect_login(settings),
+            "ui": at.ui,
+            "metrics": at.metrics,
+        }
         instance.publish(home, service)
         record.phase = "ready"
         instance.save(home, record)
-        say(banner.text(service) if show_key else "The service is ready.")
+        say(build_banner(service) if show_key else "The service is ready.")
         supervisor.watch()
     except Stopped:
         say("Stopping.")
     finally:
-        supervisor.stop(roles.STOP_ORDER)
+        supervisor.stop()
         postgres.stop(home)
         instance.clear(home)
     say("Stopped.")
 
 
-def _record(at: Addresses, *, embedded: bool) -> Record:
-    me = Process.of(os.getpid())
-    if me is None:
-        raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
-    addresses: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
-    return Record(me.pid, me.started, secrets.token_hex(16), embedded=embedded, addresses=addresses)
+def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:
+    deadline = time.monotonic() + _DETACHED_SECONDS
+    while child.poll() is None:
+        record = instance.running(home)
+        if record and record.pid == child.pid and record.phase == "ready":
+            say(build_banner(instance.service(home)))
+            child.returncode = 0  # it goes on without us: this program no longer waits for it
+            return 0
+        if time.monotonic() > deadline:
+            child.send_signal(signal.SIGTERM)
+            raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.path(home, 'up')}")
+        time.sleep(0.1)
+    print(logs.tail(home, "up", since=offset, lines=20), file=sys.stderr)
+    print(f"It did not start. Its log: {logs.path(home, 'up')}", file=sys.stderr)
+    return child.returncode or 1
 
 
-def _start(
-    supervisor: Supervisor, settings: Settings, at: Addresses, key: str, record: Record, say: Say
-) -> dict[str, Any]:
-    """Bring up the roles, each as soon as what it needs is there; what service.json will say."""
-    prefect_url = environment.plain(settings.prefect_database_url)
-    bundled = not settings.prefect_api_url
-    cluster = postgres.prepare(settings.home) if record.embedded or (bundled and prefect_url is None) else None
-    url = environment.plain(settings.database_url) or (cluster.url if cluster else "")
-    resolved = Resolved(url, key, at.prefect, environment.prefect_login(settings))
-    common = {processes.TOKEN: record.token} | addresses.ports(record.addresses)
-    common["RETRIEVAL_DRAIN_SECONDS"] = str(roles.drain_seconds(settings))
-
-    def of(role: str) -> dict[str, str]:
-        return environment.build(role, settings, resolved) | common
-
-    say("Starting Postgres and Prefect …")
-    if cluster:
-        supervisor.start(roles.embedded_postgres(cluster, of("postgres")))
-        supervisor.wait_ready("postgres", seconds=_START_SECONDS)
-    if bundled:
-        prefect_url = prefect_url or postgres.prefect_url(settings.home)
-        variables = environment.for_prefect(settings, resolved, roles.prefect_origins(settings), prefect_url)
-        variables |= {processes.TOKEN: record.token}
-        supervisor.start(roles.prefect_server(settings, at, variables, prefect_url))
-    first_key = json.loads(supervisor.run(roles.first_steps(of("migrate"))).splitlines()[-1])
-    instance.remember_key(settings.home, first_key["apiKey"])
-    supervisor.start(roles.api(settings, at, of("api")))
-    errands = [supervisor.begin(roles.registration(of("register")))]
-    if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
-        errands.append(supervisor.begin(roles.model(of("model"))))
-    supervisor.wait_for(
-        lambda: probes.pool_exists(at.prefect, settings.work_pool, of("register")),
-        f"Prefect at {at.prefect} had no work pool {settings.work_pool}",
-        seconds=_START_SECONDS,
-        errand=errands[0],
-    )
-    say("Starting the API, the dispatcher and the worker …")
-    supervisor.start(roles.worker(settings, at, of("worker"), f"{os.uname().nodename}-{record.token[:6]}"))
-    for errand in errands:
-        supervisor.finish(errand)
-    supervisor.start(roles.dispatcher(settings, of("dispatcher")))
-    if at.ui:
-        ui_sign_in.write(settings, at.ui)
-        variables = environment.for_ui(at.api, {processes.TOKEN: record.token}, settings.oidc_ca_bundle)
-        supervisor.start(roles.ui(settings, at, variables))
-    if at.metrics:
-        supervisor.start(roles.metrics(settings, at, of("metrics")))
-    supervisor.wait_ready(seconds=_START_SECONDS)
-    return _service(at, first_key, resolved.prefect_login)
+INGEST = """RUN=$(curl -sS "$API/v1/ingest/text" \\
+  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\
+  -d '{"namespaceId": "'$NAMESPACE'", "ingestConfig": {"source": "TEXT",
+       "config": {"name": "seals", "text": "The harbour seal dives for up to thirty minutes."}}}' |
+  grep -o 'ijr_[a-z0-9]*')"""
+WAIT = """until curl -sS "$API/v1/ingest-job-runs/$RUN?namespaceId=$NAMESPACE&waitSeconds=10" \\
+  -H "Authorization: Bearer $API_KEY" | grep COMPLETED; do sleep 0.1; done"""
+SEARCH = """curl -sS "$API/v1/search" \\
+  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\
+  -d '{"namespaceId": "'$NAMESPACE'", "query": "how long can a marine mammal hold its breath"}'"""
+"""The requests of README.md, letter by letter."""
 
 
-def _service(at: Addresses, made: dict[str, Any], prefect_login: str | None) -> dict[str, Any]:
-    return {
-        "api": at.api,
-        "prefect": at.prefect.removesuffix("/api"),
-        "prefectLogin": prefect_login,
-        "ui": at.ui,
-        "metrics": at.metrics,
-        "apiKey": made["apiKey"],
-        "organizationId": made["organizationId"],
-        "namespaceId": made["namespaceId"],
-    }
+def build_banner(service: dict[str, Any]) -> str:
+    """Addresses, the key, the variables that the documentation's requests use, and the first of these requests."""
+    api, key, namespace = service["api"], service["apiKey"], service["namespaceId"]
+    login = service.get("prefectLogin")
+    lines = [
+        "",
+        "The retrieval service is ready.",
+        "",
+        f"  API        {api}",
+        f"  API docs   {api}/docs",
+        f"  Prefect    {service['prefect']}",
+        *([f"             sign in with {login}"] if login else []),
+        *([f"  Admin app  {service['ui']}"] if service["ui"] else []),
+        f"  API key    {key or 'not known here: make one with `retrieval key create`'}",
+        f"  Namespace  {namespace}",
+        "",
+        "Put a text in, wait until it is ingested, and find it:",
+        "",
+        f"export API={api} API_KEY={key or '<API_KEY>'} NAMESPACE={namespace}",
+        "",
+        INGEST,
+        "",
+        WAIT,
+        "",
+        SEARCH,
+        "",
+        "In another terminal, this sets the variables, and finds the commands `retrieval` and `prefect`:",
+        "",
+        f'eval "$({shlex.quote(str(Path(sys.executable).with_name("retrieval")))} env)"',
+        "",
+    ]
+    return "\n".join(lines)

@@ -5,7 +5,7 @@
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
 - dispatcher: its loops succeed; api, except in the check for requests alone: accepted work is dispatched.
 
-Prefect reports if it sees a worker (`local.probes`); the process itself reports if it is shutting down.
+Prefect reports if it sees a worker (`local.health`); the process itself reports if it is shutting down.
 """
 
 from __future__ import annotations

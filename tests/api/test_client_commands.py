@@ -8,8 +8,7 @@ import os
 
 import pytest
 
-from local import client_commands
-from local.errors import LocalError
+from local import LocalError, client_commands
 from retrieval.accounts import api_keys
 from retrieval.settings import Settings
 

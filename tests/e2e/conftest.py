@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local import log_errors
+from local import logs
 from retrieval.namespaces.namespaces import EMBEDDED
 from retrieval.sources import APPS
 from tests.standins import embedding_server
@@ -62,7 +62,7 @@ class Service:
         found = []
         for file in sorted((self.home / "logs").glob("*.log")):
             patterns = [pattern for role, pattern in self._expected if role == file.stem]
-            lines = log_errors.lines(file.read_text(errors="replace"))
+            lines = logs.list_errors(file.read_text(errors="replace"))
             found += [
                 f"{file.stem}: {line[:400]}"
                 for line in lines

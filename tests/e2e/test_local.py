@@ -15,8 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from local import identity, postgres, processes
-from local.errors import LocalError
+from local import LocalError, postgres, processes
 
 
 @pytest.fixture
@@ -163,7 +162,7 @@ def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in pytest's own folder, which each other run of pytest that begins meanwhile closes to everyone else."""
-    monkeypatch.setattr(identity, "_user_namespace", lambda: ())
+    monkeypatch.setattr(processes, "_user_namespace", lambda: ())
     with tempfile.TemporaryDirectory(prefix="rt-open-") as folder:
         Path(folder).chmod(0o755)
         home = Path(folder) / "home"
@@ -178,7 +177,7 @@ def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pyte
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_without_any_way_out_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "_user_namespace", lambda: ())
+    monkeypatch.setattr(processes, "_user_namespace", lambda: ())
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(LocalError, match=r"does not run as root.*may not enter .*RETRIEVAL_DATABASE_URL"):

@@ -10,8 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from local import postgres
-from local.errors import LocalError
+from local import LocalError, postgres
 from tests.e2e.conftest import Service
 from tests.faults.faults import fill
 

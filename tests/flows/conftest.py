@@ -18,7 +18,8 @@ import pytest
 
 from connectors import registry
 from connectors.parsers import parser
-from local import postgres, prefect_database
+from local import postgres
+from local.environment import prefect_database
 from retrieval import settings
 from tests.library import clear_queue
 
@@ -77,7 +78,7 @@ def prefect_server_environment(
     environment = prefect_environment(home, port)
     log = home / "server.log"
     command = [sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1", "--port", str(port)]
-    own = environment | prefect_database.variables(postgres.prefect_url(postgres_home))
+    own = environment | prefect_database(postgres.prefect_url(postgres_home))
     with log.open("wb") as output:
         server = subprocess.Popen(command, env=own, cwd=PROJECT, stdout=output, stderr=output)
     try:

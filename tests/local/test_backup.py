@@ -15,8 +15,7 @@ import psycopg
 import pytest
 
 from connectors import registry
-from local import backup, control, instance, postgres
-from local.errors import LocalError
+from local import LocalError, backup, instance, postgres, up
 from local.instance import Record
 from local.processes import Process
 from retrieval import settings
@@ -81,7 +80,7 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
         assert not list((home / "files").rglob("*.part"))
         assert (home / "secret.key").read_text() == (copy / "secret.key").read_text()
         capsys.readouterr()
-        assert control.down(Settings(_env_file=None, home=home)) == 0
+        assert up.stop(Settings(_env_file=None, home=home)) == 0
         assert capsys.readouterr().out == f"Stopped the database in {home}.\n"
     (aside,) = old.glob("before-restore-*")
     assert (aside / "postgres" / "PG_VERSION").exists()

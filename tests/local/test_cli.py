@@ -17,11 +17,10 @@ from types import SimpleNamespace
 import pytest
 from pydantic import SecretStr
 
-from local import addresses, banner, cli, control, environment, instance, ready, roles, unknown_settings
+from local import LocalError, cli, environment, health, instance, roles, unknown_settings, up
 from local.environment import Resolved
-from local.errors import LocalError
 from local.instance import Record, RoleRecord
-from local.log_errors import Series
+from local.logs import Series
 from local.processes import Process
 from retrieval import settings
 from retrieval.network import fetch_guard
@@ -70,7 +69,7 @@ def test_a_taken_port_is_refused_with_the_setting_to_change(
 
 
 def test_port_zero_picks_different_free_ports() -> None:
-    ports = addresses.settle(dict.fromkeys(("A", "B", "C"), ("127.0.0.1", 0)))
+    ports = instance.settle_ports(dict.fromkeys(("A", "B", "C"), ("127.0.0.1", 0)))
     assert len(set(ports.values())) == 3
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", ports["A"]))
@@ -120,7 +119,7 @@ def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: p
     monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
     cli.main(["status"])
     resolved = environment.Resolved("postgresql://x/y", "1:k", "http://p/api", None)
-    assert environment.build("worker", settings.load(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
+    assert environment.build_variables("worker", settings.load(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
 
 
 def test_another_database_without_a_key_does_not_start(
@@ -156,16 +155,16 @@ def test_a_worker_elsewhere_needs_the_address_of_prefect(home: Path) -> None:
     given = Settings(
         home=home, database_url=SecretStr("postgresql://db/x"), secret_key=SecretStr("1:" + "A" * 43 + "=")
     )
-    assert environment.resolve(given).database_url == "postgresql://db/x"
+    assert environment.resolve_addresses(given).database_url == "postgresql://db/x"
     with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_API_URL"):
-        environment.resolve(given, needs_prefect=True)
+        environment.resolve_addresses(given, needs_prefect=True)
 
 
 def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     (home / "postgres.password").write_text("p/w")
     (home / "postgres.socket").write_text("/run/sock et")
     instance.save(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
-    found = environment.resolve(Settings(home=home), needs_prefect=True)
+    found = environment.resolve_addresses(Settings(home=home), needs_prefect=True)
     assert found.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
     assert found.prefect_api_url == "http://127.0.0.1:4444/api"
 
@@ -196,11 +195,11 @@ def test_a_role_alone_signs_in_to_the_prefect_of_its_instance_and_to_no_other(ho
     login = environment.prefect_login(Settings(home=home))
     at = {"prefect": "http://127.0.0.1:4444/api"}
     instance.save(home, _mine(addresses=at, roles=[RoleRecord("prefect")]))
-    assert environment.resolve(Settings(home=home)).prefect_login == login
+    assert environment.resolve_addresses(Settings(home=home)).prefect_login == login
     instance.save(home, _mine(addresses=at))
-    assert environment.resolve(Settings(home=home)).prefect_login is None
+    assert environment.resolve_addresses(Settings(home=home)).prefect_login is None
     elsewhere = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
-    assert environment.resolve(elsewhere).prefect_login is None
+    assert environment.resolve_addresses(elsewhere).prefect_login is None
 
 
 def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
@@ -221,7 +220,7 @@ def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
     instance.save(home, _mine(addresses={"api": "http://127.0.0.1:41001", "prefect": "http://127.0.0.1:41002/api"}))
     prefect_database = SecretStr("postgresql://user:canary@pg:6543/prefect")
     given = Settings(home=home, own_addresses="db:1234", prefect_database_url=prefect_database)
-    made = environment.build("worker", given, _RESOLVED)
+    made = environment.build_variables("worker", given, _RESOLVED)
     assert made["RETRIEVAL_OWN_ADDRESSES"] == "db:1234,127.0.0.1:41001,127.0.0.1:41002,pg:6543"
     guard = fetch_guard.guard(Settings(fetch_allow="127.0.0.0/8", own_addresses=made["RETRIEVAL_OWN_ADDRESSES"]))
     for url in ("http://127.0.0.1:41001/", "http://localhost:41002/", "http://127.0.0.9:41001/"):
@@ -233,7 +232,7 @@ def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api/x")
     monkeypatch.setenv("PREFECT_API_KEY", "pnu_mine")
-    made = environment.build("worker", Settings(home=home), _RESOLVED)
+    made = environment.build_variables("worker", Settings(home=home), _RESOLVED)
     assert made["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
     assert made["PREFECT_API_AUTH_STRING"] == "retrieval:login"
     assert "PREFECT_API_KEY" not in made
@@ -249,7 +248,9 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
     resolved = Resolved("postgresql://x", "1:k", own.prefect_api_url, environment.prefect_login(own))
     for role, needs in environment.NEEDS.items():
         if role != "prefect":
-            assert environment.build(role, own, resolved).get(name) == ("mine" if needs.prefect else None), role
+            assert environment.build_variables(role, own, resolved).get(name) == ("mine" if needs.prefect else None), (
+                role
+            )
 
 
 def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> None:
@@ -261,7 +262,7 @@ def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> Non
     )
     resolved = environment.resolve_prefect(own)
     for role, needs in environment.NEEDS.items():
-        made = environment.build(role, own, resolved)
+        made = environment.build_variables(role, own, resolved)
         found = (made.get("PREFECT_API_AUTH_STRING"), made.get("PREFECT_API_KEY"))
         assert found == (("retrieval:mine", "pnu") if needs.prefect else (None, None)), role
         assert "RETRIEVAL_PREFECT_LOGIN" not in made
@@ -270,9 +271,9 @@ def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> Non
 def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
     given = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
     resolved = Resolved("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
-    made = environment.for_prefect(given, resolved, roles.prefect_origins(given), _PREFECT)
+    made = environment.build_prefect(given, resolved, roles.prefect_origins(given), _PREFECT)
     assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
-    assert "--names=prefect.internal" in roles.commands(given)["prefect"]
+    assert "--names=prefect.internal" in roles.list_commands(given)["prefect"]
     assert "https://prefect.internal" in made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
     assert not (home / "prefect.login").exists()
 
@@ -284,7 +285,7 @@ def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
     assert "name one, such as `retrieval ready api`" in capsys.readouterr().err
     monkeypatch.setenv("RETRIEVAL_UI_PORT", "1")
     settings.load.cache_clear()
-    ready.remember(home, "ui")
+    health.remember_role(home, "ui")
     assert cli.main(["ready"]) == 3
     assert capsys.readouterr().out == "The admin app at http://127.0.0.1:1 does not say ready.\n"
 
@@ -295,7 +296,7 @@ def test_a_home_on_a_read_only_file_system_is_a_sentence(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system", "/srv/home")
 
-    monkeypatch.setattr(control, "down", refuse)
+    monkeypatch.setattr(up, "stop", refuse)
     assert cli.main(["down"]) == 1
     assert "/srv/home cannot be written (Read-only file system)" in capsys.readouterr().err
 
@@ -316,7 +317,7 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         given = Settings.model_construct(
             home=home, prefect_api_url=None, metrics_token=SecretStr("canary-metrics_token")
         )
-        values = environment.build(role, given, resolved).values()
+        values = environment.build_variables(role, given, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
         allowed = needs.secrets | ({"login"} if needs.prefect else set()) | ({"log_level"} if needs.settings else set())
         assert canaries == allowed, role
@@ -324,11 +325,11 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
 
 def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(home: Path) -> None:
     name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-    made = environment.for_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
+    made = environment.build_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
     assert made[name] == "postgresql+asyncpg://u:p@h/prefect"
     assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
     assert made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
-    socket = environment.for_prefect(Settings(home=home), _RESOLVED, [], "postgresql://u:p@/prefect?host=/a%20b")
+    socket = environment.build_prefect(Settings(home=home), _RESOLVED, [], "postgresql://u:p@/prefect?host=/a%20b")
     assert socket[name] == "postgresql+asyncpg://u:p@/prefect?host=%2Fa+b"
 
 
@@ -343,7 +344,7 @@ def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
     from prefect.settings import Settings as PrefectSettings
 
     name = "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS"
-    made = environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
+    made = environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
     for variable, value in made.items():
         if variable.startswith("PREFECT_SERVER_"):
             monkeypatch.setenv(variable, value)
@@ -355,15 +356,15 @@ def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
     assert services.cancellation_cleanup.loop_seconds == 60
     assert services.cleanup_reconciler.loop_seconds == 30
     monkeypatch.setenv(name, "7")
-    assert environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == "7"
+    assert environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == "7"
 
 
 def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "PREFECT_SERVER_UI_STATIC_DIRECTORY"
-    assert name not in environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
+    assert name not in environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
     closed = SimpleNamespace(origin="/proc/prefect/__init__.py")  # where nobody may write, root neither
     monkeypatch.setattr(environment, "find_spec", lambda _: closed)
-    assert environment.for_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == f"{home}/prefect/ui"
+    assert environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == f"{home}/prefect/ui"
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: py
 def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
     home: Path, query: str, passed: str, tls: dict[str, str]
 ) -> None:
-    made = environment.for_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
+    made = environment.build_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
     assert made["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
     prefix = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
     assert {name.removeprefix(prefix): value for name, value in made.items() if name.startswith(prefix)} == tls
@@ -391,7 +392,7 @@ def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
 @pytest.mark.parametrize("url", ["postgresql://u:canary@h/prefect?sslmode=always", "sqlite+aiosqlite:///canary.db"])
 def test_a_database_that_prefect_cannot_use_is_a_sentence(home: Path, url: str) -> None:
     with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_DATABASE_URL") as refused:
-        environment.for_prefect(Settings(home=home), _RESOLVED, [], url)
+        environment.build_prefect(Settings(home=home), _RESOLVED, [], url)
     assert "canary" not in str(refused.value)
 
 
@@ -424,9 +425,9 @@ def test_status_warns_of_a_kernel_without_landlock(
     assert me is not None
     instance.save(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
     monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
-    assert control.status(Settings(home=home), as_json=True) == 0
+    assert health.print_status(Settings(home=home), as_json=True) == 0
     assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
-    assert control.status(Settings(home=home), as_json=False) == 0
+    assert health.print_status(Settings(home=home), as_json=False) == 0
     assert "warning: This kernel offers no Landlock" in capsys.readouterr().out
 
 
@@ -435,11 +436,11 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     assert me is not None
     here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
     instance.save(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
-    assert control.status(Settings(home=home), as_json=True) == 0
+    assert health.print_status(Settings(home=home), as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["roles"][0]["state"] == "up"
     gone = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
     instance.save(home, _mine(phase="ready", roles=[here, gone]))
-    assert control.status(Settings(home=home), as_json=False) == 3
+    assert health.print_status(Settings(home=home), as_json=False) == 3
     assert "stopped" in capsys.readouterr().out
 
 
@@ -470,9 +471,9 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
 
 def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> None:
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
-    shown = banner.text(known)
+    shown = up.build_banner(known)
     readme = (roles.PROJECT / "README.md").read_text()
-    for request in (banner.INGEST, banner.WAIT, banner.SEARCH):
+    for request in (up.INGEST, up.WAIT, up.SEARCH):
         assert request in shown
         assert request in readme
     line = next(one for one in shown.splitlines() if one.startswith("export "))
@@ -484,7 +485,7 @@ def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> N
 
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
     known = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
-    assert "sign in with retrieval:abc" in banner.text(known | {"prefectLogin": "retrieval:abc"})
+    assert "sign in with retrieval:abc" in up.build_banner(known | {"prefectLogin": "retrieval:abc"})
 
 
 def test_the_version_is_the_projects(capsys):

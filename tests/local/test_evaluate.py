@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from local import evaluate
-from local.errors import LocalError
+from local import LocalError, evaluate
 
 QUERIES = [{"_id": "1", "text": "owls"}, {"_id": "2", "text": "tides"}, {"_id": "3", "text": "nobody judged this"}]
 OWLS = {"query": "owls", "relevant": [{"externalId": "a", "grade": 2}, {"externalId": "b", "grade": 1}]}

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from local import metrics_server
-from local.errors import LocalError
+from local import LocalError, metrics_server
 from retrieval.database.database import Database
 from retrieval.settings import Settings
 from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: F401 - a fixture

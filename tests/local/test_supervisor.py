@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from local import instance, logs, processes
+from local import REFUSED, LocalError, instance, logs, processes
 from local import supervisor as module
-from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
 from local.supervisor import Role, Stopped, Supervisor
@@ -42,13 +41,13 @@ def record() -> Record:
 def supervisor(tmp_path: Path, record: Record, said: list[str]) -> Iterator[Supervisor]:
     started = Supervisor(tmp_path, record, said.append)
     yield started
-    started.stop([role.name for role in record.roles])
+    started.stop()
     assert processes.carrying(record.token) == []
 
 
 def _role(record: Record, tmp_path: Path, program: str, name: str = "sample") -> Role:
     environment = dict(os.environ) | {processes.TOKEN: record.token}
-    return Role(name, [sys.executable, "-c", program], environment, lambda: True, tmp_path, grace=1)
+    return Role(name, [sys.executable, "-c", program], environment, tmp_path, grace=1)
 
 
 def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
@@ -61,8 +60,8 @@ def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
 def test_a_killed_role_is_started_again_and_its_death_is_told(
     supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
 ) -> None:
-    supervisor.start(_role(record, tmp_path, _STAYS))
-    supervisor.wait_ready("sample", seconds=10)
+    supervisor.add(_role(record, tmp_path, _STAYS))
+    supervisor.wait_ready(10)
     _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
     first = record.roles[0].pid
     assert first is not None
@@ -77,7 +76,7 @@ def test_a_killed_role_is_started_again_and_its_death_is_told(
 def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
     supervisor: Supervisor, record: Record, tmp_path: Path
 ) -> None:
-    supervisor.start(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
+    supervisor.add(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
     with pytest.raises(LocalError, match=r"(?s)sample died \(exit code 1\).*the disk is full.*[36] times.*sample\.log"):
         _until(supervisor, lambda: False)
 
@@ -89,7 +88,7 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     room = tmp_path / "room"
     program = f"import pathlib, time; assert pathlib.Path({str(room)!r}).exists(), 'no room'; time.sleep(60)"
     plain = _role(record, tmp_path, program)
-    supervisor.start(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
+    supervisor.add(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
     _until(supervisor, lambda: record.roles[0].state == "restarting")
     ends = time.monotonic() + 5
     _until(supervisor, lambda: time.monotonic() > ends)
@@ -106,8 +105,8 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
     monkeypatch.setattr(module, "_ASK_EVERY", 0.1)
     answers = tmp_path / "answers"
     answers.touch()
-    supervisor.start(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
-    supervisor.wait_ready("sample", seconds=10)
+    supervisor.add(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
+    supervisor.wait_ready(10)
     first = record.roles[0].pid
     answers.unlink()
     _until(supervisor, lambda: record.roles[0].state == "stalled")
@@ -119,22 +118,46 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
     assert "sample has not answered for 1 s: it is ended and started again." in said
 
 
-def test_an_errand_gives_its_output_and_a_failed_one_its_log(
+def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
     supervisor: Supervisor, record: Record, tmp_path: Path
 ) -> None:
-    assert supervisor.run(_role(record, tmp_path, "print('made')", "migrate")) == b"made\n"
+    up = tmp_path / "up"
+    supervisor.add(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
+    errand = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
+    supervisor.add(replace(_role(record, tmp_path, errand, "errand"), is_errand=True, after=("server",)))
+    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after=("errand",)))
+    _until(supervisor, lambda: record.roles[0].state == "starting")
+    supervisor.tick()
+    assert [role.state for role in record.roles] == ["starting", "waiting", "waiting"]
+    up.touch()
+    supervisor.wait_ready(20)
+    assert [role.state for role in record.roles] == ["up", "done", "up"]
+    assert record.roles[1].pid is None
+
+
+def test_an_errand_that_fails_stops_everything_with_its_log(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    program = "import sys; print('no such pool', file=sys.stderr); sys.exit(7)"
+    supervisor.add(replace(_role(record, tmp_path, program, "register"), is_errand=True))
     with pytest.raises(LocalError, match=r"(?s)register failed \(exit code 7\).*no such pool"):
-        supervisor.run(
-            _role(record, tmp_path, "import sys; print('no such pool', file=sys.stderr); sys.exit(7)", "register")
-        )
+        supervisor.wait_ready(20)
+
+
+def test_an_errand_that_refuses_is_told_by_its_last_line_alone(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    program = f"import sys; print('...'); print('Set the key.', file=sys.stderr); sys.exit({REFUSED})"
+    supervisor.add(replace(_role(record, tmp_path, program, "migrate"), is_errand=True))
+    with pytest.raises(LocalError, match=r"^Set the key\.$"):
+        supervisor.wait_ready(20)
 
 
 def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
-    role = _role(record, tmp_path, _STAYS)
-    never = Role(role.name, role.command, role.environment, lambda: False, tmp_path, grace=1)
-    supervisor.start(never)
+    supervisor.add(replace(_role(record, tmp_path, _STAYS), ready=lambda: False))
+    supervisor.add(replace(_role(record, tmp_path, _STAYS, "next"), after=("sample",)))
     with pytest.raises(LocalError, match="sample was not ready within 0 s"):
-        supervisor.wait_ready("sample", seconds=0.3)
+        supervisor.wait_ready(0.3)
 
 
 def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
@@ -145,10 +168,10 @@ def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True);"
         "print('here', flush=True); time.sleep(60)"
     )
-    supervisor.start(_role(record, tmp_path, program))
+    supervisor.add(_role(record, tmp_path, program))
     _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
     assert len(processes.carrying(record.token)) == 2
-    supervisor.stop(["sample"])
+    supervisor.stop()
     assert processes.carrying(record.token) == []
 
 
@@ -172,8 +195,8 @@ def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record,
 def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        supervisor.listen()
-        supervisor.start(_role(record, tmp_path, _STAYS))
+        supervisor.handle_signals()
+        supervisor.add(_role(record, tmp_path, _STAYS))
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Stopped):
             supervisor.watch()

@@ -9,8 +9,7 @@ import time
 import httpx
 import pytest
 
-from local import ready
-from local.errors import LocalError
+from local import LocalError, health
 from retrieval import readiness
 from retrieval.database import revisions
 from retrieval.database.database import Database
@@ -131,7 +130,7 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
 
 def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
     """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
-    from local import single_role
+    from local import run_role
 
     assert files_folder.claim(own_db, Settings(home=tmp_path / "one")) is None
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
@@ -140,7 +139,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     )
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):
-            single_role.run(role, given)
+            run_role.run(role, given)
 
 
 def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
@@ -177,9 +176,9 @@ def new_namespace_with_file(own_db, tmp_path):
 def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
     key = "1:" + base64.b64encode(bytes(32)).decode()
     given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
-    assert ready.run("dispatcher", given) == 0
+    assert health.probe_role("dispatcher", given) == 0
     readiness.record(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
-    assert ready.run("dispatcher", given) == 3
+    assert health.probe_role("dispatcher", given) == 3
     assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from local import addresses, environment, roles
+from local import environment, instance, roles
 from local.roles import PROJECT
 from retrieval.accounts import api_keys
 from retrieval.namespaces import namespaces
@@ -35,12 +35,12 @@ def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(api: str) -> str:
-        port = addresses.settle({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
-        command = roles.commands(Settings(ui_port=port))["ui"]
+        port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
+        command = roles.list_commands(Settings(ui_port=port))["ui"]
         with (tmp_path / "ui.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    command, cwd=PROJECT, env=environment.for_ui(api), stdout=log, stderr=subprocess.STDOUT
+                    command, cwd=PROJECT, env=environment.build_ui(api), stdout=log, stderr=subprocess.STDOUT
                 )
             )
         deadline = time.monotonic() + 60

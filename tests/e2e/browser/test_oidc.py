@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pydantic import SecretStr
 
-from local import addresses, environment, roles, ui_sign_in
+from local import environment, instance, roles
 from local.roles import PROJECT
 from retrieval.accounts import api_keys, organizations
 from retrieval.setting_values import OidcRole
@@ -46,7 +46,7 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
     home: Path = tmp_path_factory.mktemp("oidc")
     owner = organizations.create(api_db, "people")
     with oidc_provider.serving(Provider(people=PEOPLE)) as provider:
-        port = addresses.settle({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
+        port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
         app = f"http://127.0.0.1:{port}"
         provider.redirect_uris = {f"{app}/oauth2callback"}
         said = {
@@ -63,11 +63,11 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
         }
         settings = api_settings.model_copy(update=said)
         with serve(settings, api_database, ring) as base:
-            ui_sign_in.write(settings, app)
-            variables = environment.for_ui(base)
+            environment.write_sign_in(settings, app)
+            variables = environment.build_ui(base)
             assert provider.client_secret not in str(variables)
             with (home / "ui.log").open("wb") as log:
-                command = roles.commands(Settings(home=home, ui_port=port))["ui"]
+                command = roles.list_commands(Settings(home=home, ui_port=port))["ui"]
                 started = subprocess.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
             try:
                 _wait(app, home / "ui.log")

@@ -8,7 +8,7 @@ import pytest
 
 from flows import dispatch
 from flows.pulse import Pulse
-from local import control, instance
+from local import health, instance
 from local.instance import Record, RoleRecord
 from local.processes import Process
 from retrieval import readiness
@@ -165,10 +165,10 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     instance.save(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
     levers.record(db, [])
     readiness.record(db, "here:1", beats())
-    assert control.status(settings, as_json=False) == 0
+    assert health.print_status(settings, as_json=False) == 0
     assert "dispatch: running" in capsys.readouterr().out
     readiness.record(db, "here:1", beats(dispatch=90.0))
-    assert control.status(settings, as_json=True) == 3
+    assert health.print_status(settings, as_json=True) == 3
     shown = json.loads(capsys.readouterr().out)
     assert shown["roles"][0]["state"] == "stalled"
     assert shown["dispatch"]["stalled"]
@@ -178,5 +178,5 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
         "late": True,
         "reason": None,
     }
-    assert control.status(settings, as_json=False) == 3
+    assert health.print_status(settings, as_json=False) == 3
     assert "has not succeeded for 9" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.log_errors import REPEATED, SERIES_SECONDS, Watch, lines
+from local.logs import REPEATED, SERIES_SECONDS, Watch, list_errors
 
 ERRORS = {
     "prefect": "02:11:09.512 | ERROR   | prefect.server.services.scheduler - Can't evaluate bulk DML statement",
@@ -34,13 +34,13 @@ ZeroDivisionError: division by zero
 
 @pytest.mark.parametrize("program", ERRORS)
 def test_an_error_line_is_told_from_others_and_counted_once_with_its_traceback(program):
-    (found,) = lines(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
+    (found,) = list_errors(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
     assert found in ERRORS[program]
     assert len(found) > 10
 
 
 def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
-    assert list(lines(OTHERS + TRACE)) == ["ZeroDivisionError: division by zero"]
+    assert list(list_errors(OTHERS + TRACE)) == ["ZeroDivisionError: division by zero"]
 
 
 @pytest.mark.parametrize("program", ERRORS)
@@ -51,8 +51,8 @@ def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, pr
     for number in range(REPEATED):
         with log.open("a") as opened:
             opened.write(ERRORS[program].replace("02:1", f"0{number}:1").replace("4711", str(number)) + "\n" + TRACE)
-        assert watch.look(1000.0 + number)
-        assert not watch.look(1000.5 + number)
+        assert watch.read_errors(1000.0 + number)
+        assert not watch.read_errors(1000.5 + number)
     (one,) = series
     assert (one.count, one.first, one.last) == (REPEATED, 1000.0, 1000.0 + REPEATED - 1)
     assert one.repeats(1010)
@@ -62,13 +62,13 @@ def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, pr
 def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_path: Path):
     log, series = tmp_path / "role.log", []
     watch = Watch(log, series)
-    assert not watch.look(0)
+    assert not watch.read_errors(0)
     words = ("".join(chr(97 + int(digit)) for digit in str(number)) for number in range(20_000))
     log.write_text("".join(f"[ERROR] {word} went wrong in a way of its own {'x' * 90}\n" for word in words))
-    assert watch.look(1)
+    assert watch.read_errors(1)
     assert len(series) <= 20
     log.write_text("[ERROR] another\n")
-    assert watch.look(2)
+    assert watch.read_errors(2)
     assert series[0].message.endswith("another")
 
 
@@ -79,4 +79,4 @@ def test_documents_that_failed_are_no_errors_of_a_role():
         head + "Task run 'discover a' - Finished in state Failed('Task run encountered an exception Skippable: None.')",
     ]
     broken = head + "Flow run 'a' - Finished in state Failed('Flow run encountered an exception OSError: None.')"
-    assert list(lines("\n".join([*failed, broken]))) == [broken.removeprefix("01:00:36.533 | ")]
+    assert list(list_errors("\n".join([*failed, broken]))) == [broken.removeprefix("01:00:36.533 | ")]

@@ -7,8 +7,7 @@ import tomllib
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from local import environment, roles, ui_sign_in
-from local.errors import LocalError
+from local import LocalError, environment, roles
 from retrieval.settings import Settings
 
 ISSUER = "https://login.example.com/realms/staff"
@@ -22,8 +21,8 @@ def settings(home, **said):
 
 def test_the_app_finds_its_provider_in_a_private_file(tmp_path):
     told = settings(tmp_path, ui_public_url="https://admin.example.com/")
-    ui_sign_in.write(told, "http://127.0.0.1:8501")
-    place = ui_sign_in.file(told)
+    environment.write_sign_in(told, "http://127.0.0.1:8501")
+    place = environment.sign_in_file(told)
     said = tomllib.loads(place.read_text())["auth"]
     assert place.stat().st_mode & 0o777 == 0o600
     assert said["redirect_uri"] == "https://admin.example.com/oauth2callback"
@@ -31,9 +30,9 @@ def test_the_app_finds_its_provider_in_a_private_file(tmp_path):
     assert (said["client_id"], said["client_secret"], said["expose_tokens"]) == ("app", SECRET, ["id"])
     assert said["client_kwargs"] == {"scope": "openid email profile"}
     assert len(said["cookie_secret"]) >= 32
-    ui_sign_in.write(told, "http://127.0.0.1:8501")
+    environment.write_sign_in(told, "http://127.0.0.1:8501")
     assert tomllib.loads(place.read_text())["auth"] == said, "people stay signed in over a restart"
-    assert f"--secrets.files={place}" in roles.commands(told)["ui"]
+    assert f"--secrets.files={place}" in roles.list_commands(told)["ui"]
 
 
 def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
@@ -43,22 +42,24 @@ def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_OIDC_COOKIE_SECRET_FILE", str(cookie))
     resolved = environment.Resolved("postgresql://x/y", "1:key", "http://127.0.0.1:1/api")
     for role in environment.NEEDS:
-        given = environment.build(role, settings(tmp_path), resolved)
+        given = environment.build_variables(role, settings(tmp_path), resolved)
         assert SECRET not in given.values()
         assert str(cookie) not in given.values()
-    assert not {SECRET, str(cookie)} & set(environment.for_ui("http://127.0.0.1:1").values())
+    assert not {SECRET, str(cookie)} & set(environment.build_ui("http://127.0.0.1:1").values())
 
 
 def test_without_a_client_there_is_no_file(tmp_path):
     told = settings(tmp_path)
-    ui_sign_in.write(told, "http://127.0.0.1:8501")
-    ui_sign_in.write(Settings(home=tmp_path, oidc_issuer=ISSUER, oidc_audience=["api"]), "http://127.0.0.1:8501")
-    assert not ui_sign_in.file(told).exists()
+    environment.write_sign_in(told, "http://127.0.0.1:8501")
+    environment.write_sign_in(
+        Settings(home=tmp_path, oidc_issuer=ISSUER, oidc_audience=["api"]), "http://127.0.0.1:8501"
+    )
+    assert not environment.sign_in_file(told).exists()
 
 
 def test_a_client_without_a_secret_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(LocalError, match="RETRIEVAL_OIDC_CLIENT_SECRET"):
-        ui_sign_in.write(settings(tmp_path, oidc_client_secret=None), "http://127.0.0.1:8501")
+        environment.write_sign_in(settings(tmp_path, oidc_client_secret=None), "http://127.0.0.1:8501")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +79,8 @@ def test_a_wrong_setting_is_told(tmp_path, name, value, problem):
 def test_an_empty_setting_is_none(tmp_path):
     told = Settings(home=tmp_path, oidc_issuer="", oidc_client_id="", oidc_client_secret="", oidc_cookie_secret="")
     assert (told.oidc_issuer, told.oidc_client_id) == (None, None)
-    ui_sign_in.write(told, "http://127.0.0.1:8501")
-    assert not ui_sign_in.file(told).exists()
+    environment.write_sign_in(told, "http://127.0.0.1:8501")
+    assert not environment.sign_in_file(told).exists()
 
 
 @pytest.mark.parametrize(

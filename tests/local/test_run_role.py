@@ -10,11 +10,11 @@ from pathlib import Path
 
 SCRIPT = """
 import os, sys
-from local import roles, single_role
+from local import roles, run_role
 from retrieval.settings import Settings
 told = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-roles.commands = lambda *_: {"metrics": [sys.executable, "-c", told]}
-single_role._become("metrics", Settings(home=sys.argv[1]), dict(os.environ))
+roles.list_commands = lambda *_: {"metrics": [sys.executable, "-c", told]}
+run_role._become("metrics", Settings(home=sys.argv[1]), dict(os.environ))
 """
 
 

@@ -1,0 +1,307 @@
+"""Health of an instance: short probes of its roles, `retrieval ready` of one role, and `retrieval status` of all."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+
+from local import LocalError, environment, instance, logs, postgres
+from local.instance import Record, RoleRecord
+from local.processes import Process
+from retrieval import readiness
+from retrieval.database.database import AWAY, Database
+from retrieval.readiness import Dispatch, roles
+from retrieval.settings import Settings
+
+T = TypeVar("T")
+_PROBE_SECONDS = 2.0
+STATUS_SECONDS: Final = 5.0
+SILENT: Final = "The database does not answer."
+NOT_WRITING = "not writing"
+"""The phase that `status` shows of an instance that is up and can store nothing."""
+SERVERS = {
+    "api": ("The API", "/ready?for=requests"),
+    "prefect": ("Prefect", "/api/health"),
+    "ui": ("The admin app", "/_stcore/health"),
+}
+"""Names and probes of those that listen; the API as a load balancer asks it: whether requests are served."""
+ROLES = (*SERVERS, "dispatcher", "worker")
+_STARTED_ROLE = "role"
+"""The file of the home with the name of the role that was started there by its own command."""
+
+
+def answers(url: str) -> bool:
+    """Tell whether a GET is answered with 200."""
+    return _request("GET", url, {})[0] == 200
+
+
+def listens(host: str, port: int) -> bool:
+    """Tell whether connections are accepted there."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    try:
+        with socket.create_connection((reachable.strip("[]"), port), timeout=_PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:
+    """Tell whether Prefect lists a worker of the pool whose name begins with `prefix` as online, heard of after
+    `since`."""
+    if key := login.get("PREFECT_API_KEY"):
+        headers = {"Authorization": f"Bearer {key}"}
+    else:
+        text = login.get("PREFECT_API_AUTH_STRING", "")
+        headers = {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()} if text else {}
+    url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
+    status, workers = _request("POST", url, headers, {"workers": {}})
+    return status == 200 and any(
+        worker["status"] == "ONLINE"
+        and worker["name"].startswith(prefix)
+        and datetime.fromisoformat(worker["last_heartbeat_time"]) >= since
+        for worker in workers
+    )
+
+
+def _request(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:
+    """Status and decoded body; status 0 without an answer. No proxy is asked, and no vendor's client is loaded."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_PROBE_SECONDS)
+    try:
+        data = None if body is None else json.dumps(body)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        connection.request(method, target, data, {"Content-Type": "application/json", **headers})
+        response = connection.getresponse()
+        text = response.read()
+        return response.status, json.loads(text) if body is not None and response.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, None
+    finally:
+        connection.close()
+
+
+def remember_role(home: Path, role: str) -> None:
+    """Note which role `probe_role` asks where none is named."""
+    if role in ROLES:
+        (home / _STARTED_ROLE).write_text(role)
+
+
+def probe_role(role: str | None, settings: Settings) -> int:
+    """Print `ready`, or a line for each reason why not; 0 or 3. Without a name, the role that was started here."""
+    if role is None:
+        file = settings.home / _STARTED_ROLE
+        role = file.read_text() if file.exists() else ""
+        if role not in ROLES:
+            message = f"No role was started by its own command in {settings.home}: name one, such as"
+            raise LocalError(f"{message} `retrieval ready api`.", exit_code=2)
+    reasons = _probe_server(role, settings) if role in SERVERS else _probe_database_role(role, settings)
+    print("\n".join(reasons) or "ready")
+    return 3 if reasons else 0
+
+
+def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
+    running = instance.running(settings.home)
+    host, port = getattr(settings, f"{role}_host"), getattr(settings, f"{role}_port")
+    address = (running.addresses.get(role) if running else None) or instance.build_url(host, port)
+    name, path = SERVERS[role]
+    address = address.removesuffix("/api")
+    return () if answers(address + path) else (f"{name} at {address} does not say ready.",)
+
+
+def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
+    is_worker = role == "worker"
+    resolved = environment.resolve_addresses(settings, needs_prefect=is_worker)
+    try:
+        with closing(Database(resolved.database_url, size=1)) as db:
+            reasons = (roles.worker if is_worker else roles.dispatcher)(db, settings)
+    except (*AWAY, psycopg.Error):
+        return (SILENT,)
+    if is_worker and not reasons:
+        prefect, host = resolved.prefect_api_url or "", os.uname().nodename
+        login = environment.build_variables("worker", settings, resolved)
+        if not worker_online(prefect, settings.work_pool, f"{host}-", login, datetime.fromtimestamp(0, UTC)):
+            return (f"Prefect at {prefect} lists no worker of {host} as online in the pool {settings.work_pool}.",)
+    return reasons
+
+
+def print_status(settings: Settings, *, as_json: bool) -> int:
+    """Print the roles and the state of dispatch; 0 if all roles are up and work proceeds, else 3."""
+    home = settings.home.resolve()
+    record = instance.load(home)
+    if record is None or not record.supervisor.alive():
+        if as_json:
+            states = [_describe_role(role, alive=False) for role in record.roles] if record else []
+            _print_json(home, "stopped", states, {"healthy": False, "dispatch": None, "disk": None})
+        else:
+            print(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
+        return 3
+    states = [_describe_role(role, alive=True) for role in record.roles]
+    ready = record.phase == "ready"
+    is_dispatching = ready and any(role["role"] == "dispatcher" and role["state"] == "up" for role in states)
+    free, problem = check_disk(settings, ready=ready)
+    dispatch = _look_at_dispatch(settings) if is_dispatching and problem != SILENT else None
+    for role in states:
+        if role["role"] == "dispatcher" and role["state"] == "up" and dispatch and dispatch.stalled:
+            role["state"] = "stalled"
+    healthy = ready and problem is None and all(role["state"] in ("up", "done") for role in states)
+    if is_dispatching:
+        healthy = healthy and dispatch is not None and not dispatch.is_held
+    if as_json:
+        more = {"healthy": healthy, "dispatch": dispatch and _dispatch_json(dispatch)}
+        more["disk"] = {"freeBytes": free, "problem": problem}
+        _print_json(home, NOT_WRITING if problem else record.phase, states, more)
+    else:
+        supervisor = f"(supervisor {record.pid})"
+        free_words = f"{record.phase} {supervisor}, {free / 1e9:.1f} GB free"
+        print(f"{NOT_WRITING} {supervisor}: {problem}" if problem else free_words)
+        print(_format_table(states))
+        for line in (*_repeated_errors(home, record), *(_describe_dispatch(dispatch) if is_dispatching else ())):
+            print(line)
+        for warning in _warnings():
+            print(f"warning: {warning}")
+    return 0 if healthy else 3
+
+
+def _print_json(home: Path, phase: str, states: list[dict[str, Any]], more: dict[str, Any]) -> None:
+    head = {"home": str(home), "phase": phase, "healthy": more["healthy"], "roles": states}
+    print(json.dumps(head | more | {"warnings": _warnings()}, indent=2))
+
+
+def _warnings() -> list[str]:
+    from connectors import registry
+
+    return registry.parser_warnings()
+
+
+def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | None]:
+    """Free bytes on the disk of the data, and why nothing can be stored, within `STATUS_SECONDS`; None if it can.
+
+    `ready`: whether the database is expected to answer.
+    """
+    data = settings.home / "postgres"
+    folder = data if data.exists() else settings.home
+    free = shutil.disk_usage(folder).free
+    if free < postgres.ROOM:
+        return free, f"The disk of {folder} is full: {free >> 20} MB are free. Nothing can be stored: make room."
+    try:
+        return free, _query_in_time(settings, roles.write_problem)
+    except (TimeoutError, *AWAY):
+        return free, SILENT if ready else None
+    except (LocalError, psycopg.Error):
+        return free, None
+
+
+def _look_at_dispatch(settings: Settings) -> Dispatch | None:
+    """None if the database does not tell within `STATUS_SECONDS`."""
+    try:
+        return _query_in_time(settings, readiness.look)
+    except (TimeoutError, LocalError, *AWAY, psycopg.Error):
+        return None
+
+
+def _query_in_time(settings: Settings, query: Callable[[Database], T]) -> T:
+    """Query the database in a thread, which does not keep the process from its end; TimeoutError after
+    `STATUS_SECONDS`."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            with closing(Database(environment.resolve_addresses(settings).database_url, size=1)) as db:
+                result.set_result(query(db))
+        except BaseException as error:  # noqa: BLE001 - it is raised to the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return result.result(STATUS_SECONDS)
+
+
+def _dispatch_json(dispatch: Dispatch) -> dict[str, Any]:
+    """Dispatch as JSON; ages in seconds."""
+    return {
+        "stalled": dispatch.stalled,
+        "held": dispatch.is_held,
+        "levers": [lever.effect for lever in dispatch.levers],
+        "reasons": list(dispatch.reasons),
+        "oldestWaitingSeconds": None if dispatch.waiting is None else round(dispatch.waiting, 1),
+        "openBreakers": dispatch.breakers,
+        "loops": [
+            {"loop": loop.name, "lastSuccessSeconds": round(loop.age, 1), "late": loop.late, "reason": loop.reason}
+            for loop in dispatch.loops
+        ],
+    }
+
+
+def _describe_dispatch(dispatch: Dispatch | None) -> Iterator[str]:
+    """Describe dispatch for people: why it is stalled, what is late, and how long work has waited."""
+    if dispatch is None:
+        yield "dispatch: unknown, since the database does not answer"
+        return
+    state = "held in Prefect" if dispatch.is_held else "stalled" if dispatch.stalled else "running"
+    waits = "" if dispatch.waiting is None else f", the oldest job run has waited for {dispatch.waiting:.0f} s"
+    yield f"dispatch: {state}{waits}"
+    yield from (f"  {lever.effect}" for lever in dispatch.levers)
+    yield from (f"  {reason}" for reason in dispatch.reasons)
+    if dispatch.breakers:
+        yield f"  Vendors and sites that do not answer, whose job runs wait for them: {dispatch.breakers}"
+    yield from (f"  {loop}" for loop in dispatch.late if str(loop) not in dispatch.reasons)
+
+
+def _describe_role(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
+    process = Process(role.pid, role.started) if role.pid and role.started else None
+    is_alive = process is not None and process.alive()
+    state = role.state if alive and (is_alive or role.state in ("waiting", "done", "restarting")) else "stopped"
+    return {
+        "role": role.name,
+        "state": state,
+        "pid": role.pid if is_alive else None,
+        "uptimeSeconds": round(time.time() - role.since) if is_alive and role.since else None,
+        "restarts": role.restarts,
+        "address": role.address,
+        "repeatedErrors": [asdict(series) for series in role.errors if alive and series.repeats(time.time())],
+    }
+
+
+def _repeated_errors(home: Path, record: Record) -> Iterator[str]:
+    """A sentence for each error that a role's log repeats."""
+    clock = time.time()
+    for role in record.roles:
+        for series in role.errors:
+            if series.repeats(clock):
+                times = f"{series.count} times within {_format_duration(int(series.last - series.first))}"
+                age = int(clock - series.last)
+                yield f"\n{role.name} repeats an error ({times}, last {age} s ago):\n    {series.message}"
+                yield f"  Its log: {logs.path(home, role.name)}"
+
+
+def _format_table(states: list[dict[str, Any]]) -> str:
+    rows = [["role", "state", "pid", "uptime", "restarts", "address"]]
+    for state in states:
+        cells = ["-" if value is None else str(value) for value in list(state.values())[:6]]
+        uptime = state["uptimeSeconds"]
+        rows.append([*cells[:3], "-" if uptime is None else _format_duration(uptime), *cells[4:]])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _format_duration(seconds: int) -> str:
+    hours, remainder = divmod(seconds, 3600)
+    return f"{hours}:{remainder // 60:02}:{remainder % 60:02}"

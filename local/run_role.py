@@ -1,0 +1,243 @@
+"""One role in the foreground, on the database and Prefect that it finds: how machines and containers run it.
+
+python -m local.run_role migrate|register|model   # what `retrieval up` runs once at every start
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import closing
+
+import psycopg
+from psycopg import OperationalError, errors
+from psycopg.conninfo import conninfo_to_dict
+
+from local import REFUSED, LocalError, environment, health, instance, roles
+from local.environment import Resolved
+from retrieval import settings as service_settings
+from retrieval.accounts import api_keys, bootstrap
+from retrieval.accounts.bootstrap import Bootstrap
+from retrieval.database import revisions
+from retrieval.database.database import AWAY, Database
+from retrieval.database.revisions import RevisionError
+from retrieval.readiness import files_folder
+from retrieval.security import secrets
+from retrieval.security.secrets import KeyRing, hash_api_key
+from retrieval.settings import Settings
+
+_PREFECT_SECONDS = 180.0
+
+
+def run(name: str, settings: Settings, *, check: bool = False) -> int:
+    """Become the role: this process is replaced by it. `migrate` runs here and returns; `check`: it changes nothing."""
+    if name == "prefect":
+        return _become(name, settings, _prepare_prefect(settings))
+    if name == "ui":
+        return _become(name, settings, _prepare_ui(settings))
+    if name == "register":
+        resolved = environment.resolve_prefect(settings)
+        return _become(name, settings, environment.build_variables(name, settings, resolved))
+    resolved = environment.resolve_addresses(settings, needs_prefect=name in ("worker", "dispatcher"))
+    if name == "migrate":
+        return _print_pending(resolved.database_url) if check else _migrate_alone(resolved.database_url, settings)
+    if name == "api":
+        instance.settle_ports({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
+    _claim_files(settings, resolved)
+    running = instance.running(settings.home)
+    ports = instance.port_settings(running.addresses) if running else {}
+    ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)  # that of the instance's own role is taken
+    return _become(name, settings, environment.build_variables(name, settings, resolved) | ports)
+
+
+def _claim_files(settings: Settings, resolved: Resolved) -> None:
+    """LocalError if this machine's folder of files is not the service's. Not checked while the database is away or not
+    migrated: the role starts, and is not ready."""
+    try:
+        with closing(Database(resolved.database_url, size=1)) as db:
+            reason = files_folder.claim(db, settings)
+    except (*AWAY, psycopg.Error):
+        return
+    if reason:
+        raise LocalError(reason)
+
+
+def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    health.remember_role(settings.home, name)
+    # A script that starts it by `&` has SIGINT ignored, by which Prefect's worker ends after a SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    command = roles.list_commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
+    os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
+
+
+def _prepare_prefect(settings: Settings) -> dict[str, str]:
+    database_url = environment.reveal_secret(settings.prefect_database_url)
+    if database_url is None:
+        raise LocalError(
+            "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server that is started alone keeps its data in a"
+            " PostgreSQL with the extension pg_trgm. Set it to that database, or run `retrieval up`, which brings one.",
+            exit_code=2,
+        )
+    alone = settings.model_copy(update={"prefect_api_url": None})
+    own_url = f"{instance.build_url(settings.prefect_host, settings.prefect_port)}/api"
+    resolved = Resolved("", "", own_url, environment.prefect_login(alone))
+    return environment.build_prefect(alone, resolved, roles.prefect_origins(alone), database_url)
+
+
+def _prepare_ui(settings: Settings) -> dict[str, str]:
+    if not roles.has_ui():
+        raise LocalError("There is no admin app in this version.", exit_code=2)
+    running = instance.running(settings.home)
+    api = running.addresses.get("api") if running else None
+    environment.write_sign_in(settings, instance.build_url(settings.ui_host, settings.ui_port))
+    return environment.build_ui(settings.ui_api_url or api or settings.base_url, authorities=settings.oidc_ca_bundle)
+
+
+def _migrate_alone(url: str, settings: Settings) -> int:
+    migrate_schema(url, settings.keyword_language)
+    print(_NEWEST)
+    return 0
+
+
+def _print_pending(url: str) -> int:
+    """Print the migrations that the database lacks; return 1 if there are any."""
+    try:
+        pending = revisions.list_pending(url)
+    except OperationalError as error:
+        raise LocalError("The database does not answer: look at RETRIEVAL_DATABASE_URL.") from error
+    except RevisionError as error:
+        raise LocalError(str(error)) from error
+    print("\n".join(f"{migration.revision}  {migration.summary}" for migration in pending) or _NEWEST)
+    return 1 if pending else 0
+
+
+def migrate_schema(url: str, language: str) -> None:
+    """Bring the schema up to date; LocalError if the database refuses, is not there, or lacks the text search
+    configuration `language`, without which each document would fail."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        revisions.upgrade_schema(url)
+    except RevisionError as error:
+        raise LocalError(str(error)) from error
+    except (DBAPIError, OperationalError) as error:
+        if refusal := _explain_refusal(url, error.orig if isinstance(error, DBAPIError) else error):
+            raise LocalError(refusal) from error
+        raise
+    schema, _, name = language.rpartition(".")
+    with psycopg.connect(url) as connection:
+        if connection.execute(_HAS_LANGUAGE, {"schema": schema, "name": name}).fetchone() is None:
+            raise LocalError(
+                "A setting is wrong. RETRIEVAL_KEYWORD_LANGUAGE: the database has no text search configuration of that"
+                " name; `select cfgname from pg_ts_config` lists those that it has."
+            )
+
+
+_NEWEST = "The database has the newest schema."
+_HAS_LANGUAGE = """
+    select 1 from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
+    where c.cfgname = %(name)s and (n.nspname = %(schema)s or %(schema)s = '' and pg_ts_config_is_visible(c.oid))
+"""
+
+
+def _explain_refusal(url: str, cause: BaseException | None) -> str | None:
+    """A sentence for what the database's operator has to settle first; None for another error."""
+    parameters = conninfo_to_dict(url)
+    user = str(parameters.get("user") or "of this process")
+    database = str(parameters.get("dbname") or parameters.get("user") or "")
+    match cause:
+        case errors.InsufficientPrivilege() if "extension" in str(cause):
+            advice = f"let a superuser run `CREATE EXTENSION vector` in the database {database} once, then start again"
+            return f"The user {user} may not create the extension vector: {advice}."
+        case errors.InsufficientPrivilege() if "role" in str(cause):
+            statements = f"`CREATE ROLE retrieval_viewer NOLOGIN; GRANT retrieval_viewer TO {user}`"
+            return (
+                f"The user {user} may not create the role retrieval_viewer, by which documents are read for users:"
+                f" let a superuser run {statements} once, then start again."
+            )
+        case errors.InsufficientPrivilege():
+            grants = f"GRANT CREATE ON DATABASE {database} TO {user}; GRANT CREATE ON SCHEMA public TO {user}"
+            advice = f"let its owner run `{grants}`, or make {user} the owner"
+            return f"The database {database} refuses its schema ({str(cause).splitlines()[0]}): {advice}."
+        case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(cause):
+            advice = "install pgvector there (on Debian: postgresql-NN-pgvector), then start again"
+            return f"The PostgreSQL of {database} has no extension vector: {advice}."
+        case OperationalError():
+            reason = " ".join(str(cause).split())
+            return f"The database {database} cannot be used: {reason}. Look at RETRIEVAL_DATABASE_URL."
+    return None
+
+
+def bootstrap_installation(settings: Settings) -> None:
+    """Migrate, make the first organization, namespace and key, and keep their ids and the key in the home."""
+    url = environment.reveal_secret(settings.database_url)
+    if url is None:
+        raise LocalError("RETRIEVAL_DATABASE_URL is not set.")
+    migrate_schema(url, settings.keyword_language)
+    ring = KeyRing.parse(environment.secret_key(settings))
+    with closing(Database(url, size=2)) as db:
+        if reason := files_folder.claim(db, settings):
+            raise LocalError(reason)
+        installation = bootstrap.ensure(db, ring)
+        service = {
+            "apiKey": _find_key(db, ring, settings, installation),
+            "organizationId": installation.organization_id,
+            "namespaceId": installation.namespace_id,
+        }
+    instance.keep_service(settings.home, service)
+
+
+def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Bootstrap) -> str:
+    """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
+    key = installation.api_key or instance.service(settings.home).get("apiKey")
+    if isinstance(key, str):
+        hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
+        statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
+        if db.row(statement, {"hash": hashed, "id": installation.organization_id}):
+            return key
+    return api_keys.create(db, ring, installation.organization_id, "default").api_key
+
+
+def register_deployments() -> None:
+    """Register work pool and deployments once Prefect answers; imports are done while Prefect still starts."""
+    from flows import register
+
+    deadline = time.monotonic() + _PREFECT_SECONDS
+    while not health.answers(os.environ["PREFECT_API_URL"] + "/health"):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
+        time.sleep(0.1)
+    try:
+        register.main()
+    except register.RegistrationError as error:
+        raise SystemExit(str(error)) from None
+
+
+def build_model(settings: Settings) -> None:
+    """Build the local embedding model's file in the home, so that the first request for it need not wait."""
+    from connectors.embedders import local as models
+    from retrieval.ingestion.chunking import tokenizer
+
+    models.load_model(tokenizer.MINILM, settings.home).check()
+
+
+def main(name: str) -> None:
+    """Run an errand; its last line on standard error says why it was refused."""
+    try:
+        match name:
+            case "migrate":
+                bootstrap_installation(service_settings.load())
+            case "register":
+                register_deployments()
+            case "model":
+                build_model(service_settings.load())
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(REFUSED) from None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
