@@ -21,7 +21,6 @@ from flows.origins import following
 from flows.steps import explained
 from retrieval import settings, sources
 from retrieval.connections.connected_source import Connected
-from retrieval.database.database import Row
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
 from retrieval.evaluations.gate import every
 from retrieval.ingestion import dry_run_report
@@ -61,7 +60,7 @@ async def _dry_run(batch_id: str, attempt: int) -> State[None]:
     return endings.state(outcome.of_batch(db, batch_id), "The reports stand with their job runs.")
 
 
-async def _one(lease: Lease, run: Row) -> None:
+async def _one(lease: Lease, run: dry_runs.Trial) -> None:
     db = context.database()
     trial = Trial(lease, run)
     try:
@@ -72,15 +71,15 @@ async def _one(lease: Lease, run: Row) -> None:
     except StepError as error:
         get_run_logger().warning("There is no report: %s", error)
         result = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
-    await asyncio.to_thread(dry_runs.finish, db, lease, run["id"], result)
+    await asyncio.to_thread(dry_runs.finish, db, lease, run.id, result)
 
 
 class Trial:
     """A dry run that is to be made. Not a dataclass, so that Prefect does not look inside."""
 
-    def __init__(self, lease: Lease, run: Row) -> None:
-        self.lease, self.job_run_id, self.content = lease, str(run["id"]), run["content"]
-        self.asked = JobConfig.load(run["config"])
+    def __init__(self, lease: Lease, run: dry_runs.Trial) -> None:
+        self.lease, self.job_run_id, self.content = lease, run.id, run.content
+        self.asked = JobConfig.load(run.config)
         self.report: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
 

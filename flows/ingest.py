@@ -25,10 +25,9 @@ from retrieval import settings
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, poison_detection, results
-from retrieval.ingestion.items import Key
 from retrieval.ingestion.results import Progress
 from retrieval.jobs import batches, names, notifications, outcome, progress
-from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs.batches import DocumentKey, Lease, Superseded
 from retrieval.jobs.circuits import Circuits
 from retrieval.logs import without_query
 from retrieval.sources import STORED, slug
@@ -167,7 +166,7 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
     What a process may have died of comes last, one by one.
     """
     db = context.database()
-    seen_keys: set[Key] = set()
+    seen_keys: set[DocumentKey] = set()
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
     running: set[asyncio.Task[None]] = set()
     try:
@@ -202,7 +201,7 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
+def _windows(lease: Lease, seen: set[DocumentKey]) -> list[list[DocumentKey]]:
     window_size = WINDOW_KNOWN if lease.source in STORED else None
     windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size)
     new = [[key for key in window if key not in seen] for window in windows]
@@ -210,11 +209,11 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
 
 
 async def _side_by_side(
-    lease: Lease, windows: Sequence[Sequence[Key]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
+    lease: Lease, windows: Sequence[Sequence[DocumentKey]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
 ) -> None:
     progress = await report.Shown.start(lease.scope.namespace, sum(map(len, windows)))
 
-    async def run_window(window: Sequence[Key]) -> None:
+    async def run_window(window: Sequence[DocumentKey]) -> None:
         async with places:
             if turn.is_over():
                 return
@@ -231,8 +230,8 @@ async def _side_by_side(
 
 
 async def _changed(
-    lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str
-) -> list[Sequence[Key]]:
+    lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str
+) -> list[Sequence[DocumentKey]]:
     """The window as it is; of a large one, after its content was looked at, what has changed, in usual windows."""
     if len(window) <= WINDOW_DOCUMENTS:
         return [window]
@@ -249,7 +248,9 @@ async def _changed(
     return [open_items[start : start + WINDOW_DOCUMENTS] for start in range(0, len(open_items), WINDOW_DOCUMENTS)]
 
 
-async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "") -> None:
+async def _through(
+    lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str = ""
+) -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
@@ -262,7 +263,7 @@ async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
         results.settle(db, lease)
 
 
-async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str) -> bool:
+async def _attempt(lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str) -> bool:
     """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
@@ -281,7 +282,7 @@ async def _from_parsing_on(work: Work) -> None:
     """Parse the window and take each document through the later steps once: without those whose parsing takes long, and
     apart from large ones, which take these steps one by one."""
     running = {parsing := asyncio.create_task(run_step(tasks.parse, work))}
-    begun: set[Key] = set()
+    begun: set[DocumentKey] = set()
     try:
         while True:
             if running:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 import structlog
 
 from retrieval import tracing
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.errors import StepError
 from retrieval.jobs.batches import Lease
+from retrieval.jobs.outbox import QueuedRun
 from retrieval.origin import Origin
 
 _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
@@ -39,15 +40,16 @@ _FILTER = _Lines()
 @contextmanager
 def following(db: Database, lease: Lease) -> Iterator[None]:
     """Bind the ids while the flow works on the batch. They stay in the context, for the engine's last log lines."""
-    rows = db.rows(
+    rows = db.fetch(
+        QueuedRun,
         "select id, request_id, traceparent, created_at from job_runs where batch_id = %(batch)s order by number",
         {"batch": lease.batch_id},
     )
-    if requests := list(dict.fromkeys(row["request_id"] for row in rows if row["request_id"])):
+    if requests := list(dict.fromkeys(run.request_id for run in rows if run.request_id)):
         structlog.contextvars.bind_contextvars(request_id=_together(requests))
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)  # once, however often
-    tracer = tracing.tracer("worker") if any(row["traceparent"] for row in rows) else None
+    tracer = tracing.tracer("worker") if any(run.traceparent for run in rows) else None
     if tracer is None:
         yield
         return
@@ -66,17 +68,17 @@ def following(db: Database, lease: Lease) -> Iterator[None]:
         runs.end()
 
 
-def follow(joined: Sequence[Row], lease: Lease) -> None:
+def follow(joined: Sequence[QueuedRun], lease: Lease) -> None:
     """These have joined the batch: their traces go on as well, if any of it is traced."""
     if (runs := tracing.RUNS.get()) is not None:
         about = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}
         _begin(runs, joined, lease, about)
 
 
-def _begin(runs: tracing.Runs, rows: Sequence[Row], lease: Lease, about: Mapping[str, str | int | bool]) -> None:
-    for row in rows:
-        origin = Origin(row["request_id"], row["traceparent"])
-        runs.begin(row["id"], origin, row["created_at"], f"flow run {lease.source}", about)
+def _begin(runs: tracing.Runs, rows: Sequence[QueuedRun], lease: Lease, about: Mapping[str, str | int | bool]) -> None:
+    for run in rows:
+        origin = Origin(run.request_id, run.traceparent)
+        runs.begin(run.id, origin, run.created_at, f"flow run {lease.source}", about)
 
 
 def _together(requests: list[str]) -> str:

@@ -25,8 +25,7 @@ from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.discover import Waiting
-from retrieval.ingestion.items import Key
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.jobs.circuits import Circuits
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
@@ -43,7 +42,7 @@ class Work:
         db: Database,
         ring: KeyRing,
         lease: Lease,
-        window: Sequence[Key],
+        window: Sequence[DocumentKey],
         config: NamespaceConfig | None = None,
         *,
         label: str = "",
@@ -69,13 +68,13 @@ class Work:
     def __repr__(self) -> str:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
 
-    def part(self, window: Sequence[Key]) -> Work:
+    def part(self, window: Sequence[DocumentKey]) -> Work:
         """Some documents of this window, with the same ports."""
         part = copy.copy(self)
         part.window = window
         return part
 
-    def waits(self, key: Key) -> bool:
+    def waits(self, key: DocumentKey) -> bool:
         """Tell whether the document needs a vendor or site whose circuit breaker is open."""
         return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
 

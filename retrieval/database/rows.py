@@ -8,7 +8,7 @@
     def list_runs(db: Executor, job_id: str) -> list[Run]:
         return db.fetch(Run, "select id, status from job_runs where job_id = %(job)s", {"job": job_id})
 
-The class is a frozen dataclass with slots, or the SQLModel class of the table; its fields are the names of the columns.
+The class is a frozen dataclass with slots, a NamedTuple, or the SQLModel class of the table, with a field per column.
 For a plain type (`str`, `int`, `datetime`, `dict`) it is the first column: `db.fetch(str, "select id from …")`, and
 `db.fetch_one(int, "select count(*) from …")`. `fetch_one` returns None where there is no row, `execute` runs a
 statement whose rows nobody reads. An `Executor` is a `Database`, where each statement is a transaction of its own
@@ -29,7 +29,8 @@ Params = dict[str, Any]
 
 def row_factory(row_type: type[T]) -> BaseRowFactory[T]:
     """Return how psycopg makes a row: an instance of a class with named fields, or the value of the first column."""
-    return class_row(row_type) if is_dataclass(row_type) or hasattr(row_type, "model_fields") else scalar_row
+    has_fields = is_dataclass(row_type) or hasattr(row_type, "_fields") or hasattr(row_type, "model_fields")
+    return class_row(row_type) if has_fields else scalar_row
 
 
 class Executor(Protocol):

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection
-
 from retrieval import filters, ids, settings, text_filter, write_details
 from retrieval.access import lists, reading
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
+from retrieval.database.statements import LoopConnection
 from retrieval.documents import (
     archive_members,
     connection_documents,
@@ -215,21 +214,22 @@ async def patch_metadata(
     change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        write_details.record_objects([row["id"] for row in rows])
+        write_details.record_objects([row.id for row in rows])
         if access is not None:
-            access_before = {row["id"]: row["access"] for row in rows}
+            access_before = {row.id: row.access for row in rows}
             if access.inherited:
                 _require_containers(rows)
-            rows = await _set_access(connection, [row["id"] for row in rows], access)
+            rows = await _set_access(connection, [row.id for row in rows], access)
             for row in rows:
-                write_details.record_change(row["id"], access_before[row["id"]], row["access"])
+                write_details.record_change(row.id, access_before[row.id], row.access)
         if not change:
-            return [DocumentRow(**row) for row in newest_first(rows)]
-        merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
+            return newest_first(rows)
+        merged = {row.id: change.applied(row.metadata) for row in rows}
         for metadata_row in merged.values():
             _refuse_operators(metadata_row)
             metadata.check(metadata_row, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
-        cursor = await connection.execute(
+        changed = await connection.async_fetch(
+            DocumentRow,
             f"""
             update documents d set metadata = c.metadata::jsonb, changes = {KEPT}, updated_at = clock_timestamp()
             from unnest(%(ids)s::text[], %(metadata)s::text[]) c(id, metadata)
@@ -241,18 +241,17 @@ async def patch_metadata(
                 "change": kept(change),
             },
         )
-        changed = [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
         await connection.execute(*vector_metadata.due(list(merged)))
-        return changed
+        return newest_first(changed)
 
 
-async def _set_access(connection: AsyncConnection[Row], ids: Sequence[str], access: NewAccess) -> list[Row]:
+async def _set_access(connection: LoopConnection, ids: Sequence[str], access: NewAccess) -> list[DocumentRow]:
     """Give the documents this access; what inherits from them follows."""
     if access.inherited:
         await lists.async_inherit(connection, ids)
     else:
         await lists.async_set_lists(connection, dict.fromkeys(ids, access.access))
-    return await (await connection.execute(_OF_IDS, {"ids": ids})).fetchall()
+    return await connection.async_fetch(DocumentRow, _OF_IDS, {"ids": ids})
 
 
 _OF_IDS: LiteralString = f"select {_FIELDS} from documents d where d.id = any(%(ids)s)"
@@ -276,26 +275,27 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
         deletion_id = ids.deletion_id()
-        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], deletion_id)
+        deleted = await deletion.async_delete(connection, [row.id for row in rows], deletion_id)
         await receipts.begin(connection, deletion_id, scope, deleted)
         write_details.record_objects(deleted)
     return Deleted(len(deleted), deletion_id)
 
 
-async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
+async def matching(connection: LoopConnection, scope: Scope, where: DocumentFilter) -> list[DocumentRow]:
     """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none."""
     condition, params = where.sql("d")
     among: LiteralString = ""
     if where.words or where.sites:
         matched, _ = of_scope(where)
-        result = await connection.execute(f"select d.id from {matched}", params | scopes.params(scope))
-        params["among"] = [row["id"] for row in await result.fetchall()]
+        params["among"] = await connection.async_fetch(
+            str, f"select d.id from {matched}", params | scopes.params(scope)
+        )
         among = " and d.id = any(%(among)s)"
-    cursor = await connection.execute(
+    rows = await connection.async_fetch(
+        DocumentRow,
         f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}{among} order by d.id for no key update",
         params | scopes.params(scope),
     )
-    rows = await cursor.fetchall()
     if not rows:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")
     return rows
@@ -312,9 +312,9 @@ def require_restriction(where: DocumentFilter) -> None:
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field=field, reason="empty_list")
 
 
-def _require_containers(rows: Sequence[Row]) -> None:
+def _require_containers(rows: Sequence[DocumentRow]) -> None:
     """Refuse to let a document inherit that is packed into no other."""
-    name = next((row["id"] for row in rows if row["archive_id"] is None), None)
+    name = next((row.id for row in rows if row.archive_id is None), None)
     if name is not None:
         message = f"The document {name} is not packed into another one, whose access it could inherit: send a list."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.access", reason="not_packed")
@@ -326,8 +326,8 @@ def _refuse_operators(merged: Mapping[str, Any]) -> None:
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata")
 
 
-def newest_first(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
+def newest_first(rows: Sequence[DocumentRow]) -> list[DocumentRow]:
+    return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
 
 
 def _summed(rows: list[Row], key: str) -> dict[str, int]:

@@ -62,16 +62,18 @@ def kept(change: Change) -> str:
 
 
 def merge_changes(
-    wanted: Mapping[str, Any] | None, accepted: datetime, row: Mapping[str, Any]
+    wanted: Mapping[str, Any] | None,
+    accepted: datetime,
+    changes: Sequence[Mapping[str, Any]],
+    metadata_at: datetime | None,
 ) -> Mapping[str, Any] | None:
-    """Apply later changes of clients to the metadata of a request; None: the document `row` keeps its metadata.
+    """Apply later changes of clients to the metadata of a request; None: the document keeps its metadata.
 
     Changes made after the request was accepted are applied to it; metadata of a later request is kept.
     """
-    metadata_at = row["metadata_at"]
     if wanted is None or (metadata_at is not None and metadata_at >= accepted):
         return None
-    for change in later_changes(row["changes"], accepted):
+    for change in later_changes(changes, accepted):
         wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
     return wanted
 

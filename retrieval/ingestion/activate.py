@@ -4,31 +4,59 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from psycopg import Connection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from retrieval.access import lists
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import vector_metadata
 from retrieval.documents.metadata import later_changes, merge_changes
 from retrieval.ingestion import unpack
-from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.items import Item
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.namespaces import namespaces
 from retrieval.search import bm25
 from retrieval.statuses import DocumentStatus, Stage
 
 
-def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A document and the metadata that its vectors' labels are made of."""
+
+    id: str
+    type: str
+    source: str
+    metadata: Mapping[str, Any]
+    changes: list[dict[str, Any]]
+    metadata_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """A document as it is before its new generation is visible."""
+
+    id: str
+    active_generation: int
+    raw_key: str | None
+    parsed_key: str | None
+    metadata_at: datetime | None
+    changes: list[dict[str, Any]]
+
+
+def unchanged(
+    db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[DocumentKey, bytes]
+) -> frozenset[DocumentKey]:
     """Finish those whose visible generation was made from the same content: new name, place, metadata and marks."""
     if not waiting:
         return frozenset()
     with db.transaction() as connection:
         batches.guard(connection, lease)
         documents = _lock(connection, waiting)
-        rows = connection.execute(
+        rows = connection.fetch(
+            DocumentKey,
             """
             with same as (
                 update documents d
@@ -74,8 +102,8 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                 "partition": lease.partition,
                 "unchanged": Stage.UNCHANGED,
             },
-        ).fetchall()
-        same = frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
+        )
+        same = frozenset(rows)
         lists.show(
             connection, [(item.key.document_id, item.generation) for item in waiting if item.key in same], same=True
         )
@@ -89,12 +117,12 @@ def flip(
     lease: Lease,
     work: Sequence[Item],
     language: str,
-    labelled: Mapping[str, Row] | None = None,
+    labelled: Mapping[str, Labelled] | None = None,
     epoch: int | None = None,
 ) -> None:
     """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
 
-    labelled: by document, the row with the `metadata` that its vectors' labels were made of; None: they have none.
+    labelled: what the labels of the vectors were made of, by document; None: they have none.
     epoch: of the namespace that all this was made for; ConfigChanged if it has another model or store by now.
     """
     if not work:
@@ -116,32 +144,41 @@ def flip(
             _relabel(connection, labelled)
 
 
-def _relabel(connection: Connection[Row], labelled: Mapping[str, Row]) -> None:
+def _relabel(connection: ThreadConnection, labelled: Mapping[str, Labelled]) -> None:
     """Queue an update of vector metadata that changed between the write of the vectors and their activation."""
-    rows = connection.execute(
-        "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
-    ).fetchall()
-    changed = [row["id"] for row in rows if row["metadata"] != labelled[row["id"]]["metadata"]]
+    documents = connection.fetch(
+        _Metadata, "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
+    )
+    changed = [document.id for document in documents if document.metadata != labelled[document.id].metadata]
     if changed:
         connection.execute(*vector_metadata.due(changed))
 
 
-def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
+class _Metadata(NamedTuple):
+    id: str
+    metadata: dict[str, Any]
+
+
+def _lock(connection: ThreadConnection, work: Sequence[Item]) -> dict[str, _Former]:
     """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
-    rows = connection.execute(
+    documents = connection.fetch(
+        _Former,
         """
         select id, active_generation, raw_key, parsed_key, metadata_at, changes from documents
         where id = any(%(documents)s) and deleted_at is null order by id for update
         """,
         {"documents": [item.key.document_id for item in work]},
-    ).fetchall()
-    return {row["id"]: row for row in rows}
+    )
+    return {document.id: document for document in documents}
 
 
-def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping[str, Row]) -> frozenset[Key]:
+def _point_to(
+    connection: ThreadConnection, work: Sequence[Item], before: Mapping[str, _Former]
+) -> frozenset[DocumentKey]:
     newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
     chosen = list(newest.values())
-    rows = connection.execute(
+    rows = connection.fetch(
+        DocumentKey,
         """
         update documents d
         set active_generation = w.generation, latest_generation = w.generation, name = w.name,
@@ -158,7 +195,7 @@ def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping
              as w (run, document, generation, name, metadata, accepted, changes, fingerprint, raw_key, parsed_key,
                    properties, embedding)
         where d.id = w.document and d.deleted_at is null and d.latest_generation < w.generation
-        returning w.run, w.document
+        returning w.run as job_run_id, w.document as document_id
         """,
         {
             **_columns(chosen, before),
@@ -168,15 +205,15 @@ def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping
             "properties": [json.dumps(item.properties) for item in chosen],
             "embeddings": [json.dumps(item.embedding) for item in chosen],
         },
-    ).fetchall()
-    return frozenset(Key(row["run"], row["document"]) for row in rows)
+    )
+    return frozenset(rows)
 
 
 def _reindex(
-    connection: Connection[Row], lease: Lease, flipped: Sequence[Item], before: Mapping[str, Row], language: str
+    connection: ThreadConnection, lease: Lease, flipped: Sequence[Item], before: Mapping[str, _Former], language: str
 ) -> None:
     """Move the keyword side from the old chunks to the new ones; the counters last, since all flips wait for them."""
-    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id]["active_generation"]) for i in flipped])
+    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id].active_generation) for i in flipped])
     new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in flipped])
     fewer_chunks, fewer_terms = bm25.remove(connection, old)
     more_chunks, more_terms = bm25.index(connection, lease.partition, new, language)
@@ -191,26 +228,25 @@ def _reindex(
 
 
 def _leave(
-    connection: Connection[Row],
+    connection: ThreadConnection,
     lease: Lease,
     work: Sequence[Item],
-    flipped: frozenset[Key],
-    before: Mapping[str, Row],
+    flipped: frozenset[DocumentKey],
+    before: Mapping[str, _Former],
 ) -> None:
     """Queue invisible data for garbage collection: old generations, and new ones that are outdated already."""
     generations: list[tuple[str, int]] = []
     files: list[str] = []
     for item in work:
-        if item.key in flipped:
-            old = before[item.key.document_id]
-            if old["active_generation"]:
-                generations.append((item.key.document_id, old["active_generation"]))
-                files += [k for k in {old["raw_key"], old["parsed_key"]} - {item.raw_key, item.parsed_key} if k]
-        else:
+        former = before.get(item.key.document_id)
+        visible_files = {former.raw_key, former.parsed_key} if former else set()
+        new_files = {item.raw_key, item.parsed_key}
+        if item.key not in flipped:
             generations.append((item.key.document_id, item.generation))
-            visible = before.get(item.key.document_id, {})
-            shared = {visible.get("raw_key"), visible.get("parsed_key")}
-            files += [k for k in {item.raw_key, item.parsed_key} - shared if k]
+            files += [key for key in new_files - visible_files if key]
+        elif former and former.active_generation:
+            generations.append((item.key.document_id, former.active_generation))
+            files += [key for key in visible_files - new_files if key]
     connection.execute(
         """
         insert into sweeps (partition_id, kind, document_id, generation)
@@ -229,7 +265,9 @@ def _leave(
     )
 
 
-def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[Key], before: Mapping[str, Row]) -> None:
+def _end(
+    connection: ThreadConnection, work: Sequence[Item], flipped: frozenset[DocumentKey], before: Mapping[str, _Former]
+) -> None:
     """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
     finished = [item for item in work if item.key in flipped or item.key.document_id in before]
     deleted = [item for item in work if item.key.document_id not in before]
@@ -253,8 +291,9 @@ def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[K
     )
 
 
-def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int]]) -> list[int]:
-    rows = connection.execute(
+def _chunk_ids(connection: ThreadConnection, generations: Sequence[tuple[str, int]]) -> list[int]:
+    return connection.fetch(
+        int,
         """
         select c.id from chunks c
         join unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
@@ -264,11 +303,10 @@ def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int
             "documents": [document for document, _ in generations],
             "generations": [generation for _, generation in generations],
         },
-    ).fetchall()
-    return [row["id"] for row in rows]
+    )
 
 
-def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[Any]]:
+def _columns(work: Sequence[Item], before: Mapping[str, _Former]) -> dict[str, list[Any]]:
     """Return the columns of each document: metadata, its time and later changes of clients; null to keep these."""
     settled = [_settled(item, before.get(item.key.document_id)) for item in work]
     return {
@@ -282,8 +320,8 @@ def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[
     }
 
 
-def _settled(item: Item, row: Row | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
-    metadata = row and merge_changes(item.metadata, item.accepted, row)
-    if row is None or metadata is None:
+def _settled(item: Item, former: _Former | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
+    if former is None:
         return None
-    return metadata, later_changes(row["changes"], item.accepted)
+    metadata = merge_changes(item.metadata, item.accepted, former.changes, former.metadata_at)
+    return None if metadata is None else (metadata, later_changes(former.changes, item.accepted))

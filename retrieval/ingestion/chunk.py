@@ -6,22 +6,22 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import embeddings
 from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.splitter import Piece
 from retrieval.ingestion.chunking.titles import Former, embedded_text
-from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 from retrieval.search import languages
 from retrieval.statuses import Stage
@@ -30,7 +30,7 @@ from retrieval.statuses import Stage
 def run(
     db: Database,
     lease: Lease,
-    window: Sequence[Key],
+    window: Sequence[DocumentKey],
     files: FileStore,
     tokenizer: Tokenizer,
     embedder: Embedder,
@@ -42,7 +42,7 @@ def run(
     What is cut is recorded every other moment, so that the loss of the process takes little along.
     """
     cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
-    failures: dict[Key, str] = {}
+    failures: dict[DocumentKey, str] = {}
     last_save = time.monotonic()
     work = items.at_stage(db, lease, window, Stage.PARSED)
     visible = _visible(db, work, embedder)
@@ -81,38 +81,56 @@ def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
     return hashlib.blake2b(f"{provider}\n{model}\n{dimensions}\n{text}".encode(), digest_size=16).digest()
 
 
-def _visible(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, Row]:
-    """By document, the visible generation and how it was embedded, if that was with this model."""
-    rows = db.rows(
+class _Visible(NamedTuple):
+    """The visible generation of a document and how it was embedded."""
+
+    id: str
+    generation: int
+    embedding: dict[str, Any]
+
+
+class _Chunk(NamedTuple):
+    content: str
+    header: str
+    embedding_key: bytes
+    shared: int
+
+
+def _visible(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, _Visible]:
+    """Return the visible generations that were embedded with this model, by document."""
+    documents = db.fetch(
+        _Visible,
         """
         select id, active_generation as generation, embedding from documents
         where id = any(%(ids)s) and active_generation > 0 and embedding @> %(model)s::jsonb
         """,
         {"ids": [item.key.document_id for item in work], "model": json.dumps(_model(embedder))},
     )
-    return {row["id"]: row for row in rows}
+    return {document.id: document for document in documents}
 
 
-def _former(db: Database, item: Item, visible: Row | None, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
+def _former(
+    db: Database, item: Item, visible: _Visible | None, tokenizer: Tokenizer, embedder: Embedder
+) -> Former | None:
     """The visible chunks that would be embedded as they were: same model, and same title before them."""
     if visible is None:
         return None
-    rows = db.rows(
+    chunks = db.fetch(
+        _Chunk,
         """
         select content, header, embedding_key,
                least(length(content), greatest(0, lag("end", 1, 0) over (order by index) - start)) as shared
         from chunks where document_id = %(document)s and generation = %(generation)s order by index
         """,
-        {"document": item.key.document_id, "generation": visible["generation"]},
+        {"document": item.key.document_id, "generation": visible.generation},
     )
     title = titles.of(item.title, tokenizer, embedder.max_tokens)
     same = [
-        row
-        for row in rows
-        if row["embedding_key"] == embedding_key(embedded_text(title, row["header"], row["content"]), embedder)
+        Piece(chunk.content, chunk.shared)
+        for chunk in chunks
+        if chunk.embedding_key == embedding_key(embedded_text(title, chunk.header, chunk.content), embedder)
     ]
-    used = visible["embedding"]
-    return Former([Piece(row["content"], row["shared"]) for row in same], used["chunkSize"], used["chunkOverlap"])
+    return Former(same, visible.embedding["chunkSize"], visible.embedding["chunkOverlap"])
 
 
 def former(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
@@ -151,7 +169,7 @@ def _cut(
 
 
 def _write(
-    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
+    connection: ThreadConnection, lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
 ) -> None:
     """Replace whatever an earlier attempt wrote."""
     connection.execute(

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 from psycopg import Connection
 
 from retrieval import ids, job_config
 from retrieval.access import lists
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
 from retrieval.ingestion import listed_content, within_quotas
@@ -49,11 +50,10 @@ class Change:
 
 def load(db: Database, job_run_id: str) -> list[Seen]:
     """Everything, in the order in which it was found."""
-    rows = db.rows(
-        "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position",
-        {"run": job_run_id},
+    statement: LiteralString = (
+        "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position"
     )
-    return [Seen(**row) for row in rows]
+    return db.fetch(Seen, statement, {"run": job_run_id})
 
 
 def save(connection: Connection[Any], job_run_id: str, change: Change) -> None:
@@ -88,7 +88,7 @@ def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
 
 def forget(db: Database) -> None:
     """Drop the frontiers of job runs that are over."""
-    db.rows("delete from crawl_pages c using job_runs r where r.id = c.job_run_id and r.finished_at is not null", {})
+    db.execute("delete from crawl_pages c using job_runs r where r.id = c.job_run_id and r.finished_at is not null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class Waiting:
 
 def waiting(db: Database, lease: Lease) -> list[Waiting]:
     """The batch's job runs that have not found out everything, in order of arrival."""
-    rows = db.rows(
+    runs = db.fetch(
+        _WaitingRow,
         """
         select r.id, r.job_id, r.number, r.source, j.config from job_runs r join jobs j on j.id = r.job_id
         where r.batch_id = %(batch)s and r.to_discover and r.finished_at is null and not r.cancel_requested
@@ -116,13 +117,21 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
         """,
         {"batch": lease.batch_id},
     )
-    return [_waiting(lease, row) for row in rows]
+    return [_waiting(lease, run) for run in runs]
 
 
-def _waiting(lease: Lease, row: Row) -> Waiting:
-    config = JobConfig.load(row["config"])
-    request = DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
-    return Waiting(row["id"], row["job_id"], row["number"], request)
+class _WaitingRow(NamedTuple):
+    id: str
+    job_id: str
+    number: int
+    source: str
+    config: dict[str, Any]
+
+
+def _waiting(lease: Lease, run: _WaitingRow) -> Waiting:
+    config = JobConfig.load(run.config)
+    request = DiscoveryRequest(lease.scope, run.source, config.request or {}, config.connection_id, run.id)
+    return Waiting(run.id, run.job_id, run.number, request)
 
 
 def run(
@@ -159,9 +168,7 @@ def run(
 
 def _cursor(db: Database, wanted: Waiting) -> str | None:
     """Return the cursor of the last page that any try saved."""
-    rows = db.rows("select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
-    cursor: str | None = rows[0]["discover_cursor"] if rows else None
-    return cursor
+    return db.fetch_one(str, "select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
 
 
 def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
@@ -171,13 +178,13 @@ def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
         give_up(connection, wanted.job_run_id, error)
 
 
-def give_up(connection: Connection[Row], job_run_id: str, error: str) -> None:
+def give_up(connection: ThreadConnection, job_run_id: str, error: str) -> None:
     """Form of `fail` inside the caller's transaction."""
     batches.refuse(connection, job_run_id, error)
     _all_known(connection, job_run_id)
 
 
-def _all_known(connection: Connection[Row], job_run_id: str) -> None:
+def _all_known(connection: ThreadConnection, job_run_id: str) -> None:
     connection.execute(
         """
         update job_runs set to_discover = false, updated_at = now(), status = case
@@ -269,12 +276,12 @@ def _record(
         batches.guard(connection, lease)
         page = within_quotas.listed(connection, lease, page)
         values = _values(wanted, page, brought)
-        open_run = connection.execute(
+        is_open = connection.execute(
             "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
-            " and finished_at is null returning 1",
+            " and finished_at is null",
             values,
-        ).fetchone()
-        if open_run is not None:
+        ).rowcount
+        if is_open:
             connection.execute(_RECORD, values)
             connection.execute(_REFUSE, values)
             deleted = [item.external_id for item in page.items if item.deleted]
@@ -286,14 +293,14 @@ def _record(
             listed_content.keep(connection, wanted.job_run_id, values["raw_keys"])
             if page.done:
                 _all_known(connection, wanted.job_run_id)
-    return open_run is not None
+    return bool(is_open)
 
 
 def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     last_items = {item.external_id: item for item in page.items}.values()
     items = [item for item in last_items if not item.error and not item.deleted]
     refused = [item for item in last_items if item.error]
-    rows = [{**_row(item), **brought.get(item.external_id, {})} for item in items]
+    contents = [{**_unfetched(item), **brought.get(item.external_id, {})} for item in items]
     return {
         "run": wanted.job_run_id,
         "number": wanted.number,
@@ -303,9 +310,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
         "status": DocumentStatus.BACKLOG if wanted.picks else DocumentStatus.QUEUED,
         "document_type": DOCUMENT_TYPES[wanted.request.source],
         "external_ids": [item.external_id for item in items],
-        **{f"{name}s": [row[name] for row in rows] for name in _ROW},
-        "raw_hashes": [row["raw_hash"] for row in rows],
-        "properties": [row["properties"] for row in rows],
+        **{column: [content[name] for content in contents] for name, column in _COLUMNS.items()},
         "positions": list(range(len(items))),
         "refused": [ids.document_id() for _ in refused],
         "refused_ids": [item.external_id for item in refused],
@@ -316,10 +321,19 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
     }
 
 
-_ROW = ("document", "name", "media_type", "raw_key", "raw_size", "title")
+_COLUMNS = {
+    "document": "documents",
+    "name": "names",
+    "media_type": "media_types",
+    "raw_key": "raw_keys",
+    "raw_size": "raw_sizes",
+    "raw_hash": "raw_hashes",
+    "title": "titles",
+    "properties": "properties",
+}
 
 
-def _row(item: SourceItem) -> dict[str, Any]:
+def _unfetched(item: SourceItem) -> dict[str, Any]:
     properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
     return {
         "document": ids.document_id(),

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from retrieval import job_config, sources
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.documents import connection_documents, file_keys
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import items, listed_content
-from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.items import Item
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
 
 THREADS = 8
@@ -33,8 +33,30 @@ class Wanted:
     item: Item
     listed: SourceItem
     request: DiscoveryRequest
-    before: Row
-    """What is stored of the version that readers see, for a source that says that nothing has changed."""
+    before: _Former
+    """The visible version, for a source that reports that nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """`listed`: properties from the listing of this run; the rest is stored of the visible version."""
+
+    job_run_id: str
+    document_id: str
+    listed: dict[str, Any]
+    external_id: str
+    source: str
+    config: dict[str, Any]
+    raw_key: str | None
+    connection: str | None
+    raw_hash: bytes | None
+    raw_size: int | None
+    name: str | None
+    media_type: str | None
+    title: str | None
+    properties: dict[str, Any] | None
+    version: str | None
+    listed_before: str | None
 
 
 def run(
@@ -75,7 +97,8 @@ def run(
 
 def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted]:
     items_by_key = {item.key: item for item in waiting if item.raw_key is None}
-    rows = db.rows(
+    rows = db.fetch(
+        _Former,
         """
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
                coalesce(("""
@@ -97,12 +120,12 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
     )
     documents = []
     for row in rows:
-        item = items_by_key.get(Key(row["job_run_id"], row["document_id"]))
+        item = items_by_key.get(DocumentKey(row.job_run_id, row.document_id))
         if item is not None:
-            job_request = JobConfig.load(row["config"]).request or {}
-            request = DiscoveryRequest(lease.scope, row["source"], job_request, row["connection"], row["job_run_id"])
+            job_request = JobConfig.load(row.config).request or {}
+            request = DiscoveryRequest(lease.scope, row.source, job_request, row.connection, row.job_run_id)
             source_item = SourceItem(
-                row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]
+                row.external_id, item.name, item.media_type, row.version or "", properties=row.listed
             )
             documents.append(Wanted(item, source_item, request, row))
     return documents
@@ -110,7 +133,8 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
 
 def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
-        same = wanted.before["listed"].get(LISTED) and wanted.before["listed"][LISTED] == wanted.before["listed_before"]
+        listed_version = wanted.before.listed.get(LISTED)
+        same = listed_version and listed_version == wanted.before.listed_before
         raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
         content = _as_before(wanted) if raw is None else _stored(wanted, lease, files, raw)
     with db.transaction() as connection:
@@ -130,24 +154,29 @@ def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> 
     digest = hashlib.sha256()
     key = wanted.item.file_key(lease.scope, file_keys.RAW)
     size = files.put(key, listed_content.pieces(raw, digest))
-    return listed_content.described(raw, key, size, digest.digest(), _said(wanted.before))
+    return listed_content.described(raw, key, size, digest.digest(), _listed_properties(wanted.before))
 
 
 _LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")
 """What a listing said of an item of a content service stays known where it is fetched without one."""
 
 
-def _said(row: Row) -> dict[str, Any]:
-    if row["source"] in sources.WEB:
-        return dict(row["listed"])
-    stored = {**(row["properties"] or {}), LISTED: row["listed_before"]}
-    return {**{name: stored[name] for name in _LASTING if stored.get(name)}, **row["listed"]}
+def _listed_properties(former: _Former) -> dict[str, Any]:
+    if former.source in sources.WEB:
+        return former.listed
+    stored = {**(former.properties or {}), LISTED: former.listed_before}
+    return {**{name: stored[name] for name in _LASTING if stored.get(name)}, **former.listed}
 
 
 def _as_before(wanted: Wanted) -> dict[str, Any]:
     """The stored file serves again, under the name that a content service gives it now."""
-    row = wanted.before
-    names = ("raw_key", "raw_size", "raw_hash", "media_type", "title")
-    name = row["name"] if row["source"] in sources.WEB else wanted.item.name
-    properties = json.dumps({**row["properties"], **row["listed"]})
-    return {**{name: row[name] for name in names}, "name": name, "properties": properties}
+    former = wanted.before
+    return {
+        "raw_key": former.raw_key,
+        "raw_size": former.raw_size,
+        "raw_hash": former.raw_hash,
+        "name": former.name if former.source in sources.WEB else wanted.item.name,
+        "media_type": former.media_type,
+        "title": former.title,
+        "properties": json.dumps({**(former.properties or {}), **former.listed}),
+    }

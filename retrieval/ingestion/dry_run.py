@@ -17,16 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final, LiteralString, TypeVar
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable, StepError, Unreadable
 from retrieval.ingestion import chunk, fetch
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.dry_run_report import Report
-from retrieval.ingestion.items import Item, Key, is_page
+from retrieval.ingestion.items import Item, is_page
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.ingestion.unpack import DEPTH
 from retrieval.job_config import Ingestion
+from retrieval.jobs.batches import DocumentKey
 from retrieval.ports import (
     DiscoveryRequest,
     Embedder,
@@ -53,7 +54,7 @@ THREADS: Final = 8
 
 _KNOWN: LiteralString = """
     select d.id, d.external_id, d.active_generation > 0 as visible, d.fingerprint, d.raw_key, p.raw_hash, p.raw_size,
-           p.name, p.media_type, coalesce(p.title, '') as title, p.raw_hash is not null as kept,
+           p.name, p.media_type, coalesce(p.title, '') as title,
            case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
            case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed
     from documents d left join lateral (
@@ -85,12 +86,34 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stored:
+    """A document as it is stored. `kept`: its file is; `version`, `listed`: marks of that file."""
+
+    id: str
+    external_id: str
+    visible: bool
+    fingerprint: bytes | None
+    raw_key: str | None
+    raw_hash: bytes | None
+    raw_size: int | None
+    name: str | None
+    media_type: str | None
+    title: str
+    version: str | None
+    listed: str | None
+
+    @property
+    def kept(self) -> bool:
+        return self.raw_hash is not None
+
+
+@dataclass(frozen=True, slots=True)
 class _Read:
     """A document that was read: as an item of the pipeline, its text (None: unchanged), and what is packed into it."""
 
     external_id: str
     item: Item
-    known: Row | None
+    known: _Stored | None
     parsed: Parsed | None
     folder: Path
     depth: int
@@ -150,7 +173,7 @@ class Estimator:
             ):
                 places = [Path(folder) / str(number) for number in range(len(window))]
 
-                def one(item: SourceItem, place: Path, known: Mapping[str, Row] = stored) -> _Read:
+                def one(item: SourceItem, place: Path, known: Mapping[str, _Stored] = stored) -> _Read:
                     return self._fetched(source, item, known.get(item.external_id), place)
 
                 self._window(list(pool.map(one, window, places)), report)
@@ -172,7 +195,7 @@ class Estimator:
             raw = RawContent(member.file, name, member.media_type, member.size)
             yield f"{one.external_id}/{member.path}", raw, one.folder, one.depth + 1
 
-    def _fetched(self, source: Source, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+    def _fetched(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
         """The item with its content, as the pipeline would have it; one that cannot be had has failed."""
         folder.mkdir()
         for number in range(TRIES):
@@ -185,13 +208,13 @@ class Estimator:
                 break
         return self._failed(item.external_id, item.name, known, folder, 0)
 
-    def _have(self, source: Source, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+    def _have(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
         raw = item.content
         if raw is None:
-            previous = known if known is not None and known["kept"] else None
-            same = previous is not None and bool(item.version) and item.version == previous["listed"]
+            previous = known if known is not None and known.kept else None
+            same = previous is not None and bool(item.version) and item.version == previous.listed
             if not same:
-                version = (previous["version"] if previous else None) or ""
+                version = (previous.version if previous else None) or ""
                 source_item = SourceItem(
                     item.external_id,
                     item.name,
@@ -204,21 +227,21 @@ class Estimator:
                 return self._as_before(item, known, folder)
         return self._read(item.external_id, raw, known, folder, 0)
 
-    def _as_before(self, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+    def _as_before(self, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
         """Read the stored file of a document that the source reports as unchanged."""
-        if known is None or not known["kept"]:
+        if known is None or known.raw_hash is None:
             raise Skippable("The source gave nothing.")
         path = folder / "raw"
-        name = known["name"] if self.tools.source in WEB else item.name
-        raw = RawContent(path, name, known["media_type"], known["raw_size"], properties={"title": known["title"]})
-        same = self._item(item.external_id, name, raw.media_type, known["raw_hash"], known, title=known["title"])
-        if self._is_same(same, known, known["raw_hash"]):
+        name = (known.name or "") if self.tools.source in WEB else item.name
+        raw = RawContent(path, name, known.media_type or "", known.raw_size or 0, properties={"title": known.title})
+        same = self._item(item.external_id, name, raw.media_type, known.raw_hash, known, title=known.title)
+        if self._is_same(same, known, known.raw_hash):
             return _Read(item.external_id, same, known, None, folder, 0)
-        with self.tools.files.open(known["raw_key"]) as stream, path.open("wb") as file:
+        with self.tools.files.open(known.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         return self._read(item.external_id, raw, known, folder, 0)
 
-    def _read(self, external_id: str, raw: RawContent, known: Row | None, folder: Path, depth: int) -> _Read:
+    def _read(self, external_id: str, raw: RawContent, known: _Stored | None, folder: Path, depth: int) -> _Read:
         """The text of a file, unless it is what is stored."""
         if depth:
             known = self._known([external_id]).get(external_id)
@@ -237,7 +260,7 @@ class Estimator:
         titled = replace(parsed, title=parsed.title or title)
         return _Read(external_id, item, known, titled, folder, depth)
 
-    def _failed(self, external_id: str, name: str, known: Row | None, folder: Path, depth: int) -> _Read:
+    def _failed(self, external_id: str, name: str, known: _Stored | None, folder: Path, depth: int) -> _Read:
         item = self._item(external_id, name, "", b"", known, title="")
         return _Read(external_id, item, known, None, folder, depth, error=True)
 
@@ -253,7 +276,7 @@ class Estimator:
             elif (cut := self._cut(document, document.parsed)) is None:
                 report.failed += 1
             else:
-                visible = document.known is not None and document.known["visible"]
+                visible = document.known is not None and document.known.visible
                 report.update += visible
                 report.create += not visible
                 report.pages += len(document.parsed.pages)
@@ -277,8 +300,8 @@ class Estimator:
 
     def _embed(self, texts: Mapping[bytes, str], report: Report) -> None:
         new = [key for key in texts if key not in self._seen]
-        rows = self.tools.db.rows(_EMBEDDED, {"partition": self.tools.partition, "keys": new}) if new else []
-        stored = {bytes(row["key"]) for row in rows}
+        values = {"partition": self.tools.partition, "keys": new}
+        stored = set(self.tools.db.fetch(bytes, _EMBEDDED, values)) if new else set()
         missing = [key for key in new if key not in stored]
         self._seen.update(missing)
         report.tokens += sum(map(len, self.tools.tokenizer.spans([texts[key] for key in missing])))
@@ -290,26 +313,26 @@ class Estimator:
         parts = [texts[start : start + embedder.batch_size] for start in range(0, len(texts), embedder.batch_size)]
         return sum(embedder.requests(part) for part in parts) if isinstance(embedder, Packing) else len(parts)
 
-    def _known(self, external_ids: Sequence[str]) -> dict[str, Row]:
+    def _known(self, external_ids: Sequence[str]) -> dict[str, _Stored]:
         values = {"partition": self.tools.partition, "source": self.tools.source, "ids": list(external_ids)}
-        return {row["external_id"]: row for row in self.tools.db.rows(_KNOWN, values)}
+        return {document.external_id: document for document in self.tools.db.fetch(_Stored, _KNOWN, values)}
 
-    def _is_same(self, item: Item, known: Row | None, raw_hash: bytes) -> bool:
-        if known is None or not known["visible"]:
+    def _is_same(self, item: Item, known: _Stored | None, raw_hash: bytes) -> bool:
+        if known is None or not known.visible:
             return False
         embedder = self.tools.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
         identity |= {"parser": self.tools.parser_address} if self.tools.parser_address else {}
-        return bool(known["fingerprint"] == fetch.fingerprint(item, raw_hash, identity))
+        return bool(known.fingerprint == fetch.fingerprint(item, raw_hash, identity))
 
     def _item(
-        self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: Row | None, *, title: str
+        self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: _Stored | None, *, title: str
     ) -> Item:
         """Return the document as an item of the pipeline, for functions that take one."""
         config, request = self.tools.ingestion, self.tools.request
         web = self.tools.source in WEB and is_page(media_type)
         return Item(
-            key=Key(request.job_run_id, known["id"] if known is not None else external_id),
+            key=DocumentKey(request.job_run_id, known.id if known is not None else external_id),
             generation=0,
             name=name,
             media_type=media_type,

@@ -34,8 +34,9 @@ class Report:
 
 
 _PACE: LiteralString = """
-    select sum((r.timings ->> 'embed')::float8) as seconds, sum(t.tokens) as tokens from (
-        select * from job_runs where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
+    select case when sum(r.seconds) > 0 then (sum(t.tokens) / greatest(sum(r.seconds), 0.01))::float8 end from (
+        select id, (timings ->> 'embed')::float8 as seconds from job_runs
+        where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
         order by number desc limit 20
     ) r cross join lateral (
         select coalesce(sum((w.properties ->> 'tokenCount')::bigint), 0) as tokens from run_documents w
@@ -48,9 +49,7 @@ USUAL_PACE: Final = 3_000.0
 
 def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
     """Estimate the seconds of the ingestion: the time of the dry run, plus embedding at the pace of the last runs."""
-    row = db.row(_PACE, {"partition": partition}) or {}
-    measured = row.get("seconds") and row.get("tokens")
-    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if measured else USUAL_PACE
+    pace = db.fetch_one(float, _PACE, {"partition": partition}) or USUAL_PACE
     return round(spent + tokens / max(pace, 1.0), 1)
 
 

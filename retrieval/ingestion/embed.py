@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from retrieval.accounts import usage
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.halves import KIND, HalfVectors
 from retrieval.documents import embeddings
 from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, poison_detection, within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
-from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.items import Item
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Embedder
 from retrieval.statuses import Stage
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
     from retrieval.ports import Embeddings
 
 
-def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
+@dataclass(slots=True)
+class _Text:
+    """A text without a vector."""
+
+    embedding_key: bytes
+    content: str
+    header: str
+    tokens: int
+    document_id: str
+    generation: int
+
+
+def run(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
     work = within_quotas.affordable(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
     embedded = missing(db, lease, work, embedder)
@@ -36,7 +49,8 @@ def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -
 
 def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
     """Embed every text of these documents that has no vector in the partition."""
-    texts = db.rows(
+    texts = db.fetch(
+        _Text,
         """
         select distinct on (c.embedding_key) c.embedding_key, c.content, c.header, c.tokens, c.document_id, c.generation
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
@@ -50,28 +64,27 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
         },
     )
     titles = {(item.key.document_id, item.generation): item.title for item in work}
-    for row in texts:
-        title = titles[row["document_id"], row["generation"]]
-        row["content"] = embedded_text(title, row["header"], row["content"])
-    texts.sort(key=lambda row: len(row["content"]))
+    for text in texts:
+        text.content = embedded_text(titles[text.document_id, text.generation], text.header, text.content)
+    texts.sort(key=lambda text: len(text.content))
     _embed(db, lease, texts, embedder)
     return len(texts)
 
 
-def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder) -> None:
+def _embed(db: Database, lease: Lease, texts: Sequence[_Text], embedder: Embedder) -> None:
     """Embed texts with as many concurrent calls as the model supports. If one fails, results of the others are kept.
 
     No further call is started then; the next try of the step embeds the rest.
     """
     starts = iter(range(0, len(texts), embedder.batch_size))
-    waiting: dict[Future[Embeddings], Sequence[Row]] = {}
+    waiting: dict[Future[Embeddings], Sequence[_Text]] = {}
     trouble: StepError | None = None
     with ThreadPoolExecutor(embedder.calls, thread_name_prefix="embed") as pool:
 
         def ask(start: int) -> None:
             part = texts[start : start + embedder.batch_size]
             context = copy_context()
-            texts_of_part = [row["content"] for row in part]
+            texts_of_part = [text.content for text in part]
             waiting[pool.submit(context.run, embedder.embed, texts_of_part, "document")] = part
 
         for first in islice(starts, embedder.calls):
@@ -105,11 +118,11 @@ def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
         raise Fatal("The embedding model answered with numbers that are not finite.")
 
 
-def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, embedder: Embedder) -> None:
+def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings, embedder: Embedder) -> None:
     """Store the vectors, but for texts that were deleted meanwhile, and count what they cost, even where another batch
     had them made meanwhile."""
     with db.transaction() as connection:
-        kind = connection.execute(KIND + ", " + embeddings.HELD, {"partition": lease.partition}).fetchone()
+        kind = connection.fetch_one(int, KIND + ", " + embeddings.HELD, {"partition": lease.partition})
         batches.guard(connection, lease)
         connection.execute(
             """
@@ -120,11 +133,11 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, 
             + " on conflict do nothing",
             {
                 "partition": lease.partition,
-                "keys": [row["embedding_key"] for row in part],
-                "values": HalfVectors(vectors, kind["kind"] if kind else 0),
+                "keys": [text.embedding_key for text in part],
+                "values": HalfVectors(vectors, kind or 0),
             },
         )
-        tokens = sum(row["tokens"] for row in part)
+        tokens = sum(text.tokens for text in part)
         connection.execute(*usage.embedded(lease.scope, embedder.provider, embedder.model, tokens))
-        poison_detection.clear_suspects(connection, lease, {row["document_id"] for row in part})
-    counts.add(catalog.TOKENS, by=sum(row["tokens"] for row in part))
+        poison_detection.clear_suspects(connection, lease, {text.document_id for text in part})
+    counts.add(catalog.TOKENS, by=tokens)

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import Retryable
 from retrieval.ingestion import activate, download, items
-from retrieval.ingestion.items import Item, Key
-from retrieval.jobs.batches import Lease
+from retrieval.ingestion.items import Item
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
 
@@ -27,7 +27,7 @@ THREADS = 8
 def run(
     db: Database,
     lease: Lease,
-    window: Sequence[Key],
+    window: Sequence[DocumentKey],
     files: FileStore,
     embedding: Mapping[str, Any],
     source: Source | None = None,
@@ -86,14 +86,21 @@ def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> by
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 
-def _hash(item: Item, texts: Mapping[Key, bytes]) -> bytes:
+def _hash(item: Item, texts: Mapping[DocumentKey, bytes]) -> bytes:
     text = texts.get(item.key)
     return (item.raw_hash or b"") if text is None else hashlib.sha256(text).digest()
 
 
-def _texts(db: Database, waiting: Sequence[Item]) -> dict[Key, bytes]:
-    rows = db.rows(
+def _texts(db: Database, waiting: Sequence[Item]) -> dict[DocumentKey, bytes]:
+    texts = db.fetch(
+        _Text,
         "select job_run_id, document_id, content from inbox where job_run_id = any(%(runs)s)",
         {"runs": [item.key.job_run_id for item in waiting]},
     )
-    return {Key(row["job_run_id"], row["document_id"]): row["content"].encode() for row in rows}
+    return {DocumentKey(text.job_run_id, text.document_id): text.content.encode() for text in texts}
+
+
+class _Text(NamedTuple):
+    job_run_id: str
+    document_id: str
+    content: str

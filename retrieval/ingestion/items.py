@@ -7,34 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, LiteralString
-
-from psycopg import Connection
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids, job_config
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches, names
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A document within a job run."""
-
-    job_run_id: str
-    document_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Item:
     """A document within a job run, with all that the steps need to know of it."""
 
-    key: Key
+    key: DocumentKey
     generation: int
     name: str
     media_type: str
@@ -101,9 +92,10 @@ BEFORE["shadow"] = BEFORE["upsert"]
 
 _ITEMS: LiteralString = (
     """
-    select d.*, j.config, """
+    select d.job_run_id, d.document_id, d.generation, d.name, d.media_type, d.stage, d.raw_key, d.raw_hash, d.raw_size,
+           d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, """
     + job_config.ACCEPTED
-    + """ as accepted, r.source,
+    + """ as accepted,
            d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
@@ -117,14 +109,24 @@ _ITEMS: LiteralString = (
 )
 
 
-def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None) -> list[list[Key]]:
+class _Arrival(NamedTuple):
+    job_run_id: str
+    document_id: str
+    size: int
+    known: bool
+
+
+def windows(
+    db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None
+) -> list[list[DocumentKey]]:
     """Group unfinished documents, in order of arrival, into windows of at most `documents` and about `size` bytes.
 
     Without suspects, which run alone (`suspects`). known: limit of documents in separate windows for those with a
     visible version; None: no separate windows. Windows of both kinds fill in parallel, so that alternating arrivals of
     new documents and new versions do not end a window each time.
     """
-    rows = db.rows(
+    arrivals = db.fetch(
+        _Arrival,
         """
         select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size,
                %(apart)s and exists (select from documents k where k.id = d.document_id and k.active_generation > 0)
@@ -136,65 +138,67 @@ def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int
         """,
         {"batch": lease.batch_id, "alone": ALONE, "apart": known is not None},
     )
-    cut: list[list[Key]] = []
-    filled: dict[bool, tuple[list[Key], int]] = {}
-    for row in rows:
-        limit = known if known is not None and row["known"] else documents
-        window, room = filled.get(row["known"], ([], 0))
-        if not window or len(window) == limit or row["size"] > room:
+    cut: list[list[DocumentKey]] = []
+    filled: dict[bool, tuple[list[DocumentKey], int]] = {}
+    for document in arrivals:
+        limit = known if known is not None and document.known else documents
+        window, room = filled.get(document.known, ([], 0))
+        if not window or len(window) == limit or document.size > room:
             window, room = [], size
             cut.append(window)
-        window.append(Key(row["job_run_id"], row["document_id"]))
-        filled[row["known"]] = window, room - row["size"]
+        window.append(DocumentKey(document.job_run_id, document.document_id))
+        filled[document.known] = window, room - document.size
     return cut
 
 
-def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> list[Key]:
+def not_past(db: Database, lease: Lease, window: Sequence[DocumentKey], step: str) -> list[DocumentKey]:
     """Those of the window that are open and have not done `step`."""
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
-def parsed(db: Database, lease: Lease, window: Sequence[Key]) -> list[Item]:
+def parsed(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> list[Item]:
     """Those of the window that are parsed and not at their end."""
     stages = (Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED)
     return [item for stage in stages for item in at_stage(db, lease, window, stage)]
 
 
-def label(db: Database, window: Sequence[Key]) -> str:
+def label(db: Database, window: Sequence[DocumentKey]) -> str:
     """Return the display name of a window: the name of its first document, and the number of others."""
-    rows = db.rows(
+    name = db.fetch_one(
+        str,
         "select name from run_documents where job_run_id = %(run)s and document_id = %(document)s",
         {"run": window[0].job_run_id, "document": window[0].document_id},
     )
-    name = names.plain(rows[0]["name"]) if rows else window[0].document_id
+    name = names.plain(name) if name is not None else window[0].document_id
     return name if len(window) == 1 else f"{name} and {len(window) - 1:,} more"
 
 
-def open_of(db: Database, window: Sequence[Key]) -> list[Key]:
+def open_of(db: Database, window: Sequence[DocumentKey]) -> list[DocumentKey]:
     """Those of the window's documents that are not at their end, in its order."""
-    rows = db.rows(
+    return db.fetch(
+        DocumentKey,
         """
-        select w.run, w.document from unnest(%(runs)s::text[], %(documents)s::text[])
+        select d.job_run_id, d.document_id from unnest(%(runs)s::text[], %(documents)s::text[])
             with ordinality as w (run, document, place)
         join run_documents d on d.job_run_id = w.run and d.document_id = w.document
         where d.status in ('QUEUED', 'PROCESSING') order by w.place
         """,
         _keys(window),
     )
-    return [Key(row["run"], row["document"]) for row in rows]
 
 
-def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: Stage) -> list[Item]:
+def at_stage(db: Database, lease: Lease, window: Sequence[DocumentKey], stage: Stage) -> list[Item]:
     """Those of the window that have done `stage` and nothing after it, and are not cancelled."""
-    rows = db.rows(
+    rows = db.fetch(
+        _ItemRow,
         _ITEMS + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
         {"batch": lease.batch_id, "stage": stage, "documents": [key.document_id for key in window]},
     )
     keys = set(window)
-    return [item for item in map(_item, rows) if item.key in keys]
+    return [item for item in map(_ItemRow.item, rows) if item.key in keys]
 
 
-def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
+def start(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> None:
     """The window's documents and their job runs are PROCESSING from now on."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -219,7 +223,7 @@ def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
         )
 
 
-def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> None:
+def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: int) -> None:
     """Have cut again what was cut for another model than that of this epoch."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -251,7 +255,7 @@ def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, 
         write_stage(connection, done, stage)
 
 
-def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
+def write_stage(connection: ThreadConnection, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """Form of `advance` inside the caller's transaction."""
     alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
     for item, values in done:
@@ -267,19 +271,18 @@ def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[
         )
 
 
-def fail(db: Database, lease: Lease, failures: Mapping[Key, str]) -> None:
+def fail(db: Database, lease: Lease, failures: Mapping[DocumentKey, str | None]) -> None:
     """These documents end here, each with its reason; their neighbours go on."""
     if not failures:
         return
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        ends = [(key.job_run_id, key.document_id, error) for key, error in failures.items()]
-        batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
+        batches.close_documents(connection, failures, status=DocumentStatus.FAILED)
 
 
-def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, seconds: float) -> None:
+def add_timing(db: Database, lease: Lease, window: Sequence[DocumentKey], step: str, seconds: float) -> None:
     """Add the seconds of a step to each job run that took part in it."""
-    db.rows(
+    db.execute(
         """
         update job_runs set timings = timings || jsonb_build_object(
             %(step)s::text, round((coalesce((timings ->> %(step)s)::numeric, 0) + %(seconds)s::numeric), 3))
@@ -336,7 +339,7 @@ def is_page(media_type: str) -> bool:
     return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
 
 
-def _keys(window: Sequence[Key]) -> dict[str, list[str]]:
+def _keys(window: Sequence[DocumentKey]) -> dict[str, list[str]]:
     return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
 
 
@@ -345,29 +348,51 @@ def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -
     return wanted if wanted is None or path is None else {**wanted, ARCHIVE_PATH: path}
 
 
-def _item(row: Row) -> Item:
-    config = JobConfig.load(row["config"])
-    request = config.ingestion
-    return Item(
-        key=Key(row["job_run_id"], row["document_id"]),
-        generation=row["generation"],
-        name=row["name"],
-        media_type=row["media_type"],
-        stage=row["stage"],
-        raw_key=row["raw_key"],
-        raw_hash=row["raw_hash"],
-        raw_size=row["raw_size"],
-        parsed_key=row["parsed_key"],
-        title=row["title"],
-        pages=tuple(row["pages"]),
-        properties=row["properties"],
-        embedding=row["embedding"],
-        fingerprint=row["fingerprint"],
-        metadata=None if row["ingested_before"] else _metadata(request.metadata, row["properties"]),
-        accepted=row["accepted"],
-        chunk_size=request.chunk_size,
-        chunk_overlap=request.chunk_overlap,
-        ocr=request.ocr,
-        modified_at=request.modified_at,
-        page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
-    )
+@dataclass(frozen=True, slots=True)
+class _ItemRow:
+    job_run_id: str
+    document_id: str
+    generation: int
+    name: str
+    media_type: str
+    stage: str
+    raw_key: str | None
+    raw_hash: bytes | None
+    raw_size: int | None
+    parsed_key: str | None
+    title: str
+    pages: list[int]
+    properties: dict[str, Any]
+    embedding: dict[str, Any]
+    fingerprint: bytes | None
+    config: dict[str, Any]
+    source: str
+    accepted: datetime
+    ingested_before: bool
+
+    def item(self) -> Item:
+        config = JobConfig.load(self.config)
+        request = config.ingestion
+        return Item(
+            key=DocumentKey(self.job_run_id, self.document_id),
+            generation=self.generation,
+            name=self.name,
+            media_type=self.media_type,
+            stage=self.stage,
+            raw_key=self.raw_key,
+            raw_hash=self.raw_hash,
+            raw_size=self.raw_size,
+            parsed_key=self.parsed_key,
+            title=self.title,
+            pages=tuple(self.pages),
+            properties=self.properties,
+            embedding=self.embedding,
+            fingerprint=self.fingerprint,
+            metadata=None if self.ingested_before else _metadata(request.metadata, self.properties),
+            accepted=self.accepted,
+            chunk_size=request.chunk_size,
+            chunk_overlap=request.chunk_overlap,
+            ocr=request.ocr,
+            modified_at=request.modified_at,
+            page=ScrapeOptions.of(config.request or {}) if self.source in WEB and is_page(self.media_type) else None,
+        )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from psycopg import Connection
+from typing import Any, NamedTuple
 
 from retrieval import ids
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal
 from retrieval.jobs.batches import Lease
@@ -41,7 +40,7 @@ def store(
     return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
 
 
-def keep(connection: Connection[Row], job_run_id: str, keys: Sequence[str | None]) -> None:
+def keep(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
     """Remove files of recorded documents from garbage collection."""
     connection.execute(
         "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
@@ -82,7 +81,8 @@ def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[st
 
 
 def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str]:
-    rows = db.rows(
+    documents = db.fetch(
+        _Document,
         "select d.external_id, d.id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s and d.source = %(source)s"
         " and d.external_id = any(%(ids)s) and d.deleted_at is null",
@@ -93,12 +93,17 @@ def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str
             "ids": external_ids,
         },
     )
-    return {row["external_id"]: row["id"] for row in rows}
+    return dict(documents)
+
+
+class _Document(NamedTuple):
+    external_id: str
+    id: str
 
 
 def _remember(db: Database, lease: Lease, keys: list[str]) -> None:
     """A worker that dies before the page is saved leaves nothing behind for ever."""
-    db.rows(
+    db.execute(
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " select p.id, 'file', key, now() + interval '1 day' from partitions p, unnest(%(keys)s::text[]) key"
         " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s",

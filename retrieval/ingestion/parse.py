@@ -14,10 +14,10 @@ from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, unpack
-from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.items import Item
 from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import batches, web_pages
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, PageQuality, Parsed, Parser, RawContent
 from retrieval.sources import WEB
 from retrieval.statuses import Stage
@@ -67,7 +67,7 @@ class Read:
 def run(
     db: Database,
     lease: Lease,
-    window: Sequence[Key],
+    window: Sequence[DocumentKey],
     files: FileStore,
     parser: Parser,
     goes_on: Callable[[], bool] = lambda: True,

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
-from psycopg import Connection
-
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import discover
-from retrieval.ingestion.items import ALONE, Key
+from retrieval.ingestion.items import ALONE
 from retrieval.jobs import batches, breakers
-from retrieval.jobs.batches import Lease, Open
+from retrieval.jobs.batches import DocumentKey, Lease, Open
 from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
 
-def list_suspects(db: Database, lease: Lease) -> list[Key]:
+def list_suspects(db: Database, lease: Lease) -> list[DocumentKey]:
     """Return unfinished documents that may have crashed a process, the least suspicious first."""
-    rows = db.rows(
+    return db.fetch(
+        DocumentKey,
         """
         select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame >= %(alone)s
@@ -32,10 +32,9 @@ def list_suspects(db: Database, lease: Lease) -> list[Key]:
         """,
         {"batch": lease.batch_id, "alone": ALONE},
     )
-    return [Key(row["job_run_id"], row["document_id"]) for row in rows]
 
 
-def clear_suspects(connection: Connection[Row], lease: Lease, documents: Collection[str]) -> None:
+def clear_suspects(connection: ThreadConnection, lease: Lease, documents: Collection[str]) -> None:
     """Reset the crash counts of documents that made progress since."""
     connection.execute(
         "update run_documents d set blame = 0 from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s"
@@ -54,7 +53,7 @@ NOBODY = 10
 
 def release(db: Database, lease: Lease) -> None:
     """Hand the lease back: the work was interrupted in good order and may go on elsewhere at once."""
-    db.rows(
+    db.execute(
         "update batches set released = true where id = %(batch)s and fence = %(fence)s and finished_at is null",
         {"batch": lease.batch_id, "fence": lease.fence},
     )
@@ -69,7 +68,7 @@ def alone(db: Database, lease: Lease, what: str) -> Iterator[None]:
 
 
 def _at_work(db: Database, lease: Lease, what: str | None) -> None:
-    db.rows(
+    db.execute(
         "update batches set at_work = %(what)s where id = %(batch)s and fence = %(fence)s",
         {"batch": lease.batch_id, "fence": lease.fence, "what": what},
     )
@@ -84,18 +83,19 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
     """
     values = {"id": batch.id, "attempt": batch.attempt, "weight": weight}
     with db.transaction() as connection:
-        batch_row = connection.execute(
-            "select at_work from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
+        at_work = connection.fetch_one(
+            _AtWork,
+            "select at_work as what from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
             " for update skip locked",
             values,
-        ).fetchone()
-        if batch_row is None:
+        )
+        if at_work is None:
             return False
         if weight:
             counts.add(catalog.LEASES_LOST)
         hopeless = False
-        if weight and batch_row["at_work"] is not None:
-            _blame_alone(connection, batch.id, batch_row["at_work"], weight, attempts * DEATH)
+        if weight and at_work.what is not None:
+            _blame_alone(connection, batch.id, at_work.what, weight, attempts * DEATH)
         elif weight and not connection.execute(_BLAME_TOGETHER, {**values, "most": DEATH}).rowcount:
             hopeless = _blame_batch(connection, batch.id, weight) >= attempts * DEATH * NOBODY
         connection.execute(_NEXT_ATTEMPT, values)
@@ -105,6 +105,16 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
         batches.end(db, last, status=DocumentStatus.FAILED, error=reason)
     return True
+
+
+class _AtWork(NamedTuple):
+    what: str | None
+
+
+class _Suspect(NamedTuple):
+    job_run_id: str
+    document_id: str
+    blame: int
 
 
 _NEXT_ATTEMPT: LiteralString = """
@@ -118,34 +128,31 @@ _BLAME_TOGETHER: LiteralString = """
 """Several at once: one of them may be to blame. That alone makes none of them fail."""
 
 
-def _blame_batch(connection: Connection[Row], batch_id: str, weight: int) -> int:
-    row = connection.execute(
-        "update batches set blame = blame + %(weight)s where id = %(id)s returning blame",
-        {"id": batch_id, "weight": weight},
-    ).fetchone()
-    return row["blame"] if row else 0
+def _blame_batch(connection: ThreadConnection, batch_id: str, weight: int) -> int:
+    statement: LiteralString = "update batches set blame = blame + %(weight)s where id = %(id)s returning blame"
+    return connection.fetch_one(int, statement, {"id": batch_id, "weight": weight}) or 0
 
 
-def _blame_alone(connection: Connection[Row], batch_id: str, what: str, weight: int, most: int) -> None:
+def _blame_alone(connection: ThreadConnection, batch_id: str, what: str, weight: int, most: int) -> None:
     values: dict[str, Any] = {"id": batch_id, "what": what, "weight": weight}
-    documents = connection.execute(
+    suspects = connection.fetch(
+        _Suspect,
         """
         update run_documents d set blame = d.blame + %(weight)s from job_runs r
         where r.id = d.job_run_id and r.batch_id = %(id)s and d.document_id = %(what)s and d.status = 'PROCESSING'
         returning d.job_run_id, d.document_id, d.blame
         """,
         values,
-    ).fetchall()
+    )
     reason = "The worker's process died or failed each time it came to this document; see the flow runs in Prefect."
-    ends: list[tuple[str, str, str | None]] = [
-        (row["job_run_id"], row["document_id"], reason) for row in documents if row["blame"] >= most
-    ]
-    batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
-    listing = connection.execute(
+    hopeless = [DocumentKey(suspect.job_run_id, suspect.document_id) for suspect in suspects if suspect.blame >= most]
+    batches.close_documents(connection, dict.fromkeys(hopeless, reason), status=DocumentStatus.FAILED)
+    blame = connection.fetch_one(
+        int,
         "update job_runs set blame = blame + %(weight)s where id = %(what)s and batch_id = %(id)s and to_discover"
         " and finished_at is null returning blame",
         values,
-    ).fetchone()
-    if listing is not None and listing["blame"] >= most:
+    )
+    if blame is not None and blame >= most:
         reason = "The worker's process died or failed each time it listed this; see the flow runs in Prefect."
         discover.give_up(connection, what, reason)

@@ -13,16 +13,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids, origin
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import items
-from retrieval.ingestion.items import Key
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.namespaces import destinations, namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
@@ -49,7 +48,7 @@ class Window:
     """Documents of one partition, and the lease to work on them there."""
 
     lease: Lease
-    keys: tuple[Key, ...]
+    keys: tuple[DocumentKey, ...]
     alone: bool = False
     """One document that a process may have died of."""
 
@@ -83,11 +82,11 @@ async def begin(
         "source": SOURCE,
     }
     async with db.async_transaction() as connection:
-        busy = await (await connection.execute(_BUSY, values)).fetchone()
+        busy = await connection.async_fetch_one(str, _BUSY, values)
         if busy is not None:
             raise ServiceError(
                 ErrorCode.INVALID_NAMESPACE_CONFIG,
-                f"The namespace is already being embedded again; wait for the job run {busy['id']} or cancel it first.",
+                f"The namespace is already being embedded again; wait for the job run {busy} or cancel it first.",
                 reason="reembed_running",
             )
         row = await (await connection.execute(_BEGIN + namespaces.COLUMNS, values)).fetchone()
@@ -120,11 +119,16 @@ _RUN: LiteralString = """
 
 def target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
     """Return the configuration to build for, and the job run; None if it was cancelled, replaced or swapped."""
-    row = db.row(_TARGET, {"batch": lease.batch_id, "namespace": lease.scope.namespace})
-    if row is None:
+    run = db.fetch_one(_PendingRun, _TARGET, {"batch": lease.batch_id, "namespace": lease.scope.namespace})
+    if run is None:
         return None
     namespace = namespaces.load(db, keys, lease.scope.namespace)
-    return replace(later(keys, namespace, row["pending"]), epoch=namespace.epoch + 1), row["id"]
+    return replace(later(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
+
+
+class _PendingRun(NamedTuple):
+    id: str
+    pending: bytes
 
 
 _TARGET: LiteralString = """
@@ -169,7 +173,8 @@ _REFRESH: LiteralString = f"""
 
 def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
     """Group unfinished documents in windows of one partition each; documents that run alone come last."""
-    rows = db.rows(
+    documents = db.fetch(
+        _OpenDocument,
         """
         select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(alone)s as alone from run_documents d
         join job_runs r on r.id = d.job_run_id join partitions p on p.id = d.partition_id
@@ -179,29 +184,34 @@ def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
         {"batch": lease.batch_id, "alone": items.ALONE, "upserted": Stage.UPSERTED},
     )
     cut: list[Window] = []
-    for row in rows:
-        key = Key(row["job_run_id"], row["document_id"])
+    for document in documents:
+        key = DocumentKey(document.job_run_id, document.document_id)
         last = cut[-1] if cut else None
-        full = last is None or last.lease.partition != row["partition_id"] or len(last.keys) == size
-        if last is None or full or row["alone"]:
-            window_lease = replace(
-                lease, partition=row["partition_id"], scope=replace(lease.scope, tenant=row["tenant"])
-            )
-            cut.append(Window(window_lease, (key,), alone=row["alone"]))
+        full = last is None or last.lease.partition != document.partition_id or len(last.keys) == size
+        if last is None or full or document.alone:
+            scope = replace(lease.scope, tenant=document.tenant)
+            window_lease = replace(lease, partition=document.partition_id, scope=scope)
+            cut.append(Window(window_lease, (key,), alone=document.alone))
         else:
             cut[-1] = replace(last, keys=(*last.keys, key))
     return cut
 
 
+class _OpenDocument(NamedTuple):
+    job_run_id: str
+    document_id: str
+    partition_id: int
+    tenant: str
+    alone: bool
+
+
 def failed(db: Database, job_run_id: str) -> bool:
     """Tell if building failed for a document that has not changed since it was listed."""
-    return bool(
-        db.rows(
-            f"select 1 from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
-            f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {MARK} limit 1",
-            {"run": job_run_id},
-        )
+    statement: LiteralString = (
+        "select exists (select from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
+        f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {MARK})"
     )
+    return bool(db.fetch_one(bool, statement, {"run": job_run_id}))
 
 
 LEAVE_STORES: LiteralString = """
@@ -215,26 +225,28 @@ def drop(db: Database, lease: Lease) -> None:
     """End the batch's open runs; garbage collection deletes what they have built."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        rows = connection.execute(
-            "select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id"
-            " where r.batch_id = %(batch)s and r.finished_at is null and d.status in ('QUEUED', 'PROCESSING')",
-            {"batch": lease.batch_id},
-        ).fetchall()
-        ends: list[tuple[str, str, str | None]] = [(row["job_run_id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
-        ended = connection.execute(
+        keys = batches.open_documents(connection, lease.batch_id)
+        batches.close_documents(connection, dict.fromkeys(keys), status=DocumentStatus.CANCELLED)
+        ended = connection.fetch(
+            str,
             "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()"
             " where batch_id = %(batch)s and finished_at is null returning id",
             {"batch": lease.batch_id},
-        ).fetchall()
-        batches.leave_stores(connection, [row["id"] for row in ended])
+        )
+        batches.leave_stores(connection, ended)
 
 
 def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[NamespaceConfig]:
     """The namespace with each other vector store that may still hold vectors of it: the next one, the one before."""
-    row = db.row("select pending, retired from namespaces where id = %(id)s", {"id": now.id})
-    configs = [later(keys, now, row[name], name) for name in ("pending", "retired") if row is not None and row[name]]
+    sealed = db.fetch_one(_Sealed, "select pending, retired from namespaces where id = %(id)s", {"id": now.id})
+    others = sealed._asdict() if sealed else {}
+    configs = [later(keys, now, config, name) for name, config in others.items() if config]
     return [config for config in configs if place(config) != place(now)]
+
+
+class _Sealed(NamedTuple):
+    pending: bytes | None
+    retired: bytes | None
 
 
 def place(config: NamespaceConfig) -> dict[str, Any]:

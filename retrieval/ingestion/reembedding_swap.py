@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg import Connection
 
-from retrieval.database.database import UNLIMITED, Database, Row
+from retrieval.database.database import UNLIMITED, Database
 from retrieval.database.schema.content import Document
+from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, place, row_name
 from retrieval.jobs import batches
@@ -31,11 +31,15 @@ _FORGET: LiteralString = "deallocate all"
 
 def asked(db: Database, keys: KeyRing, lease: Lease) -> dict[str, Any] | None:
     """The gate as it was sent, None where there is none."""
-    row = db.row("select id, pending from namespaces where id = %(id)s", {"id": lease.scope.namespace})
-    if row is None or row["pending"] is None:
+    namespace_id = lease.scope.namespace
+    pending = db.fetch_one(bytes, _PENDING, {"id": namespace_id})
+    if pending is None:
         return None
-    gate: dict[str, Any] | None = json.loads(keys.open(row["pending"], row=row_name(row["id"], "pending"))).get(GATE)
+    gate: dict[str, Any] | None = json.loads(keys.open(pending, row=row_name(namespace_id, "pending"))).get(GATE)
     return gate
+
+
+_PENDING: LiteralString = "select pending from namespaces where id = %(id)s"
 
 
 @contextmanager
@@ -80,14 +84,13 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
         connection.execute(UNLIMITED)
         batches.guard(connection, lease)
         row = connection.execute(_HOLD + namespaces.COLUMNS + _HELD, values).fetchone()
-        run = connection.execute(_OPEN, values).fetchone()
-        if row is None or run is None:
+        if row is None or not connection.fetch_one(bool, _OPEN, values):
             return False
         connection.execute(_LOCK, values)
-        if connection.execute(_LACKING, values).fetchone() is not None:
+        if connection.fetch_one(bool, _LACKING, values):
             return False
-        for part in connection.execute(_PARTITIONS, values).fetchall():
-            _reindex(connection, {**values, "partition": part["id"]}, language)
+        for partition in connection.fetch(int, _PARTITIONS, values):
+            _reindex(connection, partition, values, language)
         connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": later.epoch})
         for statement in (_LEAVE, _LEAVE_EMBEDDINGS, _SHOW, _END):
             connection.execute(statement, values)
@@ -100,7 +103,7 @@ _HELD: LiteralString = """
     from namespaces where id = %(namespace)s and deleted_at is null and pending_run = %(run)s for no key update
 """
 _OPEN: LiteralString = (
-    "select 1 as yes from job_runs where id = %(run)s and finished_at is null and not cancel_requested for update"
+    "select true from job_runs where id = %(run)s and finished_at is null and not cancel_requested for update"
 )
 _OURS: LiteralString = """
     documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s
@@ -108,7 +111,7 @@ _OURS: LiteralString = """
 _VISIBLE: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
 _LOCK: LiteralString = f"select d.id from {_OURS} where {_VISIBLE} order by d.id for update of d"
 _LACKING: LiteralString = f"""
-    select 1 as yes from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
+    select true from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
     where {_VISIBLE} and (w.document_id is null or w.stage <> {sql(Stage.UPSERTED)} or w.status <> 'PROCESSING'
                           or w.made_from is distinct from {MARK}) limit 1
 """
@@ -155,12 +158,10 @@ _END: LiteralString = f"""
 """
 
 
-def _reindex(connection: Connection[Row], values: dict[str, object], language: str) -> None:
-    old = [row["id"] for row in connection.execute(_OLD, values).fetchall()]
-    new = [row["id"] for row in connection.execute(_NEW, values).fetchall()]
-    partition = values["partition"]
-    fewer_chunks, fewer_terms = bm25.remove(connection, old)
-    more_chunks, more_terms = bm25.index(connection, int(str(partition)), new, language)
+def _reindex(connection: ThreadConnection, partition: int, values: Mapping[str, str], language: str) -> None:
+    params = {**values, "partition": partition}
+    fewer_chunks, fewer_terms = bm25.remove(connection, connection.fetch(int, _OLD, params))
+    more_chunks, more_terms = bm25.index(connection, partition, connection.fetch(int, _NEW, params), language)
     connection.execute(
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
         {"chunks": more_chunks - fewer_chunks, "terms": more_terms - fewer_terms, "partition": partition},
@@ -168,13 +169,13 @@ def _reindex(connection: Connection[Row], values: dict[str, object], language: s
 
 
 def _configure(
-    connection: Connection[Row], keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig, job_run_id: str
+    connection: ThreadConnection, keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig, job_run_id: str
 ) -> None:
     previous = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
     sealed = keys.seal(json.dumps(previous).encode(), row=row_name(now.id, "retired"))
-    pending = connection.execute("select pending from namespaces where id = %(id)s", {"id": now.id}).fetchone()
-    if pending is not None and pending["pending"] is not None:
-        later = reembedding.later(keys, now, pending["pending"])  # with a key that was changed since
+    pending = connection.fetch_one(bytes, _PENDING, {"id": now.id})
+    if pending is not None:
+        later = reembedding.later(keys, now, pending)  # with a key that was changed since
     changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
     changed = replace(changed, sent_to=later.sent_to)
     connection.execute(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.statuses import DocumentStatus
 
 
@@ -45,18 +46,20 @@ NOBODY = Left(0, 0)
 
 def left(db: Database, lease: Lease) -> Left:
     """Count the removed documents of the batch's job runs."""
-    row = db.row(
+    removals = db.fetch_one(
+        Left,
         "select coalesce(sum((progress ->> 'removed')::int), 0)::int as removed,"
         " coalesce(max((progress ->> 'awaitingConfirmation')::int), 0) as held"
         " from job_runs where batch_id = %(batch)s",
         {"batch": lease.batch_id},
     )
-    return Left(**row) if row else NOBODY
+    return removals or NOBODY
 
 
 def progress(db: Database, lease: Lease) -> Progress:
     """Count the batch's documents by status."""
-    row = db.row(
+    counts = db.fetch_one(
+        Progress,
         """
         select count(*) as documents, count(*) filter (where d.status = 'FAILED') as failed,
                count(*) filter (where d.status = 'CANCELLED') as cancelled
@@ -64,12 +67,13 @@ def progress(db: Database, lease: Lease) -> Progress:
         """,
         {"batch": lease.batch_id},
     )
-    return Progress(**(row or {}))
+    return counts or Progress(0, 0, 0)
 
 
 def table(db: Database, lease: Lease) -> list[Outcome]:
     """Return the status of each document of the batch."""
-    rows = db.rows(
+    return db.fetch(
+        Outcome,
         """
         select d.job_run_id, d.document_id, d.name, d.status, d.stage, d.error,
                coalesce((d.properties ->> 'embeddingCount')::int, 0) as chunks
@@ -78,33 +82,38 @@ def table(db: Database, lease: Lease) -> list[Outcome]:
         """,
         {"batch": lease.batch_id},
     )
-    return [Outcome(**row) for row in rows]
 
 
 def skipped(db: Database, lease: Lease) -> dict[str, int]:
     """Count the pages that the batch's job runs left out, by reason."""
-    rows = db.rows(
-        "select key, sum(value::int)::int as pages"
+    reasons = db.fetch(
+        _Skipped,
+        "select key as reason, sum(value::int)::int as pages"
         " from job_runs r, jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))"
         " where r.batch_id = %(batch)s group by key order by key",
         {"batch": lease.batch_id},
     )
-    return {row["key"]: row["pages"] for row in rows}
+    return dict(reasons)
+
+
+class _Skipped(NamedTuple):
+    reason: str
+    pages: int
 
 
 def settle(db: Database, lease: Lease) -> None:
     """Cancel documents of cancelled job runs, and complete each job run whose documents are all finished."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        rows = connection.execute(
+        cancelled = connection.fetch(
+            DocumentKey,
             """
             select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
             where r.batch_id = %(batch)s and r.cancel_requested and d.status in ('QUEUED', 'PROCESSING')
             """,
             {"batch": lease.batch_id},
-        ).fetchall()
-        ends = [(row["job_run_id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
+        )
+        batches.close_documents(connection, dict.fromkeys(cancelled), status=DocumentStatus.CANCELLED)
         connection.execute(
             """
             update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()

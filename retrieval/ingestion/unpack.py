@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import LiteralString
-
-from psycopg import Connection
+from typing import LiteralString, NamedTuple
 
 from retrieval import ids, settings
 from retrieval.access import lists
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
@@ -136,7 +135,7 @@ _UNUSED: LiteralString = """
 """The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
-def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+def record(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
@@ -167,7 +166,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
     _refuse(connection, item, [member.member for member in stored if member.member.reason], first + len(members))
 
 
-def _within_quotas(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> list[Stored]:
+def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:
     """Mark members beyond a quota with the reason; their files are left to garbage collection."""
     members = [stored_member for stored_member in stored if not stored_member.member.reason]
     reasons = within_quotas.members(
@@ -184,12 +183,12 @@ def _within_quotas(connection: Connection[Row], item: Item, stored: Sequence[Sto
     ]
 
 
-def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+def discard(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Let garbage collection delete files that were stored and are not used."""
     connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [member.key for member in stored if member.key]})
 
 
-def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
+def drop(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
     """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
 
     Within the transaction that makes the version the visible one.
@@ -198,22 +197,28 @@ def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> No
         "archives": [document for document, _ in versions],
         "generations": [generation for _, generation in versions],
     }
-    if dropped := connection.execute(archive_members.DROPPED, values).fetchall():
-        deletion.delete(connection, [row["id"] for row in dropped])
+    if dropped_ids := connection.fetch(str, archive_members.DROPPED, values):
+        deletion.delete(connection, dropped_ids)
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
     """Skippable for what `room` would refuse, before anything is stored."""
-    row = db.row(_SPENT, _of_run(item)) if members else None
-    reason = _over(row, members) if row else None
+    spent = db.fetch_one(_Spent, _SPENT, _of_run(item)) if members else None
+    reason = _over(spent, members) if spent else None
     if reason:
         raise Skippable(reason)
 
 
-def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:
+def room(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> str | None:
     """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
-    row = connection.execute(_SPENT, _of_run(item)).fetchone() if stored else None
-    return _over(row, [entry.member for entry in stored]) if row else None
+    spent = connection.fetch_one(_Spent, _SPENT, _of_run(item)) if stored else None
+    return _over(spent, [entry.member for entry in stored]) if spent else None
+
+
+class _Spent(NamedTuple):
+    documents: int
+    members: int
+    bytes: int
 
 
 _SPENT: LiteralString = """
@@ -225,15 +230,15 @@ _SPENT: LiteralString = """
 """What the run has come to, and what the outermost archive has become in it."""
 
 
-def _over(spent: Row, members: Sequence[Member]) -> str | None:
+def _over(spent: _Spent, members: Sequence[Member]) -> str | None:
     bounds = settings.load()
     size = sum(member.size for member in members if not member.reason)
-    if spent["documents"] + len(members) > RUN_DOCUMENTS:
+    if spent.documents + len(members) > RUN_DOCUMENTS:
         return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
-    if spent["members"] + len(members) > bounds.archive_all_members:
+    if spent.members + len(members) > bounds.archive_all_members:
         limit = f"{bounds.archive_all_members:,} documents"
         advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
-    elif spent["bytes"] + size > bounds.archive_all_bytes:
+    elif spent.bytes + size > bounds.archive_all_bytes:
         limit = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
         advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
     else:
@@ -249,14 +254,12 @@ def _of_run(item: Item) -> dict[str, str]:
     return {"run": item.key.job_run_id, "root": _root(item)}
 
 
-def _count(connection: Connection[Row], job_run_id: str) -> int:
-    row = connection.execute(
-        "select count(*) as documents from run_documents where job_run_id = %(run)s", {"run": job_run_id}
-    ).fetchone()
-    return int(row["documents"]) if row else 0
+def _count(connection: ThreadConnection, job_run_id: str) -> int:
+    statement: LiteralString = "select count(*) from run_documents where job_run_id = %(run)s"
+    return connection.fetch_one(int, statement, {"run": job_run_id}) or 0
 
 
-def _refuse(connection: Connection[Row], item: Item, members: Sequence[Member], first: int) -> None:
+def _refuse(connection: ThreadConnection, item: Item, members: Sequence[Member], first: int) -> None:
     """Record one failed entry of the run for each member that was left out, without a document."""
     with connection.cursor() as cursor:
         cursor.executemany(

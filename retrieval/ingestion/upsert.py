@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.documents import vector_metadata
 from retrieval.documents.metadata import merge_changes
 from retrieval.errors import Retryable
 from retrieval.ids import vector_id, vector_prefix_of
 from retrieval.ingestion import activate, items
-from retrieval.ingestion.items import Item, Key
-from retrieval.jobs.batches import Lease
+from retrieval.ingestion.activate import Labelled
+from retrieval.ingestion.items import Item
+from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.statuses import Stage
 
@@ -27,7 +29,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 def run(
     db: Database,
     lease: Lease,
-    window: Sequence[Key],
+    window: Sequence[DocumentKey],
     store: VectorStore,
     language: str,
     *,
@@ -42,15 +44,17 @@ def run(
     activate.flip(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
-def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, timeout: float = 60.0) -> None:
+def shadow(
+    db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, *, timeout: float = 60.0
+) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
     written, _ = _stored(db, lease, window, store, timeout)
     items.advance(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 
 
 def _stored(
-    db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, timeout: float
-) -> tuple[list[Item], Mapping[str, Row]]:
+    db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, timeout: float
+) -> tuple[list[Item], Mapping[str, Labelled]]:
     """Those whose vectors are in the store and are seen there, and what their labels were made of."""
     work = items.at_stage(db, lease, window, Stage.EMBEDDED)
     metadata = _metadata(db, work) if store.labelled else {}
@@ -61,7 +65,7 @@ def _stored(
 
 
 def _write(
-    db: Database, scope: Scope, work: Sequence[Item], store: VectorStore, metadata: Mapping[str, Row]
+    db: Database, scope: Scope, work: Sequence[Item], store: VectorStore, metadata: Mapping[str, Labelled]
 ) -> list[str]:
     """Put the vectors of all documents into the store, a page at a time; the ids of those that have a direction."""
     vectors = (vector for group in _groups(work) for vector in _vectors(db, group, metadata))
@@ -87,17 +91,18 @@ def _groups(work: Sequence[Item]) -> Iterator[list[Item]]:
         yield group
 
 
-def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -> Iterator[Vector]:
+def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Labelled]) -> Iterator[Vector]:
     """In the order of the documents and their chunks, a page at a time."""
     documents = [item.key.document_id for item in group]
     generations = [item.generation for item in group]
     marks = {
-        document_id: vector_metadata.of(document_id, row["type"], row["source"], row["metadata"])
-        for document_id, row in metadata.items()
+        document_id: vector_metadata.of(document_id, document.type, document.source, document.metadata)
+        for document_id, document in metadata.items()
     }
     position, last_index = 0, -1
     while True:
-        rows = db.rows(
+        rows = db.fetch(
+            _StoredVector,
             """
             select w.place, c.index, e.values::text as values
             from unnest(%(documents)s::text[], %(generations)s::bigint[]) with ordinality
@@ -109,33 +114,41 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -
             """,
             {"documents": documents, "generations": generations, "place": position, "after": last_index, "page": PAGE},
         )
-        if any(row["values"] is None for row in rows):
-            raise Retryable("A stored vector is missing; it is created again.")
         for row in rows:
-            item = group[row["place"] - 1]
+            if row.values is None:
+                raise Retryable("A stored vector is missing; it is created again.")
+            item = group[row.place - 1]
             document = item.key.document_id
-            name = vector_id(document, item.generation, row["index"])
-            yield Vector(name, document, json.loads(row["values"]), labels=marks.get(document, {}))
+            name = vector_id(document, item.generation, row.index)
+            yield Vector(name, document, json.loads(row.values), labels=marks.get(document, {}))
         if len(rows) < PAGE:
             return
-        position, last_index = rows[-1]["place"], rows[-1]["index"]
+        position, last_index = rows[-1].place, rows[-1].index
 
 
-def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
-    """By document: its type and source, and the metadata that it will have once it is visible, as known now."""
-    rows = db.rows(
+@dataclass(frozen=True, slots=True)
+class _StoredVector:
+    place: int
+    index: int
+    values: str | None
+
+
+def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Labelled]:
+    """Return the documents with the metadata that they will have once they are visible, as known now."""
+    documents = db.fetch(
+        Labelled,
         "select id, document_type as type, source, metadata, changes, metadata_at"
         " from documents"
         " where id = any(%(ids)s)",
         {"ids": [item.key.document_id for item in work]},
     )
-    documents = {row["id"]: row for row in rows}
+    labelled = {document.id: document for document in documents}
     for item in work:
-        row = documents.get(item.key.document_id)
-        merged = row and merge_changes(item.metadata, item.accepted, row)
-        if row is not None and merged is not None:
-            documents[row["id"]] = {**row, "metadata": merged}
-    return documents
+        document = labelled.get(item.key.document_id)
+        if document is not None:
+            merged = merge_changes(item.metadata, item.accepted, document.changes, document.metadata_at)
+            labelled[document.id] = document if merged is None else replace(document, metadata=merged)
+    return labelled
 
 
 def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import LiteralString
-
-from psycopg import Connection
+from typing import LiteralString, NamedTuple
 
 from retrieval.accounts import quotas
 from retrieval.accounts.quotas import DOCUMENTS, STORED_BYTES, TOKENS, Use
 from retrieval.database import sync_async
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import items
 from retrieval.ingestion.items import Item
 from retrieval.jobs import batches
@@ -37,18 +36,18 @@ _COST: LiteralString = """
 """
 
 
-def listed(connection: Connection[Row], lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
+def listed(connection: ThreadConnection, lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
     """The page, in which new items beyond a quota bear the reason as their error. In the caller's transaction."""
     fresh = [item for item in page.items if not item.error and not item.deleted]
     uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
     if not quotas.limited(uses):
         return page
-    rows = connection.execute(
+    known_ids = connection.fetch(
+        str,
         "select external_id from documents where partition_id = %(partition)s and source = %(source)s"
         " and external_id = any(%(ids)s) and deleted_at is null",
         {"partition": lease.partition, "source": lease.source, "ids": [item.external_id for item in fresh]},
-    ).fetchall()
-    known_ids = {row["external_id"] for row in rows}
+    )
     accepted: list[SourceItem] = []
     for item in page.items:
         if item.error or item.deleted or item.external_id in known_ids:
@@ -57,19 +56,20 @@ def listed(connection: Connection[Row], lease: Lease, page: Page[SourceItem]) ->
         why = quotas.reason(uses, _ONE_MORE)
         if why is None:
             uses = quotas.spend(uses, {DOCUMENTS: 1})
-            known_ids.add(item.external_id)
+            known_ids.append(item.external_id)
         accepted.append(item if why is None else replace(item, error=why, content=None))
     return replace(page, items=accepted)
 
 
-def members(connection: Connection[Row], job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
+def members(connection: ThreadConnection, job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
     """For members of an archive, by their bytes: why each cannot become a document, or None."""
-    row = connection.execute(
-        "select n.organization_id, p.tenant from job_runs r join partitions p on p.id = r.partition_id"
+    owner = connection.fetch_one(
+        _Owner,
+        "select n.organization_id as organization, p.tenant from job_runs r join partitions p on p.id = r.partition_id"
         " join namespaces n on n.id = p.namespace_id where r.id = %(run)s",
         {"run": job_run_id},
-    ).fetchone()
-    uses = _uses(connection, row["organization_id"], row["tenant"]) if row else ()
+    )
+    uses = _uses(connection, owner.organization, owner.tenant) if owner else ()
     reasons: list[str | None] = []
     for size in sizes:
         needed = {DOCUMENTS: 1, STORED_BYTES: size}
@@ -91,11 +91,11 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
         if not quotas.limited(uses):
             return list(work)
         values = {"documents": [i.key.document_id for i in work], "generations": [i.generation for i in work]}
-        costs = {row["id"]: row for row in connection.execute(_COST, values)}
+        costs = {cost.id: cost for cost in connection.fetch(_Cost, _COST, values)}
         for item in work:
             cost = costs.get(item.key.document_id)
             size = int(item.properties.get("fileSize") or item.raw_size or 0)
-            needed = {STORED_BYTES: max(0, size - cost["bytes"]), TOKENS: cost["tokens"]} if cost else {}
+            needed = {STORED_BYTES: max(0, size - cost.bytes), TOKENS: cost.tokens} if cost else {}
             if (why := quotas.reason(uses, needed)) is not None:
                 failures[item.key] = why
                 continue
@@ -111,9 +111,19 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
     return accepted
 
 
-def _uses(connection: Connection[Row], organization: str, tenant: str) -> tuple[Use, ...]:
+def _uses(connection: ThreadConnection, organization: str, tenant: str) -> tuple[Use, ...]:
     """Return usage, locked until the transaction ends; empty without quotas."""
-    row = connection.execute("select counted from organizations where id = %(id)s", {"id": organization}).fetchone()
-    if row is None or not row["counted"]:
+    if not connection.fetch_one(bool, "select counted from organizations where id = %(id)s", {"id": organization}):
         return ()
     return sync_async.run(connection, quotas.read(organization, tenant, lock=True))
+
+
+class _Owner(NamedTuple):
+    organization: str
+    tenant: str
+
+
+class _Cost(NamedTuple):
+    id: str
+    bytes: int
+    tokens: int

@@ -5,11 +5,11 @@ An access list sent with an existing document is applied with its new version (`
 
 from __future__ import annotations
 
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval.access import lists
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 
 _JOB: LiteralString = (
     "with "
@@ -124,12 +124,27 @@ SEVERAL: LiteralString = (
 """A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""
 
 
-async def record(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[Row]:
+class AcceptedDocument(NamedTuple):
+    """A document of a request. `replaces`: it has a visible version already."""
+
+    id: str
+    replaces: bool
+
+
+async def record(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
     """Record a request by ONE or SEVERAL: a row for each document, none if the namespace is not there."""
     for _ in range(_TRIES):
-        if rows := await db.async_rows(statement, values, plan_once=True):
+        if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):
             return rows
     return []
+
+
+async def record_run(db: Database, statement: LiteralString, values: dict[str, Any]) -> str | None:
+    """Record a request by TO_DISCOVER or DRY_RUN; return the job run's id, None if the namespace is not there."""
+    for _ in range(_TRIES):
+        if job_run_id := await db.async_fetch_one(str, statement, values, plan_once=True):
+            return job_run_id
+    return None
 
 
 _TRIES = 2

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import structlog
 
+from retrieval.database import scopes
 from retrieval.database.database import AWAY, Database
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Scope
@@ -63,7 +64,7 @@ class SearchTimes:
             return
         keys = list(pending)
         try:
-            await self._db.async_rows(
+            await self._db.async_execute(
                 _ADD,
                 {
                     "namespaces": [key[0] for key in keys],
@@ -99,22 +100,28 @@ def middle(number: int) -> float:
 
 async def read(db: Database, scope: Scope) -> Activity | None:
     """Counted afresh, for people; None unless the organization has the namespace."""
-    row = await db.async_row(
-        _READ, {"organization": scope.organization, "namespace": scope.namespace, "tenant": scope.tenant}
-    )
+    row = await db.async_fetch_one(_ActivityRow, _READ, scopes.params(scope))
     if row is None:
         return None
-    counts = [(number, count) for number, count in row["times"]]
+    counts = [(number, count) for number, count in row.times]
     return Activity(
-        runs=row["runs"],
-        oldest_waiting=row["oldest_waiting"],
-        failed_last_day=row["failed"],
-        tokens=row["tokens"],
+        runs=row.runs,
+        oldest_waiting=row.oldest_waiting,
+        failed_last_day=row.failed,
+        tokens=row.tokens,
         searches=sum(count for _, count in counts),
         search_p50=percentile(counts, 0.5) if counts else None,
         search_p95=percentile(counts, 0.95) if counts else None,
         search_times=[(middle(number), count) for number, count in counts],
     )
+
+
+class _ActivityRow(NamedTuple):
+    failed: int
+    tokens: int
+    runs: dict[str, int]
+    oldest_waiting: datetime | None
+    times: list[list[int]]
 
 
 _ADD: LiteralString = """

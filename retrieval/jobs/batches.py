@@ -13,15 +13,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from psycopg import Connection
-
 from retrieval import ids
-from retrieval.database.database import Database, Row, passing_over
+from retrieval.database.database import Database, passing_over
+from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import Fatal
 from retrieval.jobs import breakers, names, outbox, shares
 from retrieval.ports import Scope
 from retrieval.sources import STORED
 from retrieval.statuses import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKey:
+    """A document within a job run."""
+
+    job_run_id: str
+    document_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,29 +110,27 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
 
 def undispatched(db: Database) -> list[Batch]:
     """Batches whose newest attempt has no flow run yet, oldest first."""
-    rows = db.rows(outbox.UNDISPATCHED)
-    return [
-        Batch(
-            row["id"],
-            row["source"],
-            row["attempt"],
-            tuple(row["job_runs"]),
-            row["namespace_id"],
-            _name(row),
-            row["queue"],
-        )
-        for row in rows
-    ]
+    batches = []
+    for row in db.fetch(_Undispatched, outbox.UNDISPATCHED):
+        runs = len(row.job_runs)
+        name = names.titled(row) if runs == 1 else names.several(row.source, runs, row.namespace)
+        batches.append(Batch(row.id, row.source, row.attempt, tuple(row.job_runs), row.namespace_id, name, row.queue))
+    return batches
 
 
-def _name(row: Row) -> str:
-    runs = len(row["job_runs"])
-    return names.titled(row) if runs == 1 else names.several(row["source"], runs, row["namespace"])
+@dataclass(frozen=True, slots=True)
+class _Undispatched(names.About):
+    id: str
+    attempt: int
+    queue: str
+    job_runs: list[str]
+    namespace_id: str
+    namespace: str
 
 
 def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:
     """Record the flow run of this attempt."""
-    db.rows(
+    db.execute(
         "update batches set flow_run_id = %(flow_run)s, dispatched_at = now()"
         " where id = %(id)s and attempt = %(attempt)s",
         {"id": batch.id, "attempt": batch.attempt, "flow_run": flow_run_id},
@@ -134,13 +139,13 @@ def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:
 
 def in_flight(db: Database) -> int:
     """Open batches, but for the short ones."""
-    row = db.row("select count(*) as open from batches where finished_at is null and queue <> 'short'")
-    return int(row["open"]) if row else 0
+    return db.fetch_one(int, "select count(*) from batches where finished_at is null and queue <> 'short'") or 0
 
 
 def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
     """The lease, or None if this attempt is finished, replaced or already being worked on."""
-    row = db.row(
+    row = db.fetch_one(
+        _Claimed,
         """
         update batches b
         set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
@@ -148,28 +153,39 @@ def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease
         from partitions p join namespaces n on n.id = p.namespace_id
         where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
           and (b.lease_until is null or b.lease_until < now())
-        returning b.id, b.fence, b.partition_id, b.source, p.namespace_id, p.tenant, n.organization_id, b.queue,
-                  b.attempt
+        returning b.fence, b.partition_id as partition, b.source, n.organization_id as organization,
+                  p.namespace_id as namespace, p.tenant, b.queue
         """,
         {"id": batch_id, "attempt": attempt, "seconds": seconds},
     )
     if row is None:
         return None
-    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
-    grows = row["attempt"] == 1 and row["queue"] != shares.SHORT and row["source"] in STORED
-    return Lease(row["id"], row["fence"], row["partition_id"], row["source"], scope, grows)
+    scope = Scope(row.organization, row.namespace, row.tenant)
+    grows = attempt == 1 and row.queue != shares.SHORT and row.source in STORED
+    return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    fence: int
+    partition: int
+    source: str
+    organization: str
+    namespace: str
+    tenant: str
+    queue: str
 
 
 def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
     """Keep the lease; False if another holds the batch now, or it was handed back."""
-    row = db.row(
+    renewed = db.execute(
         """
         update batches set lease_until = now() + make_interval(secs => %(seconds)s)
-        where id = %(batch)s and fence = %(fence)s and finished_at is null and not released returning id
+        where id = %(batch)s and fence = %(fence)s and finished_at is null and not released
         """,
         {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
     )
-    return row is not None
+    return bool(renewed)
 
 
 def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
@@ -177,39 +193,38 @@ def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
 
     Returns False if another worker has claimed the batch. 0 seconds: the worker has stopped.
     """
-    row = db.row(
+    extended = db.execute(
         """
         update batches set lease_until = now() + make_interval(secs => %(seconds)s)
-        where id = %(batch)s and fence = %(fence)s + 1 and finished_at is not null returning id
+        where id = %(batch)s and fence = %(fence)s + 1 and finished_at is not null
         """,
         {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
     )
-    return row is not None
+    return bool(extended)
 
 
-def guard(connection: Connection[Row], lease: Lease) -> None:
+def guard(connection: ThreadConnection, lease: Lease) -> None:
     """Hold the fence until the end of the caller's transaction; Superseded if another worker has claimed the batch."""
-    lock_row = connection.execute(
-        "select 1 from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
+    held = connection.execute(
+        "select from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
         {"batch": lease.batch_id, "fence": lease.fence},
-    ).fetchone()
-    if lock_row is None:
+    ).rowcount
+    if not held:
         raise Superseded("Another worker has taken over this batch.")
 
 
 def is_cancelled(db: Database, job_run_id: str) -> bool:
     """Tell if cancellation of the job run was requested."""
-    rows = db.rows("select 1 from job_runs where id = %(run)s and cancel_requested", {"run": job_run_id})
-    return bool(rows)
+    return bool(db.fetch_one(bool, "select cancel_requested from job_runs where id = %(run)s", {"run": job_run_id}))
 
 
 def is_wanted(db: Database, lease: Lease) -> bool:
     """Tell if any job run of the batch still has to be completed."""
-    row = db.row(
-        "select 1 from job_runs where batch_id = %(batch)s and finished_at is null and not cancel_requested limit 1",
-        {"batch": lease.batch_id},
+    statement: LiteralString = (
+        "select exists (select from job_runs"
+        " where batch_id = %(batch)s and finished_at is null and not cancel_requested)"
     )
-    return row is not None
+    return bool(db.fetch_one(bool, statement, {"batch": lease.batch_id}))
 
 
 def finish(db: Database, lease: Lease) -> None:
@@ -254,15 +269,15 @@ def hand_back(
 
 def open_batches(db: Database) -> list[Open]:
     """List everything that was dispatched and is not finished."""
-    rows = db.rows(
+    return db.fetch(
+        Open,
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed,
                extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
                coalesce(lease_until < now(), false) as lease_lost
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
-        """
+        """,
     )
-    return [Open(**row) for row in rows]
 
 
 _FREE: LiteralString = """
@@ -279,35 +294,42 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
     """
     values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
     with db.transaction() as connection:
-        own_batch = connection.execute(
-            "update batches set fence = fence + 1, finished_at = now() where " + _FREE + " returning id", values
-        ).fetchone()
-        if own_batch is None:
+        if not connection.execute(
+            "update batches set fence = fence + 1, finished_at = now() where " + _FREE, values
+        ).rowcount:
             return False
-        rows = connection.execute(
-            """
-            select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
-            where r.batch_id = %(id)s and d.status in ('QUEUED', 'PROCESSING')
-            """,
-            values,
-        ).fetchall()
-        close_documents(connection, [(row["job_run_id"], row["document_id"], error) for row in rows], status=status)
+        close_documents(connection, dict.fromkeys(open_documents(connection, batch.id), error), status=status)
         if error is not None:
-            _refuse_undiscovered(connection, batch.id, error)
-        ended = connection.execute(
+            undiscovered = connection.fetch(
+                str, "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", values
+            )
+            for job_run_id in undiscovered:
+                refuse(connection, job_run_id, error)
+        ended = connection.fetch(
+            str,
             """
             update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(),
                                 cancel_requested = cancel_requested or %(status)s = 'CANCELLED'
             where batch_id = %(id)s and finished_at is null returning id
             """,
             values,
-        ).fetchall()
-        leave_stores(connection, [row["id"] for row in ended])
+        )
+        leave_stores(connection, ended)
         breakers.let_go(connection, batch.id)
     return True
 
 
-def leave_stores(connection: Connection[Row], job_runs: Sequence[str]) -> None:
+def open_documents(connection: ThreadConnection, batch_id: str) -> list[DocumentKey]:
+    """List the documents of the batch that are not at their end."""
+    return connection.fetch(
+        DocumentKey,
+        "select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id"
+        " where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING')",
+        {"batch": batch_id},
+    )
+
+
+def leave_stores(connection: ThreadConnection, job_runs: Sequence[str]) -> None:
     """For those that were to move a namespace and ended from outside: have the store that they built in forgotten.
 
     Deletions would go on asking it, whether it answers or not.
@@ -320,7 +342,7 @@ def leave_stores(connection: Connection[Row], job_runs: Sequence[str]) -> None:
     )
 
 
-def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
+def refuse(connection: ThreadConnection, job_run_id: str, error: str) -> None:
     """Record a failed listing of a job run as an entry without a document."""
     connection.execute(
         """
@@ -333,19 +355,11 @@ def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
     )
 
 
-def _refuse_undiscovered(connection: Connection[Row], batch_id: str, error: str) -> None:
-    rows = connection.execute(
-        "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", {"id": batch_id}
-    ).fetchall()
-    for row in rows:
-        refuse(connection, row["id"], error)
-
-
 _DELETED: LiteralString = "not exists (select from documents k where k.id = d.document_id and k.deleted_at is null)"
 
 
-def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, str | None]], *, status: str) -> None:
-    """End these (job run, document, error) without success. Garbage collection deletes their output; raw files stay.
+def close_documents(connection: ThreadConnection, errors: Mapping[DocumentKey, str | None], *, status: str) -> None:
+    """End these documents, each with its error. Garbage collection deletes their output; raw files stay.
 
     A document that was deleted meanwhile is cancelled, whatever its work failed of.
     """
@@ -370,8 +384,8 @@ def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, 
         """,
         {
             "status": status,
-            "runs": [run for run, _, _ in ends],
-            "documents": [document for _, document, _ in ends],
-            "errors": [error for _, _, error in ends],
+            "runs": [key.job_run_id for key in errors],
+            "documents": [key.document_id for key in errors],
+            "errors": list(errors.values()),
         },
     )

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-from psycopg import Connection
-
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 
 FAILURES: Final = 3
 """Failures in a row that open a breaker …"""
@@ -64,19 +63,20 @@ class State:
 
 def state(db: Database, key: str, batch_id: str) -> State:
     """Return the current state. When the open time is over, this batch becomes the probe if no other is."""
-    row = db.row(_ENTER, {"key": key, "batch": batch_id, "seconds": PROBE_SECONDS})
-    row = row or db.row(
-        "select failures, probe, extract(epoch from open_until - now())::float8 as left from breakers"
+    entered = db.fetch_one(State, _ENTER, {"key": key, "batch": batch_id, "seconds": PROBE_SECONDS})
+    current = entered or db.fetch_one(
+        State,
+        "select failures, extract(epoch from open_until - now())::float8 as closed_in, probe from breakers"
         " where key = %(key)s",
         {"key": key},
     )
-    return State(row["failures"], row["left"], row["probe"]) if row else State()
+    return current or State()
 
 
 _ENTER: LiteralString = """
     update breakers set probe = %(batch)s, open_until = now() + make_interval(secs => %(seconds)s)
     where key = %(key)s and open_until <= now()
-    returning failures, probe, %(seconds)s::float8 as left
+    returning failures, %(seconds)s::float8 as closed_in, probe
 """
 
 
@@ -97,8 +97,8 @@ def failed(db: Database, asked: Asked, batch_id: str, *, seconds: float, reason:
     }
     with db.transaction() as connection:
         connection.execute(_COUNT, values)
-        row = connection.execute(_OPEN, values).fetchone()
-    return state(db, asked.key, batch_id) if row is None else State(row["failures"], row["left"], None)
+        opened = connection.fetch_one(State, _OPEN, values)
+    return opened or state(db, asked.key, batch_id)
 
 
 _COUNT: LiteralString = """
@@ -113,21 +113,21 @@ _OPEN: LiteralString = """
         open_until = now() + make_interval(secs => least(%(longest)s, %(first)s * 2 ^ least(opens, 20)))
     where key = %(key)s and (probe = %(batch)s or (
         (open_until is null or open_until <= now()) and (failures >= %(failures)s or lost >= %(most)s)))
-    returning failures, extract(epoch from open_until - now())::float8 as left
+    returning failures, extract(epoch from open_until - now())::float8 as closed_in
 """
 
 
 def succeeded(db: Database, key: str) -> None:
     """It answers: forget what was."""
-    db.rows("delete from breakers where key = %(key)s", {"key": key})
+    db.execute("delete from breakers where key = %(key)s", {"key": key})
 
 
 def probed(db: Database, batch_id: str, partition: int) -> None:
     """A batch has ended. What it was to probe and did not need, another may probe, and its partition needs no more."""
-    db.rows(_LET_GO, {"batch": batch_id, "partition": partition})
+    db.execute(_LET_GO, {"batch": batch_id, "partition": partition})
 
 
-def let_go(connection: Connection[Row], batch_id: str, partition: int | None = None) -> None:
+def let_go(connection: ThreadConnection, batch_id: str, partition: int | None = None) -> None:
     """Release the probe in the transaction that ends a batch or loses its attempt, so that another batch may probe.
     Without `partition`, the partition still waits for breakers that were not probed."""
     connection.execute(_LET_GO, {"batch": batch_id, "partition": partition})
@@ -154,21 +154,21 @@ An organization probes one thing at a time, and so do PROBES organizations (`%(p
 """
 
 
-def probing(connection: Connection[Row], batch_id: str, partition: int) -> bool | None:
+def probing(connection: ThreadConnection, batch_id: str, partition: int) -> bool | None:
     """Tell if the batch of this partition becomes a probe; None if it may not be dispatched now."""
     values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS, "probes": PROBES}
-    resting = connection.execute("select 1 where %(partition)s = any(" + RESTING + ")", values).fetchone()
-    if resting:
+    if connection.fetch_one(bool, "select %(partition)s = any(" + RESTING + ")", values):
         return None
-    begun = connection.execute(
-        "update breakers set probe = %(batch)s, open_until = now() + make_interval(secs => %(seconds)s)"
-        " where open_until <= now() and %(partition)s = any(partitions) returning key",
-        values,
-    ).fetchone()
-    return begun is not None
+    return bool(
+        connection.execute(
+            "update breakers set probe = %(batch)s, open_until = now() + make_interval(secs => %(seconds)s)"
+            " where open_until <= now() and %(partition)s = any(partitions)",
+            values,
+        ).rowcount
+    )
 
 
-def wait(connection: Connection[Row], partition: int, keys: Sequence[str]) -> None:
+def wait(connection: ThreadConnection, partition: int, keys: Sequence[str]) -> None:
     """Let all ingestion of the partition wait until these breakers close."""
     connection.execute(
         "update breakers set partitions = partitions || %(partition)s::bigint"

@@ -6,18 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids as made_ids
 from retrieval import job_config, origin
 from retrieval.database import pages, scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page
 from retrieval.documents import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import batches, names, runs
 from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
+from retrieval.jobs.batches import DocumentKey
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, sql
@@ -46,26 +47,38 @@ class Summary:
     notices: list[Notice]
     dry_run: bool = False
 
-    @classmethod
-    def of(cls, row: Row) -> Summary:
-        values = {field: row[field] for field in _FIELDS} | {"source": row["tried"] or row["source"]}
-        notices = run_outcome.notices(row["source"], row["outcome"], row["progress"])
-        return cls(**values, name=names.of(row), notices=notices, dry_run=bool(row["tried"]))
 
+@dataclass(frozen=True, slots=True)
+class _ListedRun(names.About):
+    id: str
+    number: int
+    job_id: str
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    timings: dict[str, float]
+    flow_run_id: str | None
+    progress: dict[str, Any]
+    outcome: str | None
 
-_FIELDS = (
-    "id",
-    "number",
-    "job_id",
-    "source",
-    "status",
-    "created_at",
-    "updated_at",
-    "progress",
-    "timings",
-    "flow_run_id",
-    "outcome",
-)
+    def summary(self) -> Summary:
+        return Summary(
+            self.id,
+            self.number,
+            self.job_id,
+            self.tried or self.source,
+            self.status,
+            self.created_at,
+            self.updated_at,
+            self.progress,
+            self.timings,
+            self.flow_run_id,
+            names.of(self),
+            self.outcome,
+            run_outcome.notices(self.source, self.outcome, self.progress),
+            dry_run=bool(self.tried),
+        )
+
 
 _MATCHES: LiteralString = (
     """
@@ -138,8 +151,8 @@ async def list_page(
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
     values = {**scopes.params(scope), **params, **pages.after_number(cursor, size)}
-    rows = await db.async_rows(_LIST, values)
-    return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
+    rows = await db.async_fetch(_ListedRun, _LIST, values)
+    return pages.cut([row.summary() for row in rows], size, lambda run: str(run.number))
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
@@ -149,28 +162,36 @@ def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
     Blocks: for a thread.
     """
     with db.transaction() as connection:
-        found_run = connection.execute(_FIND, {**scopes.params(scope), "run": job_run_id}).fetchone()
-        if found_run is None:
+        run = connection.fetch_one(_Run, _FIND, {**scopes.params(scope), "run": job_run_id})
+        if run is None:
             raise runs.not_found()
-        idle = found_run["batch_id"] is None or connection.execute(_HOLD_IDLE, found_run).fetchone() is not None
+        is_idle = run.batch_id is None or connection.execute(_HOLD_IDLE, {"batch": run.batch_id}).rowcount
         connection.execute(
             "update job_runs set cancel_requested = true, updated_at = now() where id = %(id)s and finished_at is null",
-            found_run,
+            {"id": run.id},
         )
-        if not idle:
+        if not is_idle:
             return
-        rows = connection.execute(
-            "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')",
-            found_run,
-        ).fetchall()
-        ends = [(found_run["id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
-        ended = connection.execute(
+        keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS, {"id": run.id})
+        batches.close_documents(connection, dict.fromkeys(keys), status=DocumentStatus.CANCELLED)
+        ended = connection.fetch(
+            str,
             "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null"
             " returning id",
-            found_run,
-        ).fetchall()
-        batches.leave_stores(connection, [row["id"] for row in ended])
+            {"id": run.id},
+        )
+        batches.leave_stores(connection, ended)
+
+
+class _Run(NamedTuple):
+    id: str
+    batch_id: str | None
+    source: str
+
+
+OPEN_DOCUMENTS: LiteralString = (
+    "select job_run_id, document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')"
+)
 
 
 _FIND: LiteralString = """
@@ -180,8 +201,7 @@ _FIND: LiteralString = """
     where r.id = %(run)s for update of r
 """
 _HOLD_IDLE: LiteralString = (
-    "select id from batches where id = %(batch_id)s and lease_until is null and finished_at is null"
-    " for update skip locked"
+    "select from batches where id = %(batch)s and lease_until is null and finished_at is null for update skip locked"
 )
 """A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
 
@@ -198,14 +218,13 @@ async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[st
     async with db.async_transaction() as connection:
         values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new, **origin.values()}
         values |= changed_job(changes)
-        row = await (await connection.execute(_FIND, values)).fetchone()
-        if row is None:
+        run = await connection.async_fetch_one(_Run, _FIND, values)
+        if run is None:
             raise runs.not_found()
-        if changes and row["source"] not in CHANGEABLE:
+        if changes and run.source not in CHANGEABLE:
             message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
-        retried = await (await connection.execute(RETRY, values)).fetchone()
-        if retried is None:
+        if await connection.async_fetch_one(str, RETRY, values) is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
     return new

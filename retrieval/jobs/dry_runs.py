@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, LiteralString
-
-from psycopg import Connection
 
 from retrieval import ids, job_config, origin
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import acceptance, batches
 from retrieval.jobs.batches import Lease
@@ -52,16 +52,24 @@ async def accept(
         "content": content,
         **origin.values(),
     }
-    for _ in range(2):
-        row = await db.async_row(acceptance.DRY_RUN, values)
-        if row is not None:
-            return Receipt(row["job_run_id"])
-    raise namespaces.not_found()
+    job_run_id = await acceptance.record_run(db, acceptance.DRY_RUN, values)
+    if job_run_id is None:
+        raise namespaces.not_found()
+    return Receipt(job_run_id)
 
 
-def waiting(db: Database, lease: Lease) -> list[Row]:
-    """The batch's runs that have no report yet: `id`, `config` and, of a text, `content`."""
-    return db.rows(_OPEN, {"batch": lease.batch_id})
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A job run that has no report yet. `content`: of a text."""
+
+    id: str
+    config: dict[str, Any]
+    content: str | None
+
+
+def waiting(db: Database, lease: Lease) -> list[Trial]:
+    """List the batch's runs that have no report yet."""
+    return db.fetch(Trial, _OPEN, {"batch": lease.batch_id})
 
 
 def begin(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
@@ -92,14 +100,15 @@ def close_cancelled(db: Database, lease: Lease) -> None:
     """End the batch's runs that were cancelled meanwhile."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        rows = connection.execute(
+        ended = connection.fetch(
+            str,
             "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()"
             " where batch_id = %(batch)s and finished_at is null and cancel_requested returning id",
             {"batch": lease.batch_id},
-        ).fetchall()
-        for row in rows:
-            _forget_text(connection, row["id"])
+        )
+        for job_run_id in ended:
+            _forget_text(connection, job_run_id)
 
 
-def _forget_text(connection: Connection[Row], job_run_id: str) -> None:
+def _forget_text(connection: ThreadConnection, job_run_id: str) -> None:
     connection.execute("delete from inbox where job_run_id = %(run)s", {"run": job_run_id})

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.jobs import names, outbox
 from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs.outbox import QueuedRun
 
 
-def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[Row]:
-    """Add waiting job runs to this batch until it holds `size`; return their `id`, `request_id`, `traceparent` and
-    `created_at`, oldest first.
+def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedRun]:
+    """Add waiting job runs to this batch until it holds `size`; return them, oldest first.
 
     Adds none while a breaker that the whole scope needs exists. Superseded if another worker has the batch.
     """
     with db.transaction() as connection:
-        batch = connection.execute(_LOOK, {"batch": lease.batch_id, "fence": lease.fence}).fetchone()
+        batch = connection.fetch_one(_Batch, _LOOK, {"batch": lease.batch_id, "fence": lease.fence})
         if batch is None:
             raise Superseded("Another worker has taken over this batch.")
-        room = size - batch["size"]
-        if room <= 0 or batch["rests"]:
+        room = size - batch.size
+        if room <= 0 or batch.rests:
             return []
         joined = outbox.waiting(connection, lease.partition, lease.source, size=room)
         if joined:
@@ -35,12 +35,23 @@ def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[Row]:
 
 def name(db: Database, lease: Lease) -> str:
     """Return the display name of the batch with its current size."""
-    row = db.row(
+    row = db.fetch_one(
+        _Named,
         "select b.size, n.name from batches b join partitions p on p.id = b.partition_id"
         " join namespaces n on n.id = p.namespace_id where b.id = %(batch)s",
         {"batch": lease.batch_id},
     )
-    return names.several(lease.source, row["size"], row["name"]) if row else ""
+    return names.several(lease.source, row.size, row.name) if row else ""
+
+
+class _Batch(NamedTuple):
+    size: int
+    rests: bool
+
+
+class _Named(NamedTuple):
+    size: int
+    name: str
 
 
 _LOOK: LiteralString = """

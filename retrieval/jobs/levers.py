@@ -51,15 +51,14 @@ class Lever:
 def record(db: Database, levers: Sequence[Lever]) -> None:
     """Write the levers as they are now. Job runs of paused deployments do not leave until these are resumed."""
     sources = sorted({lever.source for lever in levers if lever.source is not None})
-    db.rows(_RECORD, {"levers": json.dumps([asdict(lever) for lever in levers]), "sources": sources})
+    db.execute(_RECORD, {"levers": json.dumps([asdict(lever) for lever in levers]), "sources": sources})
 
 
 def held_sources(db: Database) -> set[str]:
     """Sources whose deployments are paused in Prefect, or have a limit of 0."""
-    rows = db.rows(
-        "select unnest(sources) as source from prefect_levers where recorded_at > now() - interval '1 minute'"
+    return set(
+        db.fetch(str, "select unnest(sources) from prefect_levers where recorded_at > now() - interval '1 minute'")
     )
-    return {row["source"] for row in rows}
 
 
 def load(rows: Sequence[Mapping[str, Any]]) -> tuple[Lever, ...]:

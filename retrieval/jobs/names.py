@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, LiteralString
+from dataclasses import dataclass
+from typing import LiteralString
 from urllib.parse import urlsplit
 
 from retrieval import job_config, sources
@@ -23,7 +23,21 @@ ABOUT: LiteralString = "(select " + _ABOUT + ") named"
 COLUMNS: LiteralString = f"""
     r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_ABOUT}
 """
-"""What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
+"""The columns of `About`, of job run `r` with its job `j` and `run_progress.COUNTED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a job run is named by. `tried`: the source of a dry run; `whole`, `hosts`: numbers of documents and hosts;
+    `first`: name of the first document; `account`: name of the connection."""
+
+    source: str
+    tried: str | None
+    whole: int
+    hosts: int
+    url: str | None
+    first: str | None
+    account: str | None
 
 
 _WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
@@ -37,23 +51,24 @@ _KINDS = {
 _QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
 
 
-def of(row: Mapping[str, Any]) -> str:
-    """The name of the run that `row` holds the COLUMNS of."""
-    source, several = row.get("tried") or row["source"], row["whole"] > 1
+def of(run: About) -> str:
+    """Return the name of a job run."""
+    source, several = run.tried or run.source, run.whole > 1
     if source == "REEMBED":
-        return counted(row["whole"], "document")
+        return counted(run.whole, "document")
+    documents = counted(run.whole, _WORDS.get(run.source, "document"))
     if source in sources.APPS:
-        return plain(row["account"] or "") or _several(row)
-    is_one = row["hosts"] == 1 or bool(row.get("tried"))
-    if site := host(row["url"]) or (host(row["first"]) if is_one else ""):
-        return site if source != "URLS_LIST" or not several else f"{counted(row['whole'], 'page')} of {site}"
-    return _several(row) if several or source in sources.WEB else plain(row["first"] or "")
+        return plain(run.account or "") or documents
+    is_one = run.hosts == 1 or bool(run.tried)
+    if site := host(run.url) or (host(run.first) if is_one else ""):
+        return site if source != "URLS_LIST" or not several else f"{counted(run.whole, 'page')} of {site}"
+    return documents if several or source in sources.WEB else plain(run.first or "")
 
 
-def titled(row: Mapping[str, Any]) -> str:
+def titled(run: About) -> str:
     """Return the name of the run with its kind of source, unless the name shows it: "website docs.example.org"."""
-    kind = _KINDS.get(row["source"], row["source"].lower().replace("_", " "))
-    return of(row) if row["source"] in sources.STORED else f"{kind} {of(row)}"
+    kind = _KINDS.get(run.source, run.source.lower().replace("_", " "))
+    return of(run) if run.source in sources.STORED else f"{kind} {of(run)}"
 
 
 def counted(number: int, word: str) -> str:
@@ -71,10 +86,6 @@ def plain(name: str) -> str:
     bare = _QUERY.sub("", without_query(name))
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
     return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
-
-
-def _several(row: Mapping[str, Any]) -> str:
-    return counted(row["whole"], _WORDS.get(row["source"], "document"))
 
 
 def host(url: object) -> str:

@@ -28,7 +28,7 @@ PAUSE = 0.01
 def tell(db: Database, channel: LiteralString = CHANNEL) -> None:
     """Wake all listeners. Blocks; a notice that cannot be sent is lost."""
     try:
-        db.rows("notify " + channel)
+        db.execute("notify " + channel)
     except AWAY as error:
         log.warning("notice.lost", reason=type(error).__name__)
 
@@ -50,7 +50,7 @@ class Notifications:
         while self._again:
             self._again = False
             try:
-                await self._db.async_rows("notify " + CHANNEL, {}, plan_once=True)
+                await self._db.async_execute("notify " + CHANNEL, {}, plan_once=True)
             except AWAY as error:
                 log.warning("notification.lost", reason=type(error).__name__)
             await asyncio.sleep(PAUSE)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import LiteralString
 
-from psycopg import Connection
-
 from retrieval import job_config
-from retrieval.database.database import Row
 from retrieval.database.held import NOT_HELD
+from retrieval.database.sessions import ThreadConnection
 from retrieval.jobs import breakers, names, progress
 from retrieval.sources import APPS
 
@@ -43,7 +43,17 @@ UNDISPATCHED: LiteralString = (
 """Batches whose newest attempt has no flow run yet, each with what its first job run is about."""
 
 
-def gather(connection: Connection[Row], batch_id: str, partition: int, source: str, queue: str, *, size: int) -> int:
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """A job run that waits for a batch."""
+
+    id: str
+    request_id: str | None
+    traceparent: str | None
+    created_at: datetime
+
+
+def gather(connection: ThreadConnection, batch_id: str, partition: int, source: str, queue: str, *, size: int) -> int:
     """Make a batch of at most `size` waiting job runs that nothing blocks, oldest first; return the number of batches,
     0 or 1.
 
@@ -66,18 +76,18 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
     return 1
 
 
-def waiting(connection: Connection[Row], partition: int, source: str, *, size: int) -> list[Row]:
+def waiting(connection: ThreadConnection, partition: int, source: str, *, size: int) -> list[QueuedRun]:
     """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
     transaction."""
     values = {"partition": partition, "source": source, "size": size, "connected": list(APPS)}
-    return connection.execute(_HOLD, values).fetchall()
+    return connection.fetch(QueuedRun, _HOLD, values)
 
 
-def move(connection: Connection[Row], batch_id: str, members: Sequence[Row]) -> None:
+def move(connection: ThreadConnection, batch_id: str, members: Sequence[QueuedRun]) -> None:
     """Make these part of the batch."""
     connection.execute(
         "update job_runs set batch_id = %(batch)s where id = any(%(members)s)",
-        {"batch": batch_id, "members": [row["id"] for row in members]},
+        {"batch": batch_id, "members": [run.id for run in members]},
     )
 
 

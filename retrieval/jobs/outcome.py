@@ -94,4 +94,4 @@ def of_batch(db: Database, batch_id: str) -> list[str]:
         + run_progress.COUNTED
         + " where r.batch_id = %(batch)s) ended where outcome is not null"
     )
-    return [row["outcome"] for row in db.rows(statement, {"batch": batch_id})]
+    return db.fetch(str, statement, {"batch": batch_id})

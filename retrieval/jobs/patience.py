@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import Final, LiteralString, NamedTuple
 
-from psycopg import Connection
-
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
 from retrieval.jobs import batches
+from retrieval.jobs.batches import DocumentKey
+from retrieval.jobs.control import OPEN_DOCUMENTS
 from retrieval.statuses import DocumentStatus
 
 PAGE: Final = 200
@@ -21,20 +22,28 @@ def expire(db: Database) -> int:
     ended = 0
     while True:
         with db.transaction() as connection:
-            rows = connection.execute(_IMPATIENT, {"page": PAGE}).fetchall()
-            impatient = {row["id"]: row for row in rows}  # one may wait for several
-            for row in impatient.values():
-                _give_up(connection, row)
+            rows = connection.fetch(_Expired, _IMPATIENT, {"page": PAGE})
+            impatient = {run.id: run for run in rows}  # one may wait for several
+            for run in impatient.values():
+                _give_up(connection, run)
         ended += len(impatient)
         if len(rows) < PAGE:
             break
-    db.rows("delete from breakers where updated_at < now() - interval '1 day'")
-    db.rows(
+    db.execute("delete from breakers where updated_at < now() - interval '1 day'")
+    db.execute(
         "delete from breakers where key in (select key from (select key, row_number() over ("
         "partition by organization_id order by updated_at desc) as place from breakers) b where place > %(kept)s)",
         {"kept": KEPT},
     )
     return ended
+
+
+class _Expired(NamedTuple):
+    id: str
+    to_discover: bool
+    name: str
+    reason: str
+    seconds: float
 
 
 _IMPATIENT: LiteralString = """
@@ -47,19 +56,16 @@ _IMPATIENT: LiteralString = """
 """
 
 
-def _give_up(connection: Connection[Row], row: Row) -> None:
-    minutes = max(1, round(row["seconds"] / 60))
-    error = f"{row['name']} has not answered for {minutes} minutes: {row['reason']} Retry when the cause is gone."
-    documents = connection.execute(
-        "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')", row
-    ).fetchall()
-    ends = [(row["id"], document["document_id"], error) for document in documents]
-    batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
-    if row["to_discover"]:
-        batches.refuse(connection, row["id"], error)
+def _give_up(connection: ThreadConnection, run: _Expired) -> None:
+    minutes = max(1, round(run.seconds / 60))
+    error = f"{run.name} has not answered for {minutes} minutes: {run.reason} Retry when the cause is gone."
+    keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS, {"id": run.id})
+    batches.close_documents(connection, dict.fromkeys(keys, error), status=DocumentStatus.FAILED)
+    if run.to_discover:
+        batches.refuse(connection, run.id, error)
     connection.execute(
         "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(), waits_for = null"
         " where id = %(id)s",
-        row,
+        {"id": run.id},
     )
-    batches.leave_stores(connection, [row["id"]])
+    batches.leave_stores(connection, [run.id])

@@ -63,5 +63,4 @@ turn. `whole` leaves out what was packed into others; `hosts` counts those of UR
 def read(db: Database, job_run_id: str) -> dict[str, Any]:
     """Read the progress of one job run, for the worker that executes it."""
     statement: LiteralString = "select counted.progress from job_runs r" + COUNTED + "where r.id = %(run)s"
-    rows = db.rows(statement, {"run": job_run_id})
-    return dict(rows[0]["progress"]) if rows else {}
+    return db.fetch_one(dict, statement, {"run": job_run_id}) or {}

@@ -5,12 +5,11 @@ Bounded reads: places are counted up to MOST, throughput comes from the newest S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString, NamedTuple
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 
 MOST: Final = 10_000
 """Job runs ahead that are counted at most."""
@@ -32,21 +31,32 @@ class Waiting:
 
 async def place(db: Database, job_run_id: str) -> Waiting | None:
     """The job run's place now; None if it does not wait: a worker has it, or it has ended."""
-    row = await db.async_row(_PLACE, {"run": job_run_id, "most": MOST, "sampled": SAMPLED, "recent": RECENT_SECONDS})
-    return None if row is None else Waiting(int(row["ahead"]) + 1, _start(row))
+    values = {"run": job_run_id, "most": MOST, "sampled": SAMPLED, "recent": RECENT_SECONDS}
+    queue = await db.async_fetch_one(Queue, _PLACE, values)
+    return None if queue is None else Waiting(queue.ahead + 1, estimate_start(queue))
 
 
-def _start(row: Row | Mapping[str, Any]) -> datetime | None:
+class Queue(NamedTuple):
+    """The queue before a job run that waits `since`. `rests`: the next probe of its breaker; `wait`: average seconds
+    for a worker; `pace`: job runs a second."""
+
+    now: datetime
+    since: datetime
+    rests: datetime | None
+    ahead: int
+    wait: float | None
+    pace: float | None
+
+
+def estimate_start(queue: Queue) -> datetime | None:
     """Estimate the start from the average wait for a worker and the pace of the queue; at least now and the next probe
     of an open breaker. None without data."""
-    started_at: datetime = row["now"]
-    ahead, wait = int(row["ahead"]), row["wait"]
-    if wait is None or (not row["pace"] and ahead >= TOGETHER):
+    if queue.wait is None or (not queue.pace and queue.ahead >= TOGETHER):
         return None
-    moment: datetime = row["since"] + timedelta(seconds=wait)
-    if row["pace"]:
-        moment = max(moment, started_at + timedelta(seconds=ahead / row["pace"]))
-    return max(started_at, moment, row["rests"] or started_at)
+    moment = queue.since + timedelta(seconds=queue.wait)
+    if queue.pace:
+        moment = max(moment, queue.now + timedelta(seconds=queue.ahead / queue.pace))
+    return max(queue.now, moment, queue.rests or queue.now)
 
 
 _PLACE: LiteralString = """

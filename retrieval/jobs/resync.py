@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
-
-from psycopg import AsyncConnection
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids, origin
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.statements import LoopConnection
 from retrieval.documents import archive_members, connection_documents, deletion, documents
+from retrieval.documents.documents import DocumentRow
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.sources import APPS, FETCHED
@@ -53,35 +53,36 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await documents.matching(connection, scope, where)
-        departed = [row["id"] for row in rows if row["awaiting_removal"]]
+        departed = [row.id for row in rows if row.awaiting_removal]
         if confirm_deletions:
             await deletion.async_delete(connection, departed)
-            await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
-            removed = [ResyncResult(row["id"], REMOVED) for row in rows if row["id"] in departed]
-            rows = [row for row in rows if row["id"] not in departed]
+            await connection.execute(connection_documents.CONFIRM, {"ids": [row.id for row in rows]})
+            removed = [ResyncResult(row.id, REMOVED) for row in rows if row.id in departed]
+            rows = [row for row in rows if row.id not in departed]
         else:
             removed = []
-        refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
+        refused = dict.fromkeys((row.id for row in rows if row.status not in _AT_REST), _AT_WORK)
         refused |= await _unconnected(connection, rows)
         refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
-        kept_rows = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
-        carried = await _carried(connection, kept_rows)
-        kept_rows = {
-            name: row for name, row in kept_rows.items() if name not in carried and not _only_with_archive(row)
-        }
+        eligible_ids = [row.id for row in rows if row.id not in refused]
+        stored = await connection.async_fetch(_Stored, _STORED, {"ids": eligible_ids, "fetched": list(FETCHED)})
+        stored = [document for document in stored if not _only_with_archive(document)]
+        carried = await connection.async_fetch(
+            str, archive_members.MEMBERS_OF_ANY, {"ids": [document.id for document in stored]}
+        )
+        stored = [document for document in stored if document.id not in carried]
+        stored_ids = [document.id for document in stored]
         refused |= {
-            row["id"]: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
+            row.id: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
             for row in rows
-            if row["id"] not in {*refused, *carried, *kept_rows}
+            if row.id not in {*refused, *carried, *stored_ids}
         }
-        runs = {row["job_id"]: ids.job_run_id() for row in kept_rows.values()}
-        if kept_rows:
-            await connection.execute(_QUEUE, {**_values(kept_rows, runs), **origin.values()})
-            await connection.execute(_OPEN_AGAIN, {"ids": [*kept_rows, *carried]})
+        runs = {document.job_id: ids.job_run_id() for document in stored}
+        if stored:
+            await connection.execute(_QUEUE, {**_values(stored, runs), **origin.values()})
+            await connection.execute(_OPEN_AGAIN, {"ids": [*stored_ids, *carried]})
     answered = [
-        ResyncResult(row["id"], NOT_ELIGIBLE, refused[row["id"]])
-        if row["id"] in refused
-        else ResyncResult(row["id"], QUEUED)
+        ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)
         for row in documents.newest_first(rows)
     ]
     return Resync(answered + removed, list(runs.values()))
@@ -91,6 +92,7 @@ _DEPARTED = (
     "It is gone at its content service: send confirmDeletions: true to remove it; if it comes back there, the next"
     " ingestion brings it."
 )
+_AT_WORK = "It is being ingested; wait for its end."
 _UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
 
 _KEPT = (
@@ -98,16 +100,22 @@ _KEPT = (
 )
 
 
-async def _unconnected(connection: AsyncConnection[Row], rows: Sequence[Row]) -> dict[str, str]:
+class _Unconnected(NamedTuple):
+    id: str
+    is_connected: bool
+
+
+async def _unconnected(connection: LoopConnection, rows: Sequence[DocumentRow]) -> dict[str, str]:
     """Return documents of content services without an ACTIVE connection, with the reason."""
-    cursor = await connection.execute(
+    unconnected = await connection.async_fetch(
+        _Unconnected,
         "select d.id, c.status is not null as is_connected from documents d left join connections c"
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
         " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
         " and o.id = any(" + connection_documents.CONNECTIONS + "))",
-        {"ids": [row["id"] for row in rows], "connected": list(APPS)},
+        {"ids": [row.id for row in rows], "connected": list(APPS)},
     )
-    return {row["id"]: _UNCONNECTED if row["is_connected"] else _KEPT for row in await cursor.fetchall()}
+    return {row.id: _UNCONNECTED if row.is_connected else _KEPT for row in unconnected}
 
 
 _PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
@@ -120,47 +128,49 @@ _OPEN_AGAIN: LiteralString = """
 """Archives are unpacked again, changed or not; members that have not changed are not done again."""
 
 
-async def _carried(connection: AsyncConnection[Row], kept: Mapping[str, Row]) -> set[str]:
-    """Return the ids of archive members, at any depth, which are ingested again with their archive."""
-    names = [name for name, row in kept.items() if not _only_with_archive(row)]
-    cursor = await connection.execute(archive_members.MEMBERS_OF_ANY, {"ids": names})
-    return {row["id"] for row in await cursor.fetchall()}
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is stored of a document's newest content: that of the visible generation, or of the failed run."""
+
+    id: str
+    job_id: str
+    archive_id: str | None
+    source: str
+    name: str
+    media_type: str
+    from_run: str
+    in_inbox: bool
+    raw_key: str | None
+    raw_hash: bytes | None
+    raw_size: int | None
+    generation: int | None
+    properties: dict[str, Any]
 
 
-def _only_with_archive(row: Row) -> bool:
-    return row["archive_id"] is not None and row["source"] in FETCHED
+def _only_with_archive(document: DocumentRow | _Stored) -> bool:
+    return document.archive_id is not None and document.source in FETCHED
 
 
-def _refusal(row: Row) -> str | None:
-    if row["status"] not in _AT_REST:
-        return "It is being ingested; wait for its end."
-    return None
-
-
-async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str, Row]:
-    """Document id to what is stored of its newest content: that of the visible generation, or of the failed run."""
-    cursor = await connection.execute(
-        """
-        select d.id, d.job_id, d.archive_id, d.source, m.name, m.media_type, m.job_run_id as from_run,
-               i.document_id is not null as in_inbox,
-               case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
-               case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
-               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size,
-               case when not d.source = any(%(fetched)s) then m.generation end as generation, """
-        + archive_members.PLACE
-        + """ as properties
-        from documents d
-        join run_documents m on m.document_id = d.id
-         and case when d.status = 'SUCCESS' then m.generation = d.active_generation
-                  else m.job_run_id = d.job_run_id end
-        left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
-        where d.id = any(%(ids)s)
-          and (m.raw_key is not null or i.document_id is not null or d.source = any(%(fetched)s))
-        order by d.created_at, d.id
-        """,
-        {"ids": wanted, "fetched": list(FETCHED)},
-    )
-    return {row["id"]: row for row in await cursor.fetchall()}
+_STORED: LiteralString = (
+    """
+    select d.id, d.job_id, d.archive_id, d.source, m.name, m.media_type, m.job_run_id as from_run,
+           i.document_id is not null as in_inbox,
+           case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
+           case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
+           case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size,
+           case when not d.source = any(%(fetched)s) then m.generation end as generation, """
+    + archive_members.PLACE
+    + """ as properties
+    from documents d
+    join run_documents m on m.document_id = d.id
+     and case when d.status = 'SUCCESS' then m.generation = d.active_generation
+              else m.job_run_id = d.job_run_id end
+    left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
+    where d.id = any(%(ids)s)
+      and (m.raw_key is not null or i.document_id is not null or d.source = any(%(fetched)s))
+    order by d.created_at, d.id
+"""
+)
 
 
 _QUEUE: LiteralString = """
@@ -199,15 +209,18 @@ _QUEUE: LiteralString = """
 """
 
 
-def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[Any]]:
-    rows = list(kept.values())
-    plain = ("name", "media_type", "raw_key", "raw_size", "from_run", "generation")
+def _values(stored: Sequence[_Stored], runs: Mapping[str, str]) -> dict[str, list[Any]]:
     return {
-        "documents": list(kept),
-        "runs": [runs[row["job_id"]] for row in rows],
-        "jobs": [row["job_id"] for row in rows],
-        "raw_hashes": [row["raw_hash"] for row in rows],
-        "in_inbox": [row["in_inbox"] for row in rows],
-        "properties": [json.dumps(row["properties"]) for row in rows],
-        **{f"{name}s": [row[name] for row in rows] for name in plain},
+        "documents": [document.id for document in stored],
+        "runs": [runs[document.job_id] for document in stored],
+        "jobs": [document.job_id for document in stored],
+        "names": [document.name for document in stored],
+        "media_types": [document.media_type for document in stored],
+        "raw_keys": [document.raw_key for document in stored],
+        "raw_hashes": [document.raw_hash for document in stored],
+        "raw_sizes": [document.raw_size for document in stored],
+        "from_runs": [document.from_run for document in stored],
+        "in_inbox": [document.in_inbox for document in stored],
+        "properties": [json.dumps(document.properties) for document in stored],
+        "generations": [document.generation for document in stored],
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from retrieval import ids, origin
 from retrieval.database.database import Database
 from retrieval.jobs.control import RETRY, changed_job
@@ -16,25 +18,24 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
     batch_id = newest(db, batch_id, flow_run_id)
     new = ids.batch_id()
     with db.transaction() as connection:
-        old = connection.execute(
+        old = connection.fetch_one(
+            _Batch,
             "select id, partition_id, source from batches where id = %(id)s and finished_at is not null"
             " and source <> 'REEMBED' for update",
             {"id": batch_id},
-        ).fetchone()
+        )
         if old is None:
             return None
-        runs = connection.execute("select id from job_runs where batch_id = %(id)s order by number", old).fetchall()
-        come = {**origin.values(), **changed_job(None)}
-        retries = [
-            connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id(), **come}).fetchone() for run in runs
-        ]
-        queued = [run["id"] for run in retries if run is not None]
-        if not queued or old["source"] in APPS:
+        runs = connection.fetch(str, "select id from job_runs where batch_id = %(id)s order by number", {"id": old.id})
+        values = {**origin.values(), **changed_job(None)}
+        retries = [connection.fetch_one(str, RETRY, {"run": run, "new": ids.job_run_id(), **values}) for run in runs]
+        queued = [run for run in retries if run is not None]
+        if not queued or old.source in APPS:
             return None
         connection.execute(
             "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"
-            " values (%(new)s, %(partition_id)s, %(source)s, %(flow_run)s, now())",
-            {**old, "new": new, "flow_run": flow_run_id},
+            " values (%(new)s, %(partition)s, %(source)s, %(flow_run)s, now())",
+            {"new": new, "partition": old.partition_id, "source": old.source, "flow_run": flow_run_id},
         )
         connection.execute(
             "update job_runs set batch_id = %(new)s where id = any(%(runs)s)", {"new": new, "runs": queued}
@@ -44,13 +45,20 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
 
 def newest(db: Database, batch_id: str, flow_run_id: str) -> str:
     """Return the batch that the flow run executed last, which differs from its parameter after a retry."""
-    row = db.row(
+    newest_id = db.fetch_one(
+        str,
         "select id from batches where flow_run_id = %(run)s or id = %(id)s order by created_at desc limit 1",
         {"run": flow_run_id, "id": batch_id},
     )
-    return str(row["id"]) if row else batch_id
+    return newest_id or batch_id
 
 
 def is_finished(db: Database, batch_id: str) -> bool:
-    row = db.row("select 1 from batches where id = %(id)s and finished_at is not null", {"id": batch_id})
-    return row is not None
+    """Tell if the batch has ended."""
+    return bool(db.fetch_one(bool, "select finished_at is not null from batches where id = %(id)s", {"id": batch_id}))
+
+
+class _Batch(NamedTuple):
+    id: str
+    partition_id: int
+    source: str

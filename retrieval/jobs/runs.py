@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin, principals
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
@@ -69,8 +70,8 @@ class JobRun:
 
     id: str
     status: str
-    created_at: Any
-    updated_at: Any
+    created_at: datetime
+    updated_at: datetime
     timings: Mapping[str, float]
     """Seconds by step."""
     flow_run_id: str | None
@@ -135,11 +136,10 @@ async def accept_discovery(
         "config": JobConfig(ingestion, config, connection_id).dump(),
         **origin.values(),
     }
-    for _ in range(2):
-        row = await db.async_row(acceptance.TO_DISCOVER, values, plan_once=True)
-        if row is not None:
-            return Receipt(row["job_run_id"])
-    raise _no_namespace()
+    job_run_id = await acceptance.record_run(db, acceptance.TO_DISCOVER, values)
+    if job_run_id is None:
+        raise _no_namespace()
+    return Receipt(job_run_id)
 
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:
@@ -148,14 +148,15 @@ async def begin_upload(db: Database, scope: Scope) -> Upload:
     if partition is None:
         raise _no_namespace()
     key = file_keys.of_upload(scope, ids.new_id("up_"))
-    row = await db.async_row(
+    sweep = await db.async_fetch_one(
+        int,
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " values (%(partition)s, 'file', %(key)s, now() + interval '1 day') returning id",
         {"partition": partition, "key": key},
     )
-    if row is None:
+    if sweep is None:
         raise RuntimeError("insert … returning gave no row")
-    return Upload(key, row["id"])
+    return Upload(key, sweep)
 
 
 async def accept_file(
@@ -194,7 +195,8 @@ async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None 
 
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
-    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id, "most": most}, plan_once=True)
+    values = {**scopes.params(scope), "run": job_run_id, "most": most}
+    row = await db.async_fetch_one(_RunRow, _READ, values, plan_once=True)
     if row is None:
         raise not_found()
     return _job_run(row)
@@ -241,34 +243,51 @@ _GROUPS: Mapping[str, str] = {
 }
 
 
-def _job_run(row: Row) -> JobRun:
+@dataclass(frozen=True, slots=True)
+class _RunRow(names.About):
+    id: str
+    status: str
+    connection_id: str | None
+    created_at: datetime
+    updated_at: datetime
+    timings: dict[str, float]
+    flow_run_id: str | None
+    waits: bool
+    progress: dict[str, Any]
+    breaker: dict[str, Any] | None
+    levers: list[dict[str, Any]]
+    queue: str | None
+    batch_id: str | None
+    outcome: str | None
+    documents: list[list[Any]]
+
+
+def _job_run(row: _RunRow) -> JobRun:
     active_levers: list[levers.Lever] = []
-    if row["outcome"] is None:
-        queue, batch = row["queue"] if row["waits"] else "", row["batch_id"]
-        stored_levers = levers.load(row["levers"])
+    if row.outcome is None:
+        queue = row.queue if row.waits else ""
         active_levers = [
             lever
-            for lever in stored_levers
-            if (row["waits"] or lever.batch) and lever.holds(source=row["source"], queue=queue, batch=batch)
+            for lever in levers.load(row.levers)
+            if (row.waits or lever.batch) and lever.holds(source=row.source, queue=queue, batch=row.batch_id)
         ]
-    notices = run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"], active_levers)
     run = JobRun(
-        row["id"],
-        row["status"],
-        row["created_at"],
-        row["updated_at"],
-        row["timings"],
-        row["flow_run_id"],
-        row["waits"],
-        row["tried"] or row["source"],
-        row["connection_id"],
-        row["progress"],
+        row.id,
+        row.status,
+        row.created_at,
+        row.updated_at,
+        row.timings,
+        row.flow_run_id,
+        row.waits,
+        row.tried or row.source,
+        row.connection_id,
+        row.progress,
         names.of(row),
-        row["outcome"],
-        notices,
-        dry_run=bool(row["tried"]),
+        row.outcome,
+        run_outcome.notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
+        dry_run=bool(row.tried),
     )
-    for document_id, status, error, name in row["documents"]:
+    for document_id, status, error, name in row.documents:
         group = "queued" if status in WAITING else _GROUPS[status]
         getattr(run, group).append(RunDocument(document_id, status, error, name))
     return run
@@ -295,7 +314,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
     rows = await acceptance.record(db, acceptance.ONE, values)
     if not rows:
         raise _no_namespace()
-    return Accepted(run, rows[0]["id"], rows[0]["replaces"])
+    return Accepted(run, rows[0].id, rows[0].replaces)
 
 
 def _no_namespace() -> ServiceError:

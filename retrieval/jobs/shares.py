@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, LiteralString
 
 from retrieval.accounts.organizations import SHARES, Plan
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.jobs.breakers import PROBES, RESTING
 from retrieval.jobs.outbox import MAY_LEAVE
 from retrieval.sources import APPS, STORED
@@ -58,11 +58,34 @@ class Group:
     waited: float = math.inf
     """Seconds."""
 
-    @classmethod
-    def of(cls, row: Row) -> Group:
-        short = row["runs"] <= SHORT_RUNS and row["local"] and row["bytes"] is not None and row["bytes"] <= SHORT_BYTES
-        weight = SHARES[Plan(row["plan"])]
-        return cls(row["partition_id"], row["source"], row["organization"], weight, row["first"], short, row["waited"])
+
+@dataclass(frozen=True, slots=True)
+class _GroupRow:
+    partition: int
+    source: str
+    organization: str
+    plan: str
+    runs: int
+    first: float
+    waited: float
+    local: bool
+    bytes: int | None
+
+    def group(self) -> Group:
+        short = self.runs <= SHORT_RUNS and self.local and self.bytes is not None and self.bytes <= SHORT_BYTES
+        weight = SHARES[Plan(self.plan)]
+        return Group(self.partition, self.source, self.organization, weight, self.first, short, self.waited)
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenBatches:
+    organization: str
+    partition: int
+    source: str
+    queue: str
+    batches: int
+    growing: int
+    looking: bool | None
 
 
 @dataclass(slots=True)
@@ -128,18 +151,18 @@ def choose(groups: Iterable[Group], taken: Taken, *, room: int, places: int | No
 
 def waiting(db: Database) -> list[Group]:
     """Return all groups with a job run that may be dispatched."""
-    return [Group.of(row) for row in db.rows(_WAITING, _VALUES)]
+    return [row.group() for row in db.fetch(_GroupRow, _WAITING, _VALUES)]
 
 
 def taken(db: Database, *, size: int) -> Taken:
     """Return the open batches. `size`: limit of job runs in a batch."""
     chosen = Taken()
-    for row in db.rows(_TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
-        chosen.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
-        key = row["partition_id"], row["source"]
-        if row["growing"]:
-            chosen.growing[key] += row["growing"]
-        if row["looking"]:
+    for row in db.fetch(_OpenBatches, _TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
+        chosen.add(row.organization, row.partition, row.queue, row.batches)
+        key = row.partition, row.source
+        if row.growing:
+            chosen.growing[key] += row.growing
+        if row.looking:
             chosen.looking.add(key)
     return chosen
 
@@ -150,12 +173,13 @@ def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
     True for a batch of another organization; for one of another scope if this organization has several at work; and for
     stored content while this batch fetches from elsewhere.
     """
-    return db.row(_OTHERS_WAIT, {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}) is not None
+    values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}
+    return bool(db.fetch_one(bool, _OTHERS_WAIT, values))
 
 
 def close(db: Database, closed: Collection[str]) -> None:
     """Mark batches of these work queues as closed, so that no batch yields to them; reopen those of all others."""
-    db.rows(
+    db.execute(
         "update batches set closed = queue = any(%(queues)s) where finished_at is null and lease_until is null"
         " and closed <> (queue = any(%(queues)s))",
         {"queues": sorted(closed)},
@@ -165,9 +189,10 @@ def close(db: Database, closed: Collection[str]) -> None:
 def is_any_unclaimed(db: Database) -> bool:
     """Tell if a dispatched batch has no worker."""
     return bool(
-        db.rows(
-            "select 1 from batches"
-            " where finished_at is null and lease_until is null and dispatched_at is not null limit 1"
+        db.fetch_one(
+            bool,
+            "select exists (select from batches"
+            " where finished_at is null and lease_until is null and dispatched_at is not null)",
         )
     )
 
@@ -175,25 +200,24 @@ def is_any_unclaimed(db: Database) -> bool:
 def is_any_unfinished(db: Database) -> bool:
     """Tell if a job run waits for a batch, or a batch is not finished."""
     return bool(
-        db.rows(
-            "select 1 where exists (select from batches where finished_at is null)"
-            " or exists (select from job_runs where batch_id is null and finished_at is null)"
+        db.fetch_one(
+            bool,
+            "select exists (select from batches where finished_at is null)"
+            " or exists (select from job_runs where batch_id is null and finished_at is null)",
         )
     )
 
 
 def is_any_open(db: Database) -> bool:
     """Tell if any batch is not finished."""
-    return bool(db.rows("select 1 from batches where finished_at is null limit 1"))
+    return bool(db.fetch_one(bool, "select exists (select from batches where finished_at is null)"))
 
 
 def at_work(db: Database) -> Counter[str]:
     """Batches that workers hold, by work queue."""
-    rows = db.rows(
-        "select queue, count(*) as batches from batches"
-        " where finished_at is null and lease_until > now() group by queue"
+    return Counter(
+        db.fetch(str, "select queue from batches where finished_at is null and lease_until > now() order by queue")
     )
-    return Counter({row["queue"]: row["batches"] for row in rows})
 
 
 _VALUES: dict[str, Sequence[str] | int] = {
@@ -219,7 +243,7 @@ GROUPS: LiteralString = """
 _WAITING: LiteralString = (
     GROUPS
     + """
-    select g.partition_id, g.source, o.id as organization, o.plan, w.runs, w.first, w.waited,
+    select g.partition_id as partition, g.source, o.id as organization, o.plan, w.runs, w.first, w.waited,
            coalesce(n.config -> 'embeddingModelConfig' ->> 'provider' = 'LOCAL'
                     and n.config -> 'vectorStorageConfig' ->> 'provider' = 'PGVECTOR'
                     and n.config -> 'fileStorageConfig' ->> 'type' = 'LOCAL', false) as local,
@@ -250,7 +274,7 @@ _WAITING: LiteralString = (
 )
 """From group to group by the index, so that it costs as much as there are groups, not as there are job runs."""
 _TAKEN: LiteralString = """
-    select n.organization_id as organization, b.partition_id, b.source, b.queue, count(*) as batches,
+    select n.organization_id as organization, b.partition_id as partition, b.source, b.queue, count(*) as batches,
            count(*) filter (where g.growing) as growing,
            bool_or(g.growing and (b.lease_until is null or b.looked_at > now() - make_interval(secs => %(grow)s)))
                as looking
@@ -266,7 +290,7 @@ _OTHERS_WAIT: LiteralString = """
         select b.id, b.partition_id, b.source, n.organization_id from batches b
         join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id where b.id = %(batch)s
     )
-    select 1 from mine, batches w
+    select true from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
     where w.finished_at is null and w.lease_until is null and w.queue <> 'short' and not w.closed
       and abs(extract(epoch from now() - w.dispatched_at)) > %(seconds)s

@@ -43,4 +43,4 @@ async def accept(
     rows = await acceptance.record(db, acceptance.SEVERAL, values)
     if not rows:
         raise namespaces.not_found()
-    return Receipt(run, tuple(row["id"] for row in rows), sum(row["replaces"] for row in rows))
+    return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))

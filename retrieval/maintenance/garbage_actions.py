@@ -12,6 +12,7 @@ from retrieval.documents import connection_documents, embeddings, receipts, vect
 from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
 from retrieval.jobs import batches
+from retrieval.jobs.batches import DocumentKey
 from retrieval.maintenance import reading_back
 from retrieval.ports import FileStore, Scope, VectorStore
 from retrieval.search import bm25, packing
@@ -89,8 +90,8 @@ def _is_in_hand(db: Database, row: Row) -> bool:
     """Tell whether a worker processes the document. Cancels its entries in job runs that have not reached it."""
     with db.transaction() as connection:
         entries = connection.execute(_OPEN_ENTRIES, row).fetchall()
-        left_out = [(entry["job_run_id"], row["document_id"], None) for entry in entries if not entry["in_hand"]]
-        batches.close_documents(connection, left_out, status=DocumentStatus.CANCELLED)
+        left_out = [DocumentKey(entry["job_run_id"], row["document_id"]) for entry in entries if not entry["in_hand"]]
+        batches.close_documents(connection, dict.fromkeys(left_out), status=DocumentStatus.CANCELLED)
     return len(left_out) < len(entries)
 
 

@@ -10,8 +10,8 @@ from api.routes.runs import prefect_url
 from connectors.files.local import LocalFiles
 from retrieval import ids
 from retrieval.ingestion import fetch, items, results
-from retrieval.ingestion.items import Key
 from retrieval.jobs import batches
+from retrieval.jobs.batches import DocumentKey
 from tests.api.support import assert_error
 
 
@@ -52,7 +52,7 @@ def keys_of(org, run):
     rows = org.db.rows(
         "select document_id from run_documents where job_run_id = %(run)s order by position", {"run": run}
     )
-    return [Key(run, row["document_id"]) for row in rows]
+    return [DocumentKey(run, row["document_id"]) for row in rows]
 
 
 def failed(org, run, error="The file is damaged."):

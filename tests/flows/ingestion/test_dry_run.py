@@ -343,7 +343,7 @@ def test_a_large_listing_is_sampled_to_within_15_percent(space):
     number = 2 * SAMPLE + 300
     source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
     lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
-    trial = dry_run.Trial(lease, {"id": "ijr_1", "content": None, "config": json.loads(config.dump())})
+    trial = dry_run.Trial(lease, dry_runs.Trial("ijr_1", json.loads(config.dump()), None))
     estimator = Estimator(dry_run._tools(trial, space.config), lambda: None)
     estimator.listed(source, source.items)
     report = estimator.report

@@ -16,8 +16,8 @@ from flows.turns import Turn
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
 from retrieval.ingestion import poison_detection, results
-from retrieval.ingestion.items import Key
 from retrieval.jobs import batches, breakers, circuits, patience, queueing, runs
+from retrieval.jobs.batches import DocumentKey
 from retrieval.jobs.breakers import Asked
 from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.runs import Ingestion
@@ -359,5 +359,5 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     with pytest.raises(Unavailable), mine.through(site(space), job_run=run, each=True):
         raise AssertionError("it is asked")
     work = steps.Work(db, space.ring, lease, [], circuits=mine)
-    assert work.waits(Key(run, "doc_1"))
-    assert not work.waits(Key("ijr_other", "doc_1"))
+    assert work.waits(DocumentKey(run, "doc_1"))
+    assert not work.waits(DocumentKey("ijr_other", "doc_1"))

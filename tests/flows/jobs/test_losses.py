@@ -18,6 +18,7 @@ from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS, Limits
 from retrieval.ingestion import discover, items, poison_detection, results
 from retrieval.jobs import batches
+from retrieval.jobs.batches import DocumentKey
 from retrieval.jobs.circuits import Circuits
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import post, read
@@ -123,7 +124,7 @@ def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
             )
             lose(db)
             lease = claim(db)
-        key = items.Key(run.job_run_id, run.document_id)
+        key = DocumentKey(run.job_run_id, run.document_id)
         before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
         items.advance(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
         assert poison_detection.list_suspects(db, lease) == []
