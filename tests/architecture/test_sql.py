@@ -1,0 +1,50 @@
+"""SQL is in query modules and its rows are typed: what is not yet so may only become less (budget.toml)."""
+
+import ast
+import re
+import tomllib
+
+from retrieval.settings import PROJECT
+
+LIMITS = tomllib.loads((PROJECT / "budget.toml").read_text(encoding="utf-8"))["sql"]
+STATEMENT = re.compile(r"\s*(?:select|insert into|update|delete from|with(?: recursive)?) [a-z_(%]", re.IGNORECASE)
+SOURCES = {
+    str(path.relative_to(PROJECT)): path.read_text(encoding="utf-8")
+    for package in ("api", "connectors", "flows", "local", "retrieval")
+    for path in sorted((PROJECT / package).rglob("*.py"))
+    if "retrieval/database/" not in str(path)
+}
+
+
+def list_statements(source):
+    """Line numbers of strings that are statements of SQL; docstrings are not."""
+    tree = ast.parse(source)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values[1:]}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose | parts
+        if is_text and STATEMENT.match(node.value):
+            yield node.lineno
+
+
+def test_columns_are_read_from_typed_rows():
+    columns = {name: len(re.findall(r"\brow\[[\"']", text)) for name, text in SOURCES.items()}
+    assert sum(columns.values()) <= LIMITS["untyped_columns"], "Fetch instances of a class (retrieval.database.rows)."
+
+
+def test_statements_are_in_query_modules():
+    """In `queries.py`, `queries_NOUN.py` or a folder `queries` of the package."""
+    scattered = {
+        name: len(list(list_statements(text)))
+        for name, text in SOURCES.items()
+        if not re.search(r"/queries(?:_\w+\.py|\.py|/)", name)
+    }
+    advice = "Write the statement in the package's queries.py, as a function that returns typed rows."
+    assert sum(scattered.values()) <= LIMITS["scattered_statements"], advice
+
+
+def test_the_rule_finds_statements():
+    source = (
+        'X = "select 1 from t"\nY = f"update {X} set a = 1"\ndef f():\n    """Select it from there."""\nZ = "select"\n'
+    )
+    assert list(list_statements(source)) == [1, 2]
