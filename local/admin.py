@@ -1,21 +1,31 @@
-"""`key`, `org`, `tenant`, `rotate-secrets`: administration straight in the database, for who runs the machine."""
+"""`key`, `org`, `tenant`, `rotate-secrets`, `fsck`: administration straight in the database of this machine."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import LiteralString
 
 from api import permissions
+from connectors import registry
 from local import LocalError, environment
 from retrieval.accounts import api_keys, audit, organizations, quotas, tenants
 from retrieval.accounts.audit import Entry, Source
 from retrieval.accounts.organizations import Organization, Plan, TenantRule
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import AWAY, Database, Row
+from retrieval.errors import StepError
+from retrieval.ingestion import reembedding
 from retrieval.maintenance import key_rotation
+from retrieval.maintenance.fsck import check
+from retrieval.maintenance.fsck.findings import Finding, Instance
+from retrieval.maintenance.garbage_actions import Stores
+from retrieval.namespaces import namespaces
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings
 
@@ -44,36 +54,45 @@ def run(options: Options, settings: Settings) -> int:
 
     A change is committed together with its entry in the audit log, and printed after that.
     """
-    resolved = environment.resolve_addresses(settings)
-    with closing(Database(resolved.database_url, size=1)) as db:
+    with open_database(settings, size=1) as (db, ring):
         try:
-            ring = KeyRing.parse(resolved.secret_key)
             if options.command == "rotate-secrets":
                 _rotate_secrets(db, ring, options)
             else:
-                print(_audited(db, ring, options))
-        except (ValueError, SecretError) as error:
+                print(_change(db, ring, options))
+        except ValueError as error:
             raise LocalError(str(error), exit_code=2) from error
-        except AWAY as error:
-            raise LocalError("The database does not answer: look at `retrieval status`.") from error
     return 0
 
 
-def _audited(db: Database, ring: KeyRing, options: Options) -> str:
+@contextmanager
+def open_database(settings: Settings, size: int = 4) -> Iterator[tuple[Database, KeyRing]]:
+    """The database and the keys of the running instance, or of the settings; LocalError while it is away."""
+    resolved = environment.resolve_addresses(settings)
+    try:
+        with closing(Database(resolved.database_url, size=size)) as db:
+            yield db, KeyRing.parse(resolved.secret_key)
+    except SecretError as error:
+        raise LocalError(str(error), exit_code=2) from error
+    except AWAY as error:
+        raise LocalError("The database does not answer: look at `retrieval status`.") from error
+
+
+def _change(db: Database, ring: KeyRing, options: Options) -> str:
     try:
         with db.together():
             outcome = _COMMANDS[options.command, options.verb](db, ring, options)
             if outcome.changed is not None:
-                tell(db, options, outcome.changed, 200)
+                write_audit(db, options, outcome.changed, 200)
     except (LocalError, ValueError) as error:
         if options.verb != "list":
             wrong = isinstance(error, ValueError) or error.exit_code == 2
-            tell(db, options, Changed(concerned(db, options), options.command, None), 400 if wrong else 404)
+            write_audit(db, options, Changed(list_concerned(db, options), options.command, None), 400 if wrong else 404)
         raise
     return outcome.text
 
 
-def tell(db: Database, options: Options, changed: Changed, status: int) -> None:
+def write_audit(db: Database, options: Options, changed: Changed, status: int) -> None:
     """Into the audit log of every organization concerned."""
     route = f"retrieval {options.command} {options.verb}".strip()
     entries = [
@@ -100,17 +119,13 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def concerned(db: Database, options: Options) -> list[str]:
+def list_concerned(db: Database, options: Options) -> list[str]:
     """Organizations that a refused change would have concerned: the named one, or the only one."""
-    organization_ids = [organization.id for organization in organizations.list_all(db)]
+    organization_ids = _list_ids(db)
     named_id = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)
-    return (
-        [organization_id for organization_id in organization_ids if organization_id == named_id]
-        if named_id
-        else organization_ids
-        if len(organization_ids) == 1
-        else []
-    )
+    if named_id:
+        return [named_id] if named_id in organization_ids else []
+    return organization_ids if len(organization_ids) == 1 else []
 
 
 def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
@@ -119,7 +134,7 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
         if options.scopes
         else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
     )
-    organization = chosen_organization(db, options.org)
+    organization = choose_organization(db, options.org)
     new_key = api_keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
@@ -138,9 +153,9 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
             key.tenant or "any",
             ",".join(key.scopes),
         )
-        for key in api_keys.list_all(db, chosen_organization(db, options.org))
+        for key in api_keys.list_all(db, choose_organization(db, options.org))
     ]
-    return Outcome(_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
+    return Outcome(_format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
 
 
 def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> Outcome:
@@ -160,11 +175,11 @@ def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
         tenants=TenantRule(options.tenants or TenantRule.OPEN),
         tenant_required=options.tenant_required == "yes",
     )
-    return Outcome(_shown([organization]), Changed([organization.id], "organization", organization.id))
+    return Outcome(_format_organizations([organization]), Changed([organization.id], "organization", organization.id))
 
 
 def _org_list(db: Database, _ring: KeyRing, _options: Options) -> Outcome:
-    return Outcome(_shown(organizations.list_all(db)))
+    return Outcome(_format_organizations(organizations.list_all(db)))
 
 
 def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
@@ -179,29 +194,24 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     )
     if changed is None:
         raise LocalError(f"There is no organization {options.id}: `retrieval org list` shows them.")
-    return Outcome(_shown([changed]), Changed([changed.id], "organization", changed.id))
+    return Outcome(_format_organizations([changed]), Changed([changed.id], "organization", changed.id))
 
 
 def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = chosen_organization(db, options.org)
+    organization = choose_organization(db, options.org)
     quotas_given = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
     values = {name: _limit(value) for name, value in quotas_given.items()}
     if not values:
         raise LocalError("Name a quota to set: `retrieval org set --help` lists them.", exit_code=2)
+    changed = Changed([organization], "tenant" if options.tenant else "organization", options.tenant or organization)
     if options.tenant is None:
-        limits, changed = (
-            quotas.set_organization(db, organization, values),
-            Changed([organization], "organization", organization),
-        )
+        limits = quotas.set_organization(db, organization, values)
     else:
-        limits, changed = (
-            quotas.set_tenant(db, organization, options.tenant, values),
-            Changed([organization], "tenant", options.tenant),
-        )
+        limits = quotas.set_tenant(db, organization, options.tenant, values)
     if limits is None:
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     rows = [(name, str(limits.get(name, "no limit"))) for name in quotas.NAMES]
-    return Outcome(_table(("quota", "limit"), rows), changed)
+    return Outcome(_format_table(("quota", "limit"), rows), changed)
 
 
 def _limit(value: str) -> int | None:
@@ -213,19 +223,19 @@ def _limit(value: str) -> int | None:
 
 
 def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = chosen_organization(db, options.org)
+    organization = choose_organization(db, options.org)
     tenants.create(db, organization, options.tenant)
     return Outcome(f"{options.tenant} is known.", Changed([organization], "tenant", options.tenant))
 
 
 def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    listed_tenants = tenants.list_all(db, chosen_organization(db, options.org))
+    listed_tenants = tenants.list_all(db, choose_organization(db, options.org))
     rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in listed_tenants]
-    return Outcome(_table(("tenant", "since"), rows))
+    return Outcome(_format_table(("tenant", "since"), rows))
 
 
 def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = chosen_organization(db, options.org)
+    organization = choose_organization(db, options.org)
     if not tenants.remove(db, organization, options.tenant):
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     text = f"{options.tenant} is no longer known; its data stays."
@@ -235,7 +245,9 @@ def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
     """Rotate outside of one transaction, beside a working service; finished parts stay, so the end is reported."""
     outcome = key_rotation.reseal(db, ring)
-    tell(db, options, Changed([organization.id for organization in organizations.list_all(db)], "secrets", None), 200)
+    write_audit(
+        db, options, Changed([organization.id for organization in organizations.list_all(db)], "secrets", None), 200
+    )
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
         raise LocalError(
@@ -259,9 +271,13 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]
 }
 
 
-def chosen_organization(db: Database, given: str | None) -> str:
+def _list_ids(db: Database) -> list[str]:
+    return [organization.id for organization in organizations.list_all(db)]
+
+
+def choose_organization(db: Database, given: str | None) -> str:
     """The named organization, or the only one there is."""
-    organization_ids = [organization.id for organization in organizations.list_all(db)]
+    organization_ids = _list_ids(db)
     if given is None and len(organization_ids) == 1:
         return organization_ids[0]
     if given is None:
@@ -271,7 +287,7 @@ def chosen_organization(db: Database, given: str | None) -> str:
     return given
 
 
-def _shown(found: Iterable[Organization]) -> str:
+def _format_organizations(listed: Iterable[Organization]) -> str:
     rows = [
         (
             organization.id,
@@ -282,13 +298,75 @@ def _shown(found: Iterable[Organization]) -> str:
             organization.tenants,
             "yes" if organization.tenant_required else "no",
         )
-        for organization in found
+        for organization in listed
     ]
-    return _table(("id", "name", "plan", "requests/min", "namespaces", "tenants", "tenant required"), rows)
+    return _format_table(("id", "name", "plan", "requests/min", "namespaces", "tenants", "tenant required"), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
     )
+
+
+def run_fsck(options: Options, settings: Settings) -> int:
+    """Print what is found; 0 where all is well, or was mended, else 1."""
+    files = registry.local_files() if settings.allow_local_files else None
+    with open_database(settings) as (db, ring):
+        instance = Instance(db, partial(build_stores, db, ring), settings.keyword_language, files)
+        try:
+            outcome = check.run(instance, repair=options.repair)
+        except StepError as error:
+            raise LocalError(str(error)) from error
+        if options.repair and outcome.found:
+            write_audit(db, options, Changed(_list_ids(db), "instance", None), 200)
+        counts = db.row(_COMPARED) or {}
+    if options.json:
+        report = {"findings": [_describe_finding(finding) for finding in outcome.found]}
+        if options.repair:
+            report["left"] = [_describe_finding(finding) for finding in outcome.left]
+        print(json.dumps(report))
+    else:
+        _print_findings(outcome, counts, repair=options.repair)
+    return 1 if outcome.left else 0
+
+
+def build_stores(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
+    """Stores of a namespace; no authorization is ended through them."""
+    config = namespaces.load(db, ring, namespace_id, deleted=True)
+    other_stores = tuple(
+        registry.vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
+    )
+    return Stores(registry.vector_store(config, db), registry.file_store(config), lambda _: None, other_stores)
+
+
+def _describe_finding(finding: Finding) -> dict[str, str | None]:
+    return {
+        "kind": finding.kind,
+        "namespace": finding.namespace,
+        "document": finding.document,
+        "detail": finding.detail,
+    }
+
+
+_COMPARED: LiteralString = """
+    select count(d.id) as documents, count(distinct n.id) as namespaces
+    from namespaces n left join partitions p on p.namespace_id = n.id
+    left join documents d on d.partition_id = p.id and d.deleted_at is null where n.deleted_at is null
+"""
+
+
+def _print_findings(outcome: check.Outcome, compared: Row, *, repair: bool) -> None:
+    for finding in outcome.found:
+        print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
+    if not outcome.found:
+        counts = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
+        print(f"Everything is as it should be: tables, files and vectors were compared ({counts}).")
+    elif repair:
+        mended = len(outcome.found) - len(outcome.left)
+        print(f"{len(outcome.found)} found, {max(mended, 0)} mended, {len(outcome.left)} left.")
+        for finding in outcome.left:
+            print(f"left: {finding.kind} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
+    else:
+        print(f"{len(outcome.found)} found; `retrieval fsck --repair` mends them.")

@@ -10,6 +10,7 @@ import shutil
 import socket
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
@@ -103,8 +104,9 @@ def remember_role(home: Path, role: str) -> None:
         (home / _STARTED_ROLE).write_text(role)
 
 
-def probe_role(role: str | None, settings: Settings) -> int:
+def probe_role(options: Namespace, settings: Settings) -> int:
     """Print `ready`, or a line for each reason why not; 0 or 3. Without a name, the role that was started here."""
+    role = options.role
     if role is None:
         file = settings.home / _STARTED_ROLE
         role = file.read_text() if file.exists() else ""
@@ -141,12 +143,12 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
     return reasons
 
 
-def print_status(settings: Settings, *, as_json: bool) -> int:
+def print_status(options: Namespace, settings: Settings) -> int:
     """Print the roles and the state of dispatch; 0 if all roles are up and work proceeds, else 3."""
     home = settings.home.resolve()
     record = instance.load(home)
     if record is None or not record.supervisor.alive():
-        if as_json:
+        if options.json:
             states = [_describe_role(role, alive=False) for role in record.roles] if record else []
             _print_json(home, "stopped", states, {"healthy": False, "dispatch": None, "disk": None})
         else:
@@ -163,7 +165,7 @@ def print_status(settings: Settings, *, as_json: bool) -> int:
     healthy = ready and problem is None and all(role["state"] in ("up", "done") for role in states)
     if is_dispatching:
         healthy = healthy and dispatch is not None and not dispatch.is_held
-    if as_json:
+    if options.json:
         more = {"healthy": healthy, "dispatch": dispatch and _dispatch_json(dispatch)}
         more["disk"] = {"freeBytes": free, "problem": problem}
         _print_json(home, NOT_WRITING if problem else record.phase, states, more)

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from argparse import Namespace
 from contextlib import closing
 
 import psycopg
@@ -31,8 +32,9 @@ from retrieval.settings import Settings
 _PREFECT_SECONDS = 180.0
 
 
-def run(name: str, settings: Settings, *, check: bool = False) -> int:
-    """Become the role: this process is replaced by it. `migrate` runs here and returns; `check`: it changes nothing."""
+def run(options: Namespace, settings: Settings) -> int:
+    """Become the role: this process is replaced by it. `migrate` runs here and returns."""
+    name = options.command
     if name == "prefect":
         return _become(name, settings, _prepare_prefect(settings))
     if name == "ui":
@@ -42,7 +44,11 @@ def run(name: str, settings: Settings, *, check: bool = False) -> int:
         return _become(name, settings, environment.build_variables(name, settings, resolved))
     resolved = environment.resolve_addresses(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
-        return _print_pending(resolved.database_url) if check else _migrate_alone(resolved.database_url, settings)
+        if options.check:
+            return _print_pending(resolved.database_url)
+        migrate_schema(resolved.database_url, settings.keyword_language)
+        print(_NEWEST)
+        return 0
     if name == "api":
         instance.settle_ports({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
     _claim_files(settings, resolved)
@@ -94,12 +100,6 @@ def _prepare_ui(settings: Settings) -> dict[str, str]:
     api = running.addresses.get("api") if running else None
     environment.write_sign_in(settings, instance.build_url(settings.ui_host, settings.ui_port))
     return environment.build_ui(settings.ui_api_url or api or settings.base_url, authorities=settings.oidc_ca_bundle)
-
-
-def _migrate_alone(url: str, settings: Settings) -> int:
-    migrate_schema(url, settings.keyword_language)
-    print(_NEWEST)
-    return 0
 
 
 def _print_pending(url: str) -> int:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from retrieval.settings import PROJECT, Settings
 _START_SECONDS = 280.0
 _DETACHED_SECONDS = 300.0
 _STOP_SECONDS = 45.0
-Say = Callable[[str], None]
 
 
 def say(line: str) -> None:
@@ -32,11 +31,10 @@ def say(line: str) -> None:
         print(line, flush=True)
 
 
-def run(settings: Settings, *, show_key: bool) -> int:
-    """Run an instance until it is stopped; LocalError if it cannot start or a role cannot be kept alive.
-
-    `show_key`: show the API key once it is ready; not where the output goes into a log.
-    """
+def run(options: Namespace, settings: Settings) -> int:
+    """Run an instance until it is stopped; LocalError if it cannot start or a role cannot be kept alive."""
+    if options.detach:
+        return _run_detached(settings)
     home = settings.home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = instance.lock(home)
@@ -44,13 +42,13 @@ def run(settings: Settings, *, show_key: bool) -> int:
         raise LocalError(_already_running(home))
     try:
         instance.clear(home)
-        _supervise(_settle(settings), home, show_key=show_key)
+        _supervise(_settle(settings), home, show_key=not options.for_a_log)
     finally:
         os.close(lock)
     return 0
 
 
-def run_detached(settings: Settings) -> int:
+def _run_detached(settings: Settings) -> int:
     """Start an instance in a session of its own; back when it is ready, or with the reason why it is not."""
     home = settings.home.resolve()
     if instance.running(home):
@@ -74,7 +72,7 @@ def run_detached(settings: Settings) -> int:
         raise
 
 
-def stop(settings: Settings) -> int:
+def stop(_options: Namespace, settings: Settings) -> int:
     """Stop the instance of this home, or a database that runs there alone."""
     home = settings.home.resolve()
     record = instance.load(home)
@@ -93,7 +91,7 @@ def stop(settings: Settings) -> int:
     return 0
 
 
-def print_variables(settings: Settings) -> int:
+def print_variables(_options: Namespace, settings: Settings) -> int:
     """Print lines that set up a shell for the running instance. LocalError: nothing runs in this home."""
     home = settings.home.resolve()
     if instance.running(home) is None or not (home / "service.json").exists():
@@ -134,6 +132,7 @@ def _settle(settings: Settings) -> Settings:
 
 
 def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
+    """`show_key`: show the API key once it is ready; not where the output goes into a log."""
     key, at = environment.secret_key(settings), roles.locate(settings)
     process = Process.of(os.getpid())
     if process is None:

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from local import LocalError, client_commands
+from local import LocalError, client
 from retrieval.accounts import api_keys
 from retrieval.settings import Settings
 
@@ -33,7 +33,7 @@ def ingest(base, org, tmp_path, capsys):
             json=True,
             cwd=tmp_path,
         )
-        code = client_commands.run(options, Settings(home=tmp_path))
+        code = client.run(options, Settings(home=tmp_path))
         return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     return run
@@ -85,7 +85,7 @@ def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypat
     (tmp_path / "service.last.json").write_text('{"api": "http://127.0.0.1:1", "apiKey": "k"}')
     given = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
     with pytest.raises(LocalError, match="start it with `retrieval up`"):
-        client_commands.run(given, Settings(home=tmp_path))
+        client.run(given, Settings(home=tmp_path))
 
 
 def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
@@ -93,14 +93,14 @@ def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
     given = {"command": "ingest", "what": ["empty"], "kind": None, "metadata": None, "no_wait": False, "json": False}
     given["ocr"] = False
     here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
-    assert client_commands.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
+    assert client.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
     assert "nothing was ingested" in capsys.readouterr().err
 
 
 def search(base, key, home, namespace=None):
     given = {"command": "search", "query": "owls", "top_k": 5, "semantic": False, "where": None, "json": False}
     here = {"namespace": namespace, "url": base, "key": key, "tenant": None, "cwd": home}
-    return client_commands.run(argparse.Namespace(**given, **here), Settings(home=home))
+    return client.run(argparse.Namespace(**given, **here), Settings(home=home))
 
 
 def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_its_id(base, org, tmp_path, capsys):

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from PIL import Image
 
-from local import client_output
 from retrieval_client import RetrievalClient
+from retrieval_client.cli import output as cli_output
 from tests.e2e.conftest import COMMAND
 
 
@@ -148,8 +148,8 @@ def test_a_picture_that_failed_is_retried_by_the_option_that_the_reason_names(se
 
 
 def test_progress_is_told_on_stderr_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(client_output, "PROGRESS_SECONDS", 0.0)
-    output = client_output.Output(as_json=True)
+    monkeypatch.setattr(cli_output, "PROGRESS_SECONDS", 0.0)
+    output = cli_output.Output(as_json=True)
     output.progress("done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents")
     output.result({"what": "manual.pdf"}, "ok  manual.pdf")
     shown = capsys.readouterr()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
         assert not list((home / "files").rglob("*.part"))
         assert (home / "secret.key").read_text() == (copy / "secret.key").read_text()
         capsys.readouterr()
-        assert up.stop(Settings(_env_file=None, home=home)) == 0
+        assert up.stop(Namespace(), Settings(_env_file=None, home=home)) == 0
         assert capsys.readouterr().out == f"Stopped the database in {home}.\n"
     (aside,) = old.glob("before-restore-*")
     assert (aside / "postgres" / "PG_VERSION").exists()

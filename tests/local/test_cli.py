@@ -10,6 +10,7 @@ import stat
 import subprocess
 import time
 import tomllib
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import SecretStr
 
-from local import LocalError, cli, environment, health, instance, roles, unknown_settings, up
+from local import LocalError, cli, environment, health, instance, roles, up
 from local.environment import Resolved
 from local.instance import Record, RoleRecord
 from local.logs import Series
@@ -110,9 +111,9 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
 
 def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
-    (told,) = unknown_settings.warnings({}, tmp_path / ".env")
+    (told,) = cli.list_unknown_settings({}, tmp_path / ".env")
     assert told.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
-    assert unknown_settings.warnings({}, tmp_path / "none") == []
+    assert cli.list_unknown_settings({}, tmp_path / "none") == []
 
 
 def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,9 +426,9 @@ def test_status_warns_of_a_kernel_without_landlock(
     assert me is not None
     instance.save(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
     monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
-    assert health.print_status(Settings(home=home), as_json=True) == 0
+    assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
     assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
-    assert health.print_status(Settings(home=home), as_json=False) == 0
+    assert health.print_status(Namespace(json=False), Settings(home=home)) == 0
     assert "warning: This kernel offers no Landlock" in capsys.readouterr().out
 
 
@@ -436,11 +437,11 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     assert me is not None
     here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
     instance.save(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
-    assert health.print_status(Settings(home=home), as_json=True) == 0
+    assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
     assert json.loads(capsys.readouterr().out)["roles"][0]["state"] == "up"
     gone = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
     instance.save(home, _mine(phase="ready", roles=[here, gone]))
-    assert health.print_status(Settings(home=home), as_json=False) == 3
+    assert health.print_status(Namespace(json=False), Settings(home=home)) == 3
     assert "stopped" in capsys.readouterr().out
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,16 +25,16 @@ def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fre
     settings = Settings(home=tmp_path, database_url=url, secret_key="1:" + "A" * 43 + "=")
     myself = Process.of(os.getpid())
     instance.save(tmp_path, Record(myself.pid, myself.started, "token", phase="ready"))
-    assert health.print_status(settings, as_json=False) == 0
+    assert health.print_status(Namespace(json=False), settings) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("ready (supervisor ")
     assert first.endswith(" GB free")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"alter database {conninfo_to_dict(url)['dbname']} set default_transaction_read_only = on")
-    assert health.print_status(settings, as_json=False) == 3
+    assert health.print_status(Namespace(json=False), settings) == 3
     first, *_ = capsys.readouterr().out.splitlines()
     assert first == f"not writing (supervisor {myself.pid}): {disk_full.READS_ONLY}"
-    assert health.print_status(settings, as_json=True) == 3
+    assert health.print_status(Namespace(json=True), settings) == 3
     whole = json.loads(capsys.readouterr().out)
     assert (whole["phase"], whole["healthy"], whole["disk"]["problem"]) == ("not writing", False, disk_full.READS_ONLY)
 
@@ -53,7 +54,7 @@ def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_p
             process.signal(signal.SIGSTOP)
         try:
             begun = time.monotonic()
-            assert health.print_status(settings, as_json=False) == 3
+            assert health.print_status(Namespace(json=False), settings) == 3
             assert time.monotonic() - begun < 8
             assert "The database does not answer." in capsys.readouterr().out.splitlines()[0]
         finally:

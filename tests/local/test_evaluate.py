@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from local import LocalError, evaluate
+from retrieval_client.cli import evaluate
+from retrieval_client.cli.output import CommandError
 
 QUERIES = [{"_id": "1", "text": "owls"}, {"_id": "2", "text": "tides"}, {"_id": "3", "text": "nobody judged this"}]
 OWLS = {"query": "owls", "relevant": [{"externalId": "a", "grade": 2}, {"externalId": "b", "grade": 1}]}
@@ -35,14 +36,14 @@ def written(tmp_path):
 )
 def test_judgements_lie_beside_the_questions_or_where_they_are_named(written, name, lines):
     file, judged = written("queries.jsonl", *QUERIES), written(name, lines)
-    assert evaluate.read(file, judged if name == "elsewhere.tsv" else None) == [OWLS, TIDES]
+    assert evaluate.read_questions(file, judged if name == "elsewhere.tsv" else None) == [OWLS, TIDES]
 
 
 def test_judgements_stand_in_the_lines_themselves(written):
     lines = [{**QUERIES[0], "relevant": {"a": 2, "b": 1}}, {"_id": 2, "text": "tides", "relevant": {"c": 4, "z": 0}}]
-    assert evaluate.read(written("mine.jsonl", *lines), None) == [OWLS, TIDES]
+    assert evaluate.read_questions(written("mine.jsonl", *lines), None) == [OWLS, TIDES]
     unjudged = {"_id": 3, "text": "nobody judged this"}
-    assert evaluate.read(written("mine.jsonl", *lines, unjudged), None) == [OWLS, TIDES]
+    assert evaluate.read_questions(written("mine.jsonl", *lines, unjudged), None) == [OWLS, TIDES]
 
 
 @pytest.mark.parametrize(
@@ -61,22 +62,22 @@ def test_what_cannot_be_read_is_named(written, lines, judged, told):
     file = written("queries.jsonl", *lines)
     if judged is not None:
         written("qrels.tsv", judged)
-    with pytest.raises(LocalError, match=told) as raised:
-        evaluate.read(file, None)
+    with pytest.raises(CommandError, match=told) as raised:
+        evaluate.read_questions(file, None)
     assert raised.value.exit_code == 2
 
 
 def test_a_setting_is_a_weight_or_json():
-    assert evaluate.setting("mine=0.25") == {"name": "mine", "semanticWeight": 0.25, "keywordWeight": 0.75}
+    assert evaluate.parse_setting("mine=0.25") == {"name": "mine", "semanticWeight": 0.25, "keywordWeight": 0.75}
     said = {"semanticWeight": 1, "keywordWeight": 0, "perDocument": 1}
-    assert evaluate.setting(f"mine={json.dumps(said)}") == {"name": "mine", **said}
+    assert evaluate.parse_setting(f"mine={json.dumps(said)}") == {"name": "mine", **said}
     for wrong in ("mine", "mine=", "=0.5", "mine=2", "mine=true", "mine=[1]"):
-        with pytest.raises(LocalError, match="--setting"):
-            evaluate.setting(wrong)
+        with pytest.raises(CommandError, match="--setting"):
+            evaluate.parse_setting(wrong)
 
 
 def test_a_minimum_names_a_measure():
-    assert evaluate.minimum("ndcgAt10=0.4") == ("ndcgAt10", 0.4)
+    assert evaluate.parse_minimum("ndcgAt10=0.4") == ("ndcgAt10", 0.4)
     for wrong in ("ndcgAt10", "ndcgAt10=", "other=0.4", "mrr=2", "mrr=nan"):
-        with pytest.raises(LocalError, match="--minimum"):
-            evaluate.minimum(wrong)
+        with pytest.raises(CommandError, match="--minimum"):
+            evaluate.parse_minimum(wrong)

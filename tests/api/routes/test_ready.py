@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import signal
 import time
+from argparse import Namespace
 
 import httpx
 import pytest
@@ -139,7 +140,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     )
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):
-            run_role.run(role, given)
+            run_role.run(Namespace(command=role), given)
 
 
 def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
@@ -176,9 +177,9 @@ def new_namespace_with_file(own_db, tmp_path):
 def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
     key = "1:" + base64.b64encode(bytes(32)).decode()
     given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
-    assert health.probe_role("dispatcher", given) == 0
+    assert health.probe_role(Namespace(role="dispatcher"), given) == 0
     readiness.record(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
-    assert health.probe_role("dispatcher", given) == 3
+    assert health.probe_role(Namespace(role="dispatcher"), given) == 3
     assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 
 

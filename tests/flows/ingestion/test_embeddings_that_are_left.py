@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from connectors import registry
-from local import fsck as command
+from local import admin
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.ingestion import embed
@@ -39,7 +39,7 @@ def space(monkeypatch, tmp_path, fresh_database, request):
 
 def instance(space):
     return Instance(
-        space.db, lambda one: command.stores_of(space.db, space.ring, one), "english", registry.local_files()
+        space.db, lambda one: admin.build_stores(space.db, space.ring, one), "english", registry.local_files()
     )
 
 

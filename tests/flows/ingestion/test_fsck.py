@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from connectors import registry
-from local import fsck as command
+from local import admin
 from retrieval import ids, settings
 from retrieval.database.database import Database
 from retrieval.maintenance.fsck import check
@@ -51,7 +51,7 @@ def filled(space, documents=DOCUMENTS):
 
 def instance(space):
     files = registry.local_files()
-    return Instance(space.db, lambda namespace: command.stores_of(space.db, space.ring, namespace), "english", files)
+    return Instance(space.db, lambda namespace: admin.build_stores(space.db, space.ring, namespace), "english", files)
 
 
 def only(space, statement, **values):

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from connectors import registry
-from local import fsck as command
+from local import admin
 from retrieval import ids, settings
 from retrieval.access import groups
 from retrieval.access.reading import reading
@@ -121,7 +121,7 @@ def imported(db, ring, file, organization=None, name="copy"):
 
 
 def checked(db, ring):
-    whole = Instance(db, lambda one: command.stores_of(db, ring, one), "english", registry.local_files())
+    whole = Instance(db, lambda one: admin.build_stores(db, ring, one), "english", registry.local_files())
     return check.run(whole).found
 
 
@@ -248,7 +248,7 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     assert checked(db, space.ring) == []
     assert db.rows("select 1 from sweeps where due_at > now() + interval '10 minutes'", {})
     db.rows("update sweeps set due_at = now()", {})
-    garbage.run(db, lambda one: command.stores_of(db, space.ring, one))
+    garbage.run(db, lambda one: admin.build_stores(db, space.ring, one))
     for table in ("partitions", "documents", "chunks", "embeddings", "vectors", "postings", "jobs", "sweeps"):
         assert db.rows(f"select 1 from {table} limit 1", {}) == [], table
     assert [one.name for one in folder.iterdir()] == [files_folder.MARKER]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from argparse import Namespace
 
 import pytest
 
@@ -165,10 +166,10 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     instance.save(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
     levers.record(db, [])
     readiness.record(db, "here:1", beats())
-    assert health.print_status(settings, as_json=False) == 0
+    assert health.print_status(Namespace(json=False), settings) == 0
     assert "dispatch: running" in capsys.readouterr().out
     readiness.record(db, "here:1", beats(dispatch=90.0))
-    assert health.print_status(settings, as_json=True) == 3
+    assert health.print_status(Namespace(json=True), settings) == 3
     shown = json.loads(capsys.readouterr().out)
     assert shown["roles"][0]["state"] == "stalled"
     assert shown["dispatch"]["stalled"]
@@ -178,5 +179,5 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
         "late": True,
         "reason": None,
     }
-    assert health.print_status(settings, as_json=False) == 3
+    assert health.print_status(Namespace(json=False), settings) == 3
     assert "has not succeeded for 9" in capsys.readouterr().out

@@ -1,74 +1,27 @@
-"""The commands that are clients of a server: `ingest`, `search`, `runs`, `retry`, `documents`, `namespaces`."""
+"""Commands that read and change content: `search`, `runs`, `documents`, `namespaces`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from local import LocalError, instance
-from local.client_output import print_records, print_table, reason
-from local.ingest_command import IngestCommand
-from retrieval.settings import Settings
 from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client.cli import evaluate
+from retrieval_client.cli.ingest import IngestCommand
+from retrieval_client.cli.output import CommandError, print_records, print_table, translate_reason
 from retrieval_client.models import Document, Namespace
 
 Options = argparse.Namespace
 _SHOWN_NAMES = 10
 
 
-def run(options: Options, settings: Settings) -> int:
-    """Run the command. Exit code 1 where a document or a job run failed."""
-    try:
-        with connect(options, settings) as client:
-            if options.command == "namespaces":
-                return _namespaces(client, options)
-            namespace = namespace_of(client, options.namespace, _home_namespace(options, settings))
-            return _COMMANDS[options.command](client, namespace, options)
-    except RetrievalError as error:
-        raise LocalError(f"{error.code}: {reason(error.message)}") from error
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-
-
-def connect(options: Options, settings: Settings) -> RetrievalClient:
-    """A client of `server`. LocalError: nothing runs in this home, and no other server is named."""
-    url = options.url or os.environ.get("RETRIEVAL_API_URL")
-    if not url and instance.service(settings.home) and not (settings.home / "service.json").exists():
-        raise LocalError(f"Nothing runs in {settings.home}: start it with `retrieval up`, or give --url.")
-    return RetrievalClient(*server(options, settings), tenant=options.tenant)
-
-
-def server(options: Options, settings: Settings) -> tuple[str, str]:
-    """URL and key by options, by environment, else of this home's instance. LocalError if none of them is set."""
-    local_service = instance.service(settings.home)
-    url = options.url or os.environ.get("RETRIEVAL_API_URL") or local_service.get("api")
-    key = options.key or os.environ.get("RETRIEVAL_API_KEY")
-    if key is None and url == local_service.get("api"):  # the key of this home goes to no other server
-        key = local_service.get("apiKey")
-    if not url:
-        raise LocalError(
-            "No instance runs here: start one by `retrieval up`, or name a server by --url or RETRIEVAL_API_URL."
-        )
-    if not key:
-        raise LocalError(f"No key for {url}: give --key or RETRIEVAL_API_KEY.")
-    return url, key
-
-
-def _home_namespace(options: Options, settings: Settings) -> str | None:
-    """The first namespace of this home's instance, if the command speaks with that."""
-    local_service = instance.service(settings.home)
-    return local_service.get("namespaceId") if server(options, settings)[0] == local_service.get("api") else None
-
-
-def namespace_of(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
+def find_namespace(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
     """The id of the namespace with this id or name, or of the only one.
 
-    `unlisted`: taken where none is given and the key may not list them. LocalError: there is no such namespace, or
+    `unlisted`: taken where none is given and the key may not list them. CommandError: there is no such namespace, or
     several.
     """
     try:
@@ -81,20 +34,20 @@ def namespace_of(client: RetrievalClient, given: str | None, unlisted: str | Non
         if len(namespaces) == 1:
             return namespaces[0].id
         if not namespaces:
-            raise LocalError("There is no namespace yet: create one by `retrieval namespaces create NAME`.")
+            raise CommandError("There is no namespace yet: create one by `retrieval namespaces create NAME`.")
         names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES])
-        raise LocalError(f"There are several namespaces: choose one by --namespace ({names}).")
+        raise CommandError(f"There are several namespaces: choose one by --namespace ({names}).")
     ids = [namespace.id for namespace in namespaces if given in (namespace.id, namespace.name)]
     if not ids:
-        raise LocalError(f"No namespace is called {given}: `retrieval namespaces` lists them.")
+        raise CommandError(f"No namespace is called {given}: `retrieval namespaces` lists them.")
     if len(ids) > 1:
-        raise LocalError(f"{len(ids)} namespaces are called {given}: use the id, which `retrieval namespaces` lists.")
+        raise CommandError(f"{len(ids)} namespaces are called {given}: use the id, which `retrieval namespaces` lists.")
     return ids[0]
 
 
 def _unlisted_namespace(namespace_id: str | None) -> str:
     if namespace_id is None or not namespace_id.startswith("ns_"):
-        raise LocalError(
+        raise CommandError(
             "This key may not list namespaces: give --namespace by its id (ns_…), "
             "or use a key with the scope namespaces:read."
         )
@@ -130,7 +83,7 @@ def _runs(client: RetrievalClient, namespace: str, options: Options) -> int:
         else:
             print_table([_run_row(run)], *_RUN_HEADS)
             for document in run.documents.failed:
-                print(f"FAILED  {document.id}: {reason(document.error)}")
+                print(f"FAILED  {document.id}: {translate_reason(document.error)}")
         return 1 if run.outcome not in (None, "SUCCEEDED") else 0
     print_records(client.runs.list(namespace), _run_row, *_RUN_HEADS, as_json=options.json)
     return 0
@@ -153,7 +106,7 @@ def _documents(client: RetrievalClient, namespace: str, options: Options) -> int
 
 
 def _document_row(document: Document) -> Sequence[object]:
-    error = reason(document.ingestion_error) if document.ingestion_error else ""
+    error = translate_reason(document.ingestion_error) if document.ingestion_error else ""
     return document.id, document.ingestion_status, document.document_type, _name(document), error
 
 
@@ -173,7 +126,7 @@ def _delete_documents(client: RetrievalClient, namespace: str, options: Options)
 
 
 def _document(client: RetrievalClient, namespace: str, given: str) -> Document:
-    """The document with this id, external id or name. LocalError: there is none, or there are several."""
+    """The document with this id, external id or name. CommandError: there is none, or there are several."""
     by_name = {"field": "document.name", "op": "eq", "value": given}
     for filters in ({"document_ids": [given]}, {"external_ids": [given]}, {"where": by_name}):
         documents = list(client.documents.list(namespace, **filters))
@@ -181,11 +134,11 @@ def _document(client: RetrievalClient, namespace: str, given: str) -> Document:
             return documents[0]
         if documents:
             ids = _few([document.id for document in documents])
-            raise LocalError(f"{len(documents)} documents are called {given}: give one of their ids, {ids}.")
-    raise LocalError(f"No document is called {given}: nothing was deleted. `retrieval documents` lists them.")
+            raise CommandError(f"{len(documents)} documents are called {given}: give one of their ids, {ids}.")
+    raise CommandError(f"No document is called {given}: nothing was deleted. `retrieval documents` lists them.")
 
 
-def _namespaces(client: RetrievalClient, options: Options) -> int:
+def change_namespaces(client: RetrievalClient, options: Options) -> int:
     if options.verb == "create":
         body = {
             "webScraperConfig": {"provider": "BUILTIN"},
@@ -196,7 +149,7 @@ def _namespaces(client: RetrievalClient, options: Options) -> int:
         namespace = client.api.create_namespace(body).namespace  # type: ignore[arg-type]
         print(json.dumps(namespace.raw, ensure_ascii=False) if options.json else f"{namespace.id}  {namespace.name}")
     elif options.verb == "delete":
-        namespace_id = namespace_of(client, options.name)
+        namespace_id = find_namespace(client, options.name)
         _confirm(options, f"Delete the namespace {options.name} and everything in it?")
         client.namespaces.delete(namespace_id)
         record = {"namespaceId": namespace_id, "deleted": True}
@@ -220,14 +173,14 @@ def _namespace_row(namespace: Namespace) -> Sequence[object]:
 
 
 def _confirm(options: Options, question: str) -> None:
-    """Ask at a terminal, unless --yes is given. LocalError if the answer is no, or there is no terminal."""
+    """Ask at a terminal, unless --yes is given. CommandError if the answer is no, or there is no terminal."""
     if options.yes:
         return
     if not sys.stdin.isatty():
-        raise LocalError(f"{question} Nothing was deleted: add --yes to confirm.", exit_code=2)
+        raise CommandError(f"{question} Nothing was deleted: add --yes to confirm.", exit_code=2)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise LocalError("Nothing was deleted.")
+        raise CommandError("Nothing was deleted.")
 
 
 def _few(names: Sequence[str]) -> str:
@@ -235,10 +188,11 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN_NAMES]) + suffix
 
 
-_COMMANDS: dict[str, Callable[[RetrievalClient, str, Options], int]] = {
+COMMANDS: dict[str, Callable[[RetrievalClient, str, Options], int]] = {
     "ingest": lambda client, namespace, options: IngestCommand(client, namespace, options).run(),
     "retry": lambda client, namespace, options: IngestCommand(client, namespace, options).retry(),
     "search": _search,
     "runs": _runs,
     "documents": _documents,
+    "eval": evaluate.run,
 }

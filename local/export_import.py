@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from connectors import registry
-from local import LocalError, admin, environment
+from local import LocalError, admin
 from local.admin import Changed
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import Database
 from retrieval.errors import ServiceError, StepError
 from retrieval.maintenance.moving import archive, exporting, frame, importing
 from retrieval.maintenance.moving.archive import ArchiveError
@@ -32,15 +31,11 @@ _NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
 
 def run(options: Options, settings: Settings) -> int:
     """Export or import, as the command says."""
-    resolved = environment.resolve_addresses(settings)
-    with closing(Database(resolved.database_url, size=4)) as db:
+    with admin.open_database(settings) as (db, ring):
         try:
-            ring = KeyRing.parse(resolved.secret_key)
             (_export if options.command == "export" else _audited_import)(db, ring, settings, options)
         except (ArchiveError, NoSuchNamespace, StepError, ServiceError, SecretError) as error:
             raise LocalError(str(error)) from error
-        except AWAY as error:
-            raise LocalError("The database does not answer: look at `retrieval status`.") from error
         except OSError as error:
             raise LocalError(f"{error.filename or options.file}: {error.strerror}.") from error
     return 0
@@ -64,12 +59,12 @@ def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Op
         _import(db, ring, settings, options)
     except (ArchiveError, LocalError, StepError, ServiceError, SecretError, OSError) as error:
         status = 500 if isinstance(error, StepError) else 400
-        admin.tell(db, options, Changed(admin.concerned(db, options), "namespace", None), status)
+        admin.write_audit(db, options, Changed(admin.list_concerned(db, options), "namespace", None), status)
         raise
 
 
 def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -> None:
-    organization = admin.chosen_organization(db, options.org)
+    organization = admin.choose_organization(db, options.org)
     with archive.opened(Path(options.file).absolute()) as opened:
         name, configs = importing.configs_of(opened)
         lacks = _fill(configs, _secrets(options.secrets))
@@ -86,7 +81,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -
             lacks=lacks,
         )
         done = importing.run(target, opened)
-    admin.tell(db, options, Changed([organization], "namespace", done.namespace), 200)
+    admin.write_audit(db, options, Changed([organization], "namespace", done.namespace), 200)
     print(done.namespace)
     print(f"{done.documents} documents and {done.chunks} chunks; nothing was embedded.")
     if done.renamed:

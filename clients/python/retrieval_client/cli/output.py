@@ -23,12 +23,20 @@ _OPTIONS_BY_FIELD = (
 """Words of the API that stand for an option of the command line."""
 
 
-def reason(text: str | None) -> str:
+def translate_reason(text: str | None) -> str:
     """A reason as the API gives it, with the options of the command line in place of fields of the API."""
     message = text or "No reason was given."
     for pattern, words in _OPTIONS_BY_FIELD:
         message = pattern.sub(words, message)
     return message
+
+
+class CommandError(Exception):
+    """Error in plain words. Exit codes: 1 it failed, 2 the command was called wrongly."""
+
+    def __init__(self, message: str, *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class Output:

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from local import LocalError
-from local.client_output import Output, reason
 from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client.cli.output import CommandError, Output, translate_reason
 from retrieval_client.models import JobRunData
 from retrieval_client.wire import readable
 
@@ -78,7 +77,7 @@ class IngestCommand:
                 accepted = send(metadata=self._options.metadata, dry_run=self._options.dry_run or None)
             except (RetrievalError, OSError) as error:
                 self._failed = True
-                why = reason(str(error))
+                why = translate_reason(str(error))
                 self._output.result({"what": name, "error": why}, f"REFUSED  {name}: {why}")
             else:
                 yield name, accepted.ingest_job_run_id
@@ -106,9 +105,9 @@ class IngestCommand:
         """Print what the ingestion would do, or why that could not be found out."""
         self._failed = self._failed or run.outcome != "SUCCEEDED"
         if run.report is None:
-            notices = [reason(notice.reason) for notice in run.notices]
+            notices = [translate_reason(notice.reason) for notice in run.notices]
             record = {"what": name, "outcome": run.outcome, "notices": notices}
-            self._output.result(record, "\n".join([f"{run.outcome}  {name}", *(f"    {one}" for one in notices)]))
+            self._output.result(record, "\n".join([f"{run.outcome}  {name}", *(f"    {notice}" for notice in notices)]))
             return
         report = run.report
         self._failed = self._failed or report.failed > 0
@@ -129,13 +128,13 @@ unchanged, {report.remove} removed, {report.failed} failed
             record = {"what": name, "documentId": document.id, "document": document.name, "status": document.status}
             self._output.result(record, f"ok  {document.name}")
         for document in failed:
-            label, why = name if single else document.name, reason(document.error)
+            label, why = name if single else document.name, translate_reason(document.error)
             record = {"what": name, "documentId": document.id, "document": label, "error": why}
             self._output.result(record, f"FAILED  {label}: {why}")
         self._failed = self._failed or bool(failed) or run.outcome != "SUCCEEDED"
         if single and failed and not run.notices:
             return
-        notices = [reason(notice.reason) for notice in run.notices]
+        notices = [translate_reason(notice.reason) for notice in run.notices]
         summary = {"what": name, "outcome": run.outcome, "completed": len(completed), "failed": len(failed)}
         head = "ok" if run.outcome == "SUCCEEDED" else run.outcome
         counts = "" if single else f": {len(completed)} ingested, {len(failed)} failed"
@@ -152,7 +151,7 @@ def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
         elif path.is_file():
             yield path
         else:
-            raise LocalError(f"{path}: no such file or folder, and URLs begin with http:// or https://.")
+            raise CommandError(f"{path}: no such file or folder, and URLs begin with http:// or https://.")
 
 
 def _external_id(file: Path, start: Path) -> str:

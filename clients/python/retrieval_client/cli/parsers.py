@@ -1,0 +1,115 @@
+"""Parsers of the commands, for `argparse`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parsers of all commands."""
+    _add_eval(commands)
+    ingest = commands.add_parser("ingest", help="ingest files, folders and URLs, and wait until they can be searched")
+    ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="files, folders (with all files in them) and URLs")
+    ingest.add_argument(
+        "--as", dest="kind", choices=("sitemap", "website"), help="kind of the URLs (default: single pages)"
+    )
+    ingest.add_argument("--metadata", type=_object, help="JSON object attached to the documents")
+    ingest.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures among the files")
+    ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
+    ingest.add_argument("--dry-run", action="store_true", help="report what would be ingested, and store nothing")
+    search = commands.add_parser("search", help="search a namespace")
+    search.add_argument("query", help="a question or words, in quotes")
+    search.add_argument("--top-k", type=int, default=5, help="number of results (default: 5)")
+    search.add_argument(
+        "--semantic", action="store_true", help="search by meaning alone (default: by meaning and words)"
+    )
+    search.add_argument("--where", type=_object, help="a condition, as JSON")
+    runs = commands.add_parser("runs", help="list job runs, or show one and what failed in it")
+    runs.add_argument("id", nargs="?", help="a job run's id")
+    runs.add_argument("--wait", action="store_true", help="wait until the job run is COMPLETED")
+    retry = commands.add_parser(
+        "retry", help="run the failed documents of a job run again, and wait until they have ended"
+    )
+    retry.add_argument("id", metavar="RUN", help="a job run's id, as `runs` lists it")
+    retry.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures this time")
+    retry.add_argument("--no-wait", action="store_true", help="return when they are queued")
+    retry.set_defaults(dry_run=False)
+    documents = commands.add_parser("documents", help="list documents; `documents delete` deletes some")
+    documents.add_argument("--status", help="list documents of this status, such as FAILED or SUCCESS")
+    documents.add_argument("--where", type=_object, help="a condition, as JSON")
+    verbs = documents.add_subparsers(dest="verb", metavar="VERB")
+    delete_documents = verbs.add_parser("delete", help="delete documents from the namespace")
+    delete_documents.add_argument("what", nargs="+", metavar="DOCUMENT", help="id, external id or name of a document")
+    namespaces = commands.add_parser(
+        "namespaces", help="list namespaces; `namespaces create` and `namespaces delete` change them"
+    )
+    verbs = namespaces.add_subparsers(dest="verb", metavar="VERB")
+    create = verbs.add_parser("create", help="create a namespace; by default it needs no account anywhere")
+    create.add_argument("name", help="name of the namespace")
+    create.add_argument("--config", type=_object, help="JSON object of the API's fields, such as embeddingModelConfig")
+    delete_namespace = verbs.add_parser("delete", help="delete a namespace and everything in it")
+    delete_namespace.add_argument("name", metavar="NAMESPACE", help="id or name of the namespace")
+    for command in (delete_documents, delete_namespace):
+        command.add_argument("--yes", action="store_true", help="delete without asking")
+    for command in (ingest, search, runs, retry, documents):
+        command.add_argument("--namespace", help=_NAMESPACE)
+    for command in (ingest, search, runs, retry, documents, namespaces):
+        command.add_argument("--json", action="store_true", help=_JSON)
+    for command in (ingest, search, runs, retry, documents, namespaces):
+        add_server_options(command)
+    # A verb's option that is not given must not replace the one that was given before the verb.
+    delete_documents.add_argument("--namespace", default=argparse.SUPPRESS, help=_NAMESPACE)
+    for command in (delete_documents, create, delete_namespace):
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=_JSON)
+        add_server_options(command, default=argparse.SUPPRESS)
+
+
+_NAMESPACE = "id or name of the namespace; may be left out if there is only one"
+_JSON = "print JSON, one object a line"
+_URL = "URL of the API (default: RETRIEVAL_API_URL, else the instance of RETRIEVAL_HOME)"
+_KEY = "API key (default: RETRIEVAL_API_KEY, else the key of that instance)"
+_TENANT = "act for this tenant"
+
+
+def add_server_options(command: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add the options that name a server and the way to it."""
+    command.add_argument("--url", default=default, help=_URL)
+    command.add_argument("--key", default=default, help=_KEY)
+    command.add_argument("--tenant", default=default, help=_TENANT)
+
+
+def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    measure = commands.add_parser("eval", help="measure searches of a running instance over judged questions")
+    measure.add_argument(
+        "file",
+        help='BEIR\'s queries.jsonl: {"_id", "text"} a line; optional "relevant": {id: grade}',
+    )
+    measure.add_argument("--qrels", help="query, document and grade between tabs; else qrels/test.tsv or qrels.tsv")
+    measure.add_argument(
+        "--setting",
+        action="append",
+        metavar="NAME=WEIGHT",
+        help="a search setting to measure, by its semantic weight or its JSON; may be repeated (default: semantic,"
+        " keyword and hybrid)",
+    )
+    measure.add_argument(
+        "--minimum",
+        metavar="METRIC=VALUE",
+        help="exit code 1 unless a setting reaches this value, such as ndcgAt10=0.40",
+    )
+    measure.add_argument("--keep", action="store_true", help="leave the evaluation in the namespace")
+    measure.add_argument("--namespace", help=_NAMESPACE)
+    add_server_options(measure)
+    measure.add_argument("--json", action="store_true", help="print the run as JSON")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return value

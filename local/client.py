@@ -1,0 +1,214 @@
+"""Commands that speak with a server: those of `retrieval_client.cli`, `retrieval mcp` and `retrieval demo`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+from local import LocalError, instance
+from retrieval.settings import PROJECT, SECRETS, Settings
+from retrieval_client import RetrievalClient, RetrievalError, cli
+from retrieval_client.cli.output import CommandError
+
+Options = argparse.Namespace
+_CORPUS = Path(__file__).parent / "corpus"
+_INGEST_SECONDS = 180.0
+_QUERIES: tuple[tuple[str, str, bool], ...] = (
+    ("Semantic", "How do I know that a change made the search better, and that it was not chance?", False),
+    ("Hybrid", "default port of the Prefect server", True),
+)
+_ISOLATED = {
+    **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRETS for end in ("", "_FILE")},
+    "RETRIEVAL_PREFECT_API_URL": "",
+    **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
+    **{f"RETRIEVAL_{role}_HOST": "127.0.0.1" for role in ("API", "PREFECT", "UI")},
+}
+"""What the demo must not inherit: it is always embedded, in a home of its own, on free ports."""
+MCP_SECONDS = 120.0
+MCP_VERSION = "2025-11-25"
+"""Of the requests to the server: the newest revision whose requests need no headers of their own."""
+
+
+def run(options: Options, settings: Settings) -> int:
+    """Run a command of `retrieval_client.cli`. LocalError: nothing runs in this home, and no other server is named."""
+    service = instance.service(settings.home)
+    is_local = not (options.url or os.environ.get("RETRIEVAL_API_URL"))
+    if is_local and service and not (settings.home / "service.json").exists():
+        raise LocalError(f"Nothing runs in {settings.home}: start it with `retrieval up`, or give --url.")
+    url, key = find_server(options, settings)
+    try:
+        return cli.run(options, url, key, service.get("namespaceId") if url == service.get("api") else None)
+    except CommandError as error:
+        raise LocalError(str(error), exit_code=error.exit_code) from error
+
+
+def find_server(options: Options, settings: Settings) -> tuple[str, str]:
+    """URL and key by options, by environment, else of this home's instance. LocalError if none of them is set."""
+    service = instance.service(settings.home)
+    url = options.url or os.environ.get("RETRIEVAL_API_URL") or service.get("api")
+    key = options.key or os.environ.get("RETRIEVAL_API_KEY")
+    if key is None and url == service.get("api"):  # the key of this home goes to no other server
+        key = service.get("apiKey")
+    if not url:
+        raise LocalError(
+            "No instance runs here: start one by `retrieval up`, or name a server by --url or RETRIEVAL_API_URL."
+        )
+    if not key:
+        raise LocalError(f"No key for {url}: give --key or RETRIEVAL_API_KEY.")
+    return url, key
+
+
+def serve_mcp(options: Options, settings: Settings) -> int:
+    """Speak the Model Context Protocol on stdin and stdout until its end, with the tools of a server's `/mcp`."""
+    url, key = find_server(options, settings)
+    headers = {"Authorization": f"Bearer {key}", "MCP-Protocol-Version": MCP_VERSION}
+    if options.tenant:
+        headers["X-Tenant-ID"] = options.tenant
+    anyio.run(_relay_mcp, url, headers)
+    return 0
+
+
+async def _relay_mcp(url: str, headers: dict[str, str]) -> None:
+    from mcp import stdio_server
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+    from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+
+    from api.mcp import IDENTITY
+
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=MCP_SECONDS) as client:
+
+        async def list_tools(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+            return ListToolsResult.model_validate(await _request_mcp(client, "tools/list", {}))
+
+        async def call_tool(_: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+            call = {"name": params.name, "arguments": params.arguments or {}}
+            return CallToolResult.model_validate(await _request_mcp(client, "tools/call", call))
+
+        server: Server[Any] = Server("retrieval", **IDENTITY, on_list_tools=list_tools, on_call_tool=call_tool)
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _request_mcp(client: httpx.AsyncClient, method: str, params: dict[str, Any]) -> Any:
+    """The result of a request to the server. MCPError: the one that it answers, or what keeps it from answering."""
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED, JSONRPCError
+
+    try:
+        response = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        body = response.json()
+    except httpx.HTTPError as error:
+        raise MCPError(CONNECTION_CLOSED, f"The server cannot be reached ({type(error).__name__}).") from error
+    except ValueError as error:
+        message = f"The server answered {response.status_code}, and not in JSON: is the address right?"
+        raise MCPError(CONNECTION_CLOSED, message) from error
+    match body:
+        case {"result": result}:
+            return result
+        case {"jsonrpc": "2.0"}:
+            raise MCPError.from_jsonrpc_error(JSONRPCError.model_validate(body))
+        case {"message": str() as message}:
+            raise MCPError(CONNECTION_CLOSED, message)
+    raise MCPError(CONNECTION_CLOSED, f"HTTP {response.status_code}.")
+
+
+def run_demo(_options: Options, settings: Settings) -> int:
+    """Start an instance, ingest, search, stop. 0 if every step did what it should, else LocalError with the reason."""
+    home, began = settings.home / "demo", time.monotonic()
+    try:
+        with _start_demo(home) as client:
+            _ingest_and_search(client)
+    except (LocalError, RetrievalError) as error:
+        raise LocalError(f"The demo failed: {error}\n  Logs: {home / 'logs'}") from error
+    print(f"Done in {time.monotonic() - began:.0f} s. Everything is stopped; `make up` starts a service that stays.")
+    return 0
+
+
+@contextmanager
+def _start_demo(home: Path) -> Iterator[RetrievalClient]:
+    """A fresh instance in this home, whatever an earlier demo left there; stopped in any case."""
+    environment = dict(os.environ) | _ISOLATED | {"RETRIEVAL_HOME": str(home)}
+    _run_command(environment, "down")
+    shutil.rmtree(home, ignore_errors=True)
+    print("Starting the service …", flush=True)
+    try:
+        _run_command(environment, "up", "--detach")
+        service = instance.service(home)
+        print(f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})")
+        with RetrievalClient(service["api"], service["apiKey"]) as client:
+            yield client
+    finally:
+        print("Stopping …", flush=True)
+        _run_command(environment, "down")
+
+
+def _run_command(environment: dict[str, str], *arguments: str) -> None:
+    command = [sys.executable, "-m", "local.cli", *arguments]
+    process = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise LocalError(f"`retrieval {arguments[0]}` failed.\n{process.stderr.strip()}")
+
+
+def _ingest_and_search(client: RetrievalClient) -> None:
+    namespace = _create_namespace(client)
+    runs = {}
+    for file in sorted(_CORPUS.iterdir()):
+        if file.suffix in (".md", ".txt") and file.stem != "LICENSE":
+            runs[file.name] = client.ingest.text(namespace, file.read_text(), name=file.name).ingest_job_run_id
+        elif file.suffix in (".pdf", ".docx"):
+            runs[file.name] = client.ingest.file(namespace, file).ingest_job_run_id
+    _wait_for_runs(client, namespace, runs)
+    for kind, query, hybrid in _QUERIES:
+        print(f"\n{kind} search: {query}\n")
+        hits = client.search(namespace, query, top_k=3, hybrid=hybrid)
+        if not hits:
+            raise LocalError(f"The {kind.lower()} search found nothing.")
+        for hit in hits:
+            page = f", page {hit.chunk.page}" if hit.chunk and hit.chunk.page else ""
+            text = " ".join(hit.content.split())
+            excerpt = text if len(text) <= 200 else text[:200].rsplit(" ", 1)[0] + " …"
+            print(f"  {hit.score:.3f}  {hit.metadata['source']}{page}\n         {excerpt}\n")
+
+
+def _create_namespace(client: RetrievalClient) -> str:
+    """The API tries a model for five seconds when a namespace is created; a slow machine loads it in the second try."""
+    for _ in range(2):
+        try:
+            return client.namespaces.create("demo").id
+        except RetrievalError as error:
+            if error.code != "EMBEDDING_CONFIG_ERROR":
+                raise
+            print("The embedding model is still being loaded; once more.")
+    return client.namespaces.create("demo").id
+
+
+def _wait_for_runs(client: RetrievalClient, namespace: str, runs: dict[str, str]) -> None:
+    """Wait for every document, and print how each ended."""
+    print(f"Ingesting {len(runs)} documents:")
+    began, waiting = time.monotonic(), dict(runs)
+    while waiting:
+        for name, run_id in list(waiting.items()):
+            run = client.runs.get(namespace, run_id)
+            if run.status != "COMPLETED":
+                continue
+            del waiting[name]
+            outcome = str(run.documents.failed[0].error) if run.documents.failed else "SUCCESS"
+            print(f"  [{len(runs) - len(waiting)}/{len(runs)}] {name}: {outcome}", flush=True)
+            if outcome != "SUCCESS":
+                raise LocalError(f"{name} was not ingested: {outcome}")
+        if time.monotonic() > began + _INGEST_SECONDS:
+            raise LocalError(f"{', '.join(waiting)} did not finish within {_INGEST_SECONDS:.0f} s.")
+        time.sleep(0.2)
+    print(f"All searchable after {time.monotonic() - began:.1f} s.")
