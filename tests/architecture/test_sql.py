@@ -7,7 +7,7 @@ import tomllib
 from retrieval.settings import PROJECT
 
 LIMITS = tomllib.loads((PROJECT / "budget.toml").read_text(encoding="utf-8"))["sql"]
-STATEMENT = re.compile(r"\s*(?:select|insert into|update|delete from|with(?: recursive)?)\s+(?:[a-z_(%]|$)")
+STATEMENT = re.compile(r"\s*(?:select|insert into|update|delete from|with(?: recursive)?)\s+(?:[a-z0-9_(%*]|$)")
 SOURCES = {
     str(path.relative_to(PROJECT)): path.read_text(encoding="utf-8")
     for package in ("api", "connectors", "flows", "local", "retrieval")
