@@ -118,8 +118,8 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """One more than cores: many tests wait, for a time-out, a minute's turn, another process."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than cores: the whole services and Prefect keep a worker each, which mostly waits for processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

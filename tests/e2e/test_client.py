@@ -116,6 +116,7 @@ def website(pages):
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_namespaces_are_created_and_deleted_and_documents_deleted_by_name(service, tmp_path):
     (tmp_path / "pump.txt").write_text("The pump is oiled every eighty hours.")
     created = json.loads(command(service, "namespaces", "create", "pumps", "--json", where=tmp_path))
@@ -181,6 +182,7 @@ def answers(url):
         return False
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_is_missing(service, tmp_path):
     elsewhere = {"RETRIEVAL_HOME": str(tmp_path / "empty")}
 

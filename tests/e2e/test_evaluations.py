@@ -39,6 +39,7 @@ def finished(space, evaluation, settings, seconds=90):
     return space.until(ended, seconds=seconds)
 
 
+@pytest.mark.slow
 def test_settings_are_compared_over_questions(space):
     documents = {one["name"]: one for one in space.documents()}
     questions = [

@@ -35,6 +35,7 @@ def ingested(space, name, content, **fields):
     return run, documents[0] if run["documents"]["completed"] else None
 
 
+@pytest.mark.slow
 def test_only_the_page_that_cannot_be_trusted_is_sent(space, docling, scrambled):  # noqa: F811
     run, document = ingested(space, "scrambled.pdf", scrambled.read_bytes())
     assert run["documents"]["failed"] == []

@@ -107,9 +107,12 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=[way if way == "Python client" else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
 def ways(request, service):
-    """The two functions of a way, and a namespace that has only what the test puts there."""
+    """The two functions of a way, and a namespace that has only what the test puts there.
+
+    In CI by the client, which the command line uses too; each night by all.
+    """
     ingest, ingest_page = WAYS[request.param]
     return ingest, ingest_page, service.in_a_new_namespace(request.param, webScraperConfig={"provider": "BUILTIN"})
 
@@ -125,15 +128,6 @@ def test_ingest_delete_ingest_leaves_the_document(ways, tmp_path):
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
-of_one_way = pytest.mark.parametrize(
-    "ways",
-    [way if way == "Python client" else pytest.param(way, marks=pytest.mark.slow) for way in WAYS],
-    indirect=True,
-)
-"""In CI by the client, which the command line uses too; each night by all."""
-
-
-@of_one_way
 def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path):
     ingest, _, service = ways
     for content in (FIRST, SECOND, FIRST):
@@ -141,7 +135,6 @@ def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
-@of_one_way
 def test_what_failed_and_was_fixed_is_ingested_by_the_same_request(ways, tmp_path, site):
     _, ingest_page, service = ways
     url = f"{site}/keeper.html"

@@ -75,6 +75,7 @@ def test_prefects_role_owns_a_database_of_its_own_and_reads_no_other(home: Path)
         psycopg.connect(own.replace("/prefect?", "/retrieval?"))
 
 
+@pytest.mark.slow
 def test_a_home_of_before_gets_prefects_database_and_the_newest_extension(home: Path) -> None:
     """As versions with Prefect on SQLite left it."""
     with psycopg.connect(postgres.start(home), autocommit=True) as connection:

@@ -39,6 +39,7 @@ def named(service, name):
     return document["documentProperties"]
 
 
+@pytest.mark.slow
 def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(service, scrambled, tmp_path):
     here = ("--namespace", service.namespace)
     preview = command(service, "ingest", scrambled.name, "--dry-run", *here, where=tmp_path)

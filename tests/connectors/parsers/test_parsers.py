@@ -369,7 +369,7 @@ def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[fl
     hasty = limited(1, 2048 * MB)
     hasty.pool.warm()
     began = time.monotonic()
-    message = refusal(save("slow.docx", word(PARAGRAPH * 500_000)), by=hasty)
+    message = refusal(save("slow.docx", word(PARAGRAPH * 1_000_000)), by=hasty)
     assert "more than 1 s" in message
     assert time.monotonic() - began < 15
 
@@ -411,7 +411,7 @@ def test_a_child_that_never_goes_on_is_given_up_by_the_clock(
 ) -> None:
     stopped = limited(0.3, 2048 * MB)
     stopping = while_busy(stopped, lambda pid: os.kill(pid, signal.SIGSTOP))
-    message = refusal(save("slow.docx", word(PARAGRAPH * 500_000)), by=stopped)
+    message = refusal(save("slow.docx", word(PARAGRAPH * 1_000_000)), by=stopped)
     stopping.join(60)
     assert "no end within 3 s by the clock" in message
     assert "spring tide" in stopped.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
@@ -422,7 +422,7 @@ def test_a_child_that_uses_up_its_processor_time_ends(
 ) -> None:
     patient = limited(60, 2048 * MB)
     patient._seconds = 0  # processor time only: the kernel rounds up to the next whole second
-    message = refusal(save("slow.docx", word(PARAGRAPH * 500_000)), by=patient)
+    message = refusal(save("slow.docx", word(PARAGRAPH * 1_000_000)), by=patient)
     assert "more than 60 s" in message
 
 
@@ -430,7 +430,7 @@ def test_a_child_that_is_killed_fails_its_file_only(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:
     killed = limited(60, 2048 * MB)
-    slow = save("slow.docx", word(PARAGRAPH * 500_000))
+    slow = save("slow.docx", word(PARAGRAPH * 1_000_000))
 
     def kill(pid: int) -> None:
         time.sleep(0.1)
@@ -512,10 +512,10 @@ def test_files_are_read_beside_each_other(save: Save) -> None:
 
 def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     """Three files take seconds each in a pool of one child; what comes after them is read before they are done."""
-    pool = Pool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=0.2)
+    pool = Pool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=1.0)  # three seconds by the clock
     parser = DocumentParser(pool, 2048 * MB, 60)
     ended: list[int] = []
-    slow = save("slow.docx", word(PARAGRAPH * 500_000))
+    slow = save("slow.docx", word(PARAGRAPH * 1_000_000))
     normal = save("normal.pdf", pdf("A spring tide."))
 
     def read_slow_file(number: int) -> None:
@@ -527,10 +527,9 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     for thread in threads:
         thread.start()
     try:
-        time.sleep(0.5)
+        while pool._slow._value:  # until one of them counts as slow; on a busy machine that takes a while
+            time.sleep(0.05)
         assert "spring tide" in parser.parse(normal, OcrStrategy.BASIC_PARSER).text
-        with pytest.raises(Interrupted):
-            parser.parse(slow, OcrStrategy.BASIC_PARSER, lambda: False)
         assert len(pool._all) <= 2
         assert len(ended) < 3
     finally:
@@ -538,7 +537,9 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
             for child in list(pool._all):
                 child._process.kill()
             time.sleep(0.1)
-        pool.close()
+    with pool._slow, pytest.raises(Interrupted):  # another slow file runs: this one would wait for it
+        parser.parse(slow, OcrStrategy.BASIC_PARSER, lambda: False)
+    pool.close()
     assert not pool._all
 
 

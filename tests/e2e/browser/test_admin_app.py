@@ -74,6 +74,7 @@ def typed(field: Locator, text: str) -> None:
     field.press("Tab")
 
 
+@pytest.mark.slow
 def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
     """Tab leads to the field's own "Show password" button: what was typed is sent all the same, new and changed."""
     expect.set_options(timeout=SECONDS)

@@ -139,6 +139,7 @@ def _left(page: Page, place: SimpleNamespace) -> Iterator[None]:
     expect(page.get_by_role("button", name="Sign in with single sign-on").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: SimpleNamespace) -> None:
     """After somebody without a role was told so, and became somebody else."""
     sign_in(page, place, "mallory")

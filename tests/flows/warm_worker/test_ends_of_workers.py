@@ -23,6 +23,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_worker_that_can_log_nothing_works_on(prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server

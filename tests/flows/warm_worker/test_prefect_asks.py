@@ -68,6 +68,7 @@ def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
     assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_retried_there_what_failed_runs_again_and_the_state_tells_the_outcome(shop):
     broken = shop.space.file("broken.pdf", b"%PDF-1.7 nothing of the kind", "application/pdf")
