@@ -42,7 +42,7 @@ _HANDLERS = {
     **dict.fromkeys(("key", "org", "tenant", "rotate-secrets"), "admin.run"),
     "fsck": "admin.run_fsck",
     **dict.fromkeys(("backup", "restore"), "backup.run"),
-    **dict.fromkeys(("export", "import"), "export_import.run"),
+    **dict.fromkeys(("export", "import"), "backup.run_namespace"),
     "mcp": "client.serve_mcp",
     "demo": "client.run_demo",
 }

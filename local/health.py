@@ -62,22 +62,30 @@ def listens(host: str, port: int) -> bool:
         return False
 
 
+def pool_exists(prefect_api_url: str, pool: str, login: Mapping[str, str]) -> bool:
+    """Tell whether Prefect has the work pool."""
+    return _request("GET", f"{prefect_api_url}/work_pools/{pool}", _authorize(login))[0] == 200
+
+
 def worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:
     """Tell whether Prefect lists a worker of the pool whose name begins with `prefix` as online, heard of after
     `since`."""
-    if key := login.get("PREFECT_API_KEY"):
-        headers = {"Authorization": f"Bearer {key}"}
-    else:
-        text = login.get("PREFECT_API_AUTH_STRING", "")
-        headers = {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()} if text else {}
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
-    status, workers = _request("POST", url, headers, {"workers": {}})
+    status, workers = _request("POST", url, _authorize(login), {"workers": {}})
     return status == 200 and any(
         worker["status"] == "ONLINE"
         and worker["name"].startswith(prefix)
         and datetime.fromisoformat(worker["last_heartbeat_time"]) >= since
         for worker in workers
     )
+
+
+def _authorize(login: Mapping[str, str]) -> dict[str, str]:
+    """Headers of a request to Prefect, by its own variables."""
+    if key := login.get("PREFECT_API_KEY"):
+        return {"Authorization": f"Bearer {key}"}
+    text = login.get("PREFECT_API_AUTH_STRING", "")
+    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()} if text else {}
 
 
 def _request(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -83,8 +84,8 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
     def build_environment(role: str) -> dict[str, str]:
         return environment.build_variables(role, settings, resolved) | common
 
-    def build_errand(name: str, *after: str) -> Role:
-        return Role(name, commands[name], build_environment(name), PROJECT, after=after, is_errand=True)
+    def build_errand(name: str, *after: str, ready: Callable[[], bool] = lambda: False) -> Role:
+        return Role(name, commands[name], build_environment(name), PROJECT, ready, after=after, is_errand=True)
 
     roles = []
     if cluster:
@@ -120,18 +121,19 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
                 silent_for=PREFECT_SILENT_SECONDS,
             )
         )
-    roles += [build_errand("migrate", *database), build_errand("register", "migrate")]
+    login = environment.build_variables("worker", settings, resolved)
+    has_pool = partial(health.pool_exists, at.prefect, settings.work_pool, login)
+    roles += [build_errand("migrate", *database), build_errand("register", "migrate", ready=has_pool)]
     if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
         roles.append(build_errand("model", "migrate"))
-    worker_environment = build_environment("worker")
     started = [datetime.now(UTC)]
     roles += [
         Role(
             "worker",
             commands["worker"],
-            worker_environment,
+            build_environment("worker"),
             PROJECT,
-            lambda: health.worker_online(at.prefect, settings.work_pool, worker, worker_environment, started[-1]),
+            lambda: health.worker_online(at.prefect, settings.work_pool, worker, login, started[-1]),
             after=("register",),
             grace=25,  # its flow runs end first
             prepare=lambda: started.append(datetime.now(UTC)),  # Prefect lists a killed one as online for a while
@@ -160,7 +162,7 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
         environment.write_sign_in(settings, at.ui)
         variables = environment.build_ui(at.api, token, settings.oidc_ca_bundle)
         ready = partial(health.answers, f"{at.ui}/_stcore/health")
-        roles.append(Role("ui", commands["ui"], variables, PROJECT, ready, after=("register",), address=at.ui))
+        roles.append(Role("ui", commands["ui"], variables, PROJECT, ready, after_end=("register",), address=at.ui))
     if at.metrics:
         ready = partial(health.listens, settings.metrics_host, settings.metrics_port or 0)
         variables = build_environment("metrics")

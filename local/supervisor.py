@@ -21,6 +21,7 @@ from local.logs import Watch
 from local.processes import Identity, Process
 
 _TICK = 0.1
+_READY = ("up", "done")
 _DEATHS_WINDOW = 60.0
 _DEATHS = 6
 _DEATHS_BEFORE_READY = 3
@@ -47,6 +48,8 @@ class Role:
     ready: Callable[[], bool] = lambda: True
     after: tuple[str, ...] = ()
     """Roles that must be up, or done, before it is started for the first time."""
+    after_end: tuple[str, ...] = ()
+    """Errands that must be done before that."""
     is_errand: bool = False
     """It ends by itself, such as the migrations, and is not restarted; any exit code but 0 stops everything."""
     address: str | None = None
@@ -105,7 +108,7 @@ class Supervisor:
     def wait_ready(self, seconds: float) -> None:
         """Wait until every role is up, or done; LocalError names one that is not in time."""
         deadline = time.monotonic() + seconds
-        while late := [child for child in self._children.values() if not _is_ready(child)]:
+        while late := [child for child in self._children.values() if not _is_started(child)]:
             if time.monotonic() > deadline:
                 name = next((child for child in late if child.process), late[0]).role.name
                 raise LocalError(f"{name} was not ready within {seconds:.0f} s.\n{self._last_words(name)}")
@@ -160,14 +163,14 @@ class Supervisor:
     def _look_at(self, child: _Child) -> None:
         role, clock = child.role, time.monotonic()
         if child.process is None:
-            if child.record.state == "waiting" and all(_is_ready(self._children[name]) for name in role.after):
+            if child.record.state == "waiting" and self._may_start(role):
                 self._spawn(child)
             elif child.record.state == "restarting" and clock >= child.due:
                 self._restart(child)
         elif (code := child.process.poll()) is not None:
             self._on_exit(child, child.process, code)
         elif child.record.state == "starting":
-            if not role.is_errand and time.time() - (child.record.since or 0) >= role.settle and role.ready():
+            if time.time() - (child.record.since or 0) >= role.settle and role.ready():
                 child.was_ready = True
                 self._mark(child, "up")
                 if child.record.restarts:
@@ -175,6 +178,10 @@ class Supervisor:
         elif role.silent_for and clock >= child.due:
             child.due = clock + _ASK_EVERY
             self._ask(child, child.process, role.silent_for)
+
+    def _may_start(self, role: Role) -> bool:
+        is_after = all(self._children[name].record.state in _READY for name in role.after)
+        return is_after and all(self._children[name].record.state == "done" for name in role.after_end)
 
     def _ask(self, child: _Child, process: subprocess.Popen[bytes], silent_for: float) -> None:
         """Kill a role that has not answered for `silent_for` seconds; its death is then handled as any other."""
@@ -275,8 +282,8 @@ class Supervisor:
         self._stop_requests += 1
 
 
-def _is_ready(child: _Child) -> bool:
-    return child.record.state in ("up", "done")
+def _is_started(child: _Child) -> bool:
+    return child.record.state == ("done" if child.role.is_errand else "up")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

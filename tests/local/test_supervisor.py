@@ -125,7 +125,7 @@ def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
     supervisor.add(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
     errand = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
     supervisor.add(replace(_role(record, tmp_path, errand, "errand"), is_errand=True, after=("server",)))
-    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after=("errand",)))
+    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("errand",)))
     _until(supervisor, lambda: record.roles[0].state == "starting")
     supervisor.tick()
     assert [role.state for role in record.roles] == ["starting", "waiting", "waiting"]
