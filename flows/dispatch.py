@@ -25,8 +25,9 @@ from retrieval.connections import schedules as connections_by_schedule
 from retrieval.database import listening
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
-from retrieval.jobs import batches, notifications, patience, shares
 from retrieval.jobs import levers as recorded_levers
+from retrieval.jobs import notifications
+from retrieval.jobs.queries import batches, breaker_timeout, job_queue
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -75,8 +76,8 @@ Loop = Callable[[Lane], Awaitable[None]]
 async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
 
-    But for what is short, or its organization's only batch, and what a batch at work takes up (`shares`). Where Prefect
-    does not know a batch's deployment, the batch waits, and `missed` is called.
+    But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
+    not know a batch's deployment, the batch waits, and `missed` is called.
     """
     room = 2 * limit - await lane.run(batches.in_flight)
     await lane.run(batches.form, size=size, batches=room, places=limit)
@@ -169,7 +170,7 @@ class Dispatcher:
                 await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
                 looked = time.monotonic()
-                pause = LOOK_SECONDS if await lane.run(shares.is_any_unfinished) else QUIET_SECONDS
+                pause = LOOK_SECONDS if await lane.run(job_queue.is_any_unfinished) else QUIET_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
                 await asyncio.sleep(looked + PACE_SECONDS - time.monotonic())
@@ -180,10 +181,10 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 self.workers = await prefect_client.workers(client, self.config.work_pool)
-                if await lane.run(shares.is_any_unclaimed):
-                    at_work = await lane.run(shares.at_work)
+                if await lane.run(job_queue.is_any_unclaimed):
+                    at_work = await lane.run(job_queue.count_at_work)
                     closed = await prefect_client.closed(client, self.config.work_pool, at_work)
-                    await lane.run(shares.close, closed)
+                    await lane.run(job_queue.close_queues, closed)
                 if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.pulse.succeeded("reconcile")
@@ -193,7 +194,7 @@ class Dispatcher:
     async def _until_busy(self, lane: Lane) -> None:
         """While no batch is open: until this dispatcher makes one, or for some seconds, as others may."""
         self.busy.clear()
-        if not await lane.run(shares.is_any_open):
+        if not await lane.run(job_queue.is_any_open):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.busy.wait(), IDLE_SECONDS)
 
@@ -235,7 +236,7 @@ class Dispatcher:
                     await lane.run(recorded_levers.record, [levers.of_failure(error, self.config.work_pool)])
                     raise
                 await lane.run(recorded_levers.record, read)
-                busy = await lane.run(shares.is_any_unfinished)
+                busy = await lane.run(job_queue.is_any_unfinished)
                 await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)
 
     async def clean(self, lane: Lane) -> None:
@@ -251,7 +252,7 @@ class Dispatcher:
             await asyncio.sleep(LANGUAGES_SECONDS)
             self.upkeep.index_again(settings.load().keyword_language)
         await lane.run(garbage.forget)
-        await lane.run(patience.expire)
+        await lane.run(breaker_timeout.expire)
         self.upkeep.begin()
         self.pulse.succeeded("maintain")
 

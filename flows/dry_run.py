@@ -27,8 +27,9 @@ from retrieval.ingestion import dry_run_report
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run import Estimator, Tools
 from retrieval.job_config import JobConfig
-from retrieval.jobs import batches, dry_runs, notifications, outcome
-from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs import dry_runs, notifications, run_outcome
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
@@ -57,7 +58,7 @@ async def _dry_run(batch_id: str, attempt: int) -> State[None]:
         except Superseded:
             return endings.unclaimed(batch_id)
     notifications.tell(db)
-    return endings.state(outcome.of_batch(db, batch_id), "The reports stand with their job runs.")
+    return endings.state(run_outcome.of_batch(db, batch_id), "The reports stand with their job runs.")
 
 
 async def _one(lease: Lease, run: dry_runs.Trial) -> None:

@@ -14,8 +14,9 @@ from prefect.states import Cancelled, Completed, Failed
 from flows import context
 from flows.prefect_client import GONE, SILENT
 from retrieval.database.database import AWAY as DATABASE_AWAY
-from retrieval.jobs import batches, outcome, retry
-from retrieval.jobs.batches import Lease
+from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import batches, retry
+from retrieval.jobs.queries.batches import Lease
 from retrieval.statuses import Outcome
 
 AWAY = (*DATABASE_AWAY, *SILENT)
@@ -37,7 +38,7 @@ def unclaimed(batch_id: str) -> State[None]:
     """There is nothing to do: how the batch ended, or that another works on it."""
     db = context.database()
     batch_id = retry.newest(db, batch_id, str(_flow_run_id()))
-    ended = outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
+    ended = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
     if ended:
         return state(ended, "Nothing was left to do here.")
     return Completed(name="Superseded", message="Another flow run holds this batch.")

@@ -13,8 +13,8 @@ import structlog
 
 from retrieval.database.database import AWAY, HELD, Database
 from retrieval.ingestion import poison_detection
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.metrics import counts
 
 log = structlog.get_logger()

@@ -26,9 +26,10 @@ from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavail
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, poison_detection, results
 from retrieval.ingestion.results import Progress
-from retrieval.jobs import batches, names, notifications, outcome, progress
-from retrieval.jobs.batches import DocumentKey, Lease, Superseded
+from retrieval.jobs import names, notifications, run_outcome
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches, progress
+from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
 from retrieval.logs import without_query
 from retrieval.sources import STORED, slug
 
@@ -121,7 +122,7 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
     rows = results.table(db, lease)
     await report.results(lease.scope.namespace, rows, results.skipped(db, lease), results.left(db, lease))
     message = _message(results.progress(db, lease), rows, later, circuits)
-    return endings.state(outcome.of_batch(db, lease.batch_id), message)
+    return endings.state(run_outcome.of_batch(db, lease.batch_id), message)
 
 
 def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circuits: Circuits) -> str:

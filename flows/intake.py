@@ -15,8 +15,8 @@ from flows import origins
 from flows.prefect_client import SILENT
 from retrieval import settings
 from retrieval.database.database import Database
-from retrieval.jobs import joining
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batch_append
+from retrieval.jobs.queries.batches import Lease
 
 PACE_SECONDS: Final = 0.5
 """Between two looks while something joins: each pass over a few texts costs as much as one over many."""
@@ -52,7 +52,7 @@ class Intake:
             await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
         self._looked = time.monotonic()
         size = settings.load().batch_limit
-        joined = await asyncio.to_thread(joining.take_up, self._db, self._lease, size=size)
+        joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
         origins.follow(joined, self._lease)
         self._found = len(joined)
         self.joined += len(joined)
@@ -65,7 +65,7 @@ class Intake:
         if context is None or context.flow_run is None:
             return
         try:
-            name = await asyncio.to_thread(joining.name, self._db, self._lease)
+            name = await asyncio.to_thread(batch_append.describe_batch, self._db, self._lease)
             async with get_client() as client:
                 await client.update_flow_run(context.flow_run.id, name=name)
         except (psycopg.Error, *SILENT) as error:  # the work itself is done; nothing of it depends on a name

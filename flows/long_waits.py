@@ -12,8 +12,8 @@ import structlog
 from retrieval.database import disk_full
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Unavailable
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 

@@ -14,8 +14,8 @@ import structlog
 from retrieval import tracing
 from retrieval.database.database import Database
 from retrieval.errors import StepError
-from retrieval.jobs.batches import Lease
-from retrieval.jobs.outbox import QueuedRun
+from retrieval.jobs.queries.batches import Lease
+from retrieval.jobs.queries.job_queue import QueuedRun
 from retrieval.origin import Origin
 
 _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")

@@ -19,8 +19,8 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
 from flows import prefect_login
-from retrieval.jobs import shares
-from retrieval.jobs.batches import Batch
+from retrieval.jobs import fair_queue
+from retrieval.jobs.queries.batches import Batch
 from retrieval.sources import CONNECTORS, slug
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, ask
         parameters={"run_id": run_id, "attempt": attempt},
         name=f"evaluation {run_id}",
         idempotency_key=f"{run_id}-{attempt}-{asked}",
-        work_queue_name=shares.DEFAULT,
+        work_queue_name=fair_queue.DEFAULT,
     )
 
 

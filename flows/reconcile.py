@@ -12,8 +12,8 @@ from flows.lanes import Lane
 from flows.prefect_client import GONE, INTERRUPTED, Seen
 from retrieval.database.database import Database, passing_over
 from retrieval.ingestion import poison_detection
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Open
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Open
 from retrieval.statuses import DocumentStatus
 
 log = structlog.get_logger()

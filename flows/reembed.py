@@ -20,9 +20,10 @@ from retrieval import settings
 from retrieval.errors import Fatal
 from retrieval.ingestion import items, poison_detection, reembedding, reembedding_swap, results
 from retrieval.ingestion.reembedding import Window
-from retrieval.jobs import batches, notifications, outcome
-from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.namespaces.namespaces import NamespaceConfig
 
 
@@ -58,7 +59,7 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     message = "Search stays with the old model and vector store; see the result table."
-    return endings.state(outcome.of_batch(db, batch_id), message)
+    return endings.state(run_outcome.of_batch(db, batch_id), message)
 
 
 async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:

@@ -18,7 +18,7 @@ from flows import prefect_login
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
-from retrieval.jobs import shares
+from retrieval.jobs import fair_queue
 
 
 class RegistrationError(Exception):
@@ -60,7 +60,7 @@ async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
 async def _ensure_queues(client: PrefectClient, pool: str) -> None:
     """Make the work queues that are missing, in the order of their priority; what operators have set in them stays."""
     existing = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
-    for priority, name in enumerate(shares.QUEUES, 1):
+    for priority, name in enumerate(fair_queue.QUEUES, 1):
         if name not in existing:
             creation = client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
             await _unless_there(creation)
@@ -78,9 +78,9 @@ async def _unless_there(made: Awaitable[object]) -> None:
 
 
 _QUEUES = {
-    shares.SHORT: "What takes a moment and waits for nobody outside; each worker keeps a place for it.",
-    shares.DEFAULT: "An organization's first batch.",
-    shares.BULK: "An organization's further batches; they run where nobody's first batch waits.",
+    fair_queue.SHORT: "What takes a moment and waits for nobody outside; each worker keeps a place for it.",
+    fair_queue.DEFAULT: "An organization's first batch.",
+    fair_queue.BULK: "An organization's further batches; they run where nobody's first batch waits.",
 }
 
 

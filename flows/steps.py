@@ -25,8 +25,8 @@ from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.discover import Waiting
-from retrieval.jobs.batches import DocumentKey, Lease
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig

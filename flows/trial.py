@@ -20,9 +20,9 @@ from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, Verdict
 from retrieval.evaluations.judge import Bench
 from retrieval.ingestion import reembedding_swap
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope

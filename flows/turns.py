@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from retrieval.database.database import Database
-from retrieval.jobs import batches, shares
-from retrieval.jobs.batches import Lease
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches, job_queue
+from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class Turn:
         with self._lock:
             current = time.monotonic()
             if not self._over and current >= self._look_at:
-                self._over = shares.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
+                self._over = job_queue.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
                 self._look_at = current + LOOK_SECONDS
             return self._over
 

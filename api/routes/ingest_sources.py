@@ -31,7 +31,7 @@ from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs, url_lists
+from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
@@ -69,7 +69,7 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
         if call.body.dry_run:
             request = {**options, "urls": list(dict.fromkeys(urls))}
             return await dry_run(call, scope, "URLs", source="URLS_LIST", how=how, request=request)
-        receipt = await url_lists.accept(call.services.db, scope, urls=urls, config=options, ingestion=how)
+        receipt = await runs.accept_urls(call.services.db, scope, urls=urls, config=options, ingestion=how)
         return IngestAnswer.of_several(receipt, "URLs")
 
     return await _ingest(call, accept)

@@ -22,7 +22,7 @@ from api.wire.runs import (
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs
-from retrieval.jobs.outcome import Notice
+from retrieval.jobs.run_outcome import Notice
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.settings import Settings

@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
 from retrieval.jobs.control import Summary
-from retrieval.jobs.outcome import Notice
 from retrieval.jobs.queueing import Waiting
+from retrieval.jobs.run_outcome import Notice
 from retrieval.jobs.runs import JobRun, RunDocument
 from retrieval.statuses import RunStatus
 

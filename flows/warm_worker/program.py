@@ -26,7 +26,7 @@ from flows.warm_worker.alarm import Alarm
 from flows.warm_worker.run_process import FORKS
 from flows.warm_worker.worker import WarmWorker
 from retrieval import logs
-from retrieval.jobs.shares import SHORT
+from retrieval.jobs.fair_queue import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from retrieval.documents import vector_metadata
 from retrieval.documents.metadata import later_changes, merge_changes
 from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.namespaces import namespaces
 from retrieval.search import bm25
 from retrieval.statuses import DocumentStatus, Stage

@@ -20,8 +20,8 @@ from retrieval.ingestion.chunking.splitter import Piece
 from retrieval.ingestion.chunking.titles import Former, embedded_text
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 from retrieval.search import languages
 from retrieval.statuses import Stage

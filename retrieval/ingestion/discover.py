@@ -19,8 +19,8 @@ from retrieval.errors import Retryable
 from retrieval.ingestion import listed_content, within_quotas
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.job_config import JobConfig
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
 from retrieval.sources import DOCUMENT_TYPES
 from retrieval.statuses import DocumentStatus, Stage

@@ -19,8 +19,8 @@ from retrieval.ingestion import items, listed_content
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.job_config import JobConfig
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
 
 THREADS = 8

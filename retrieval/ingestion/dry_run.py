@@ -27,7 +27,7 @@ from retrieval.ingestion.items import Item, is_page
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.ingestion.unpack import DEPTH
 from retrieval.job_config import Ingestion
-from retrieval.jobs.batches import DocumentKey
+from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.ports import (
     DiscoveryRequest,
     Embedder,

@@ -17,8 +17,8 @@ from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, poison_detection, within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Embedder
 from retrieval.statuses import Stage

@@ -14,7 +14,7 @@ from retrieval.documents import file_keys
 from retrieval.errors import Retryable
 from retrieval.ingestion import activate, download, items
 from retrieval.ingestion.items import Item
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
 

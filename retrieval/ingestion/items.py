@@ -14,8 +14,9 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
-from retrieval.jobs import batches, names
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs import names
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus, Stage

@@ -12,7 +12,7 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import FileStore, RawContent, SourceItem
 
 PIECE = 256 * 1024

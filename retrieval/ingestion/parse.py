@@ -16,8 +16,9 @@ from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.unpack import Stored
-from retrieval.jobs import batches, web_pages
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs import web_pages
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, PageQuality, Parsed, Parser, RawContent
 from retrieval.sources import WEB
 from retrieval.statuses import Stage

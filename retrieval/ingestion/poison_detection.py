@@ -15,8 +15,8 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import discover
 from retrieval.ingestion.items import ALONE
-from retrieval.jobs import batches, breakers
-from retrieval.jobs.batches import DocumentKey, Lease, Open
+from retrieval.jobs.queries import batches, breakers
+from retrieval.jobs.queries.batches import DocumentKey, Lease, Open
 from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 

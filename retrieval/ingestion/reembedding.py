@@ -20,8 +20,8 @@ from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import items
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.namespaces import destinations, namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope

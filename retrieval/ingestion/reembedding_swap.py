@@ -15,8 +15,8 @@ from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, place, row_name
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.search import bm25

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.database.database import Database
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.statuses import DocumentStatus
 
 

@@ -16,7 +16,7 @@ from retrieval.ids import vector_id, vector_prefix_of
 from retrieval.ingestion import activate, items
 from retrieval.ingestion.activate import Labelled
 from retrieval.ingestion.items import Item
-from retrieval.jobs.batches import DocumentKey, Lease
+from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.statuses import Stage
 

@@ -17,8 +17,8 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import items
 from retrieval.ingestion.items import Item
-from retrieval.jobs import batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import Page, SourceItem
 
 _ONE_MORE: Mapping[str, int] = {DOCUMENTS: 1, STORED_BYTES: 1, TOKENS: 1}

@@ -16,9 +16,9 @@ import structlog
 
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import Retryable, StepError, Unavailable
-from retrieval.jobs import breakers
-from retrieval.jobs.batches import Lease
-from retrieval.jobs.breakers import Asked, State
+from retrieval.jobs.queries import breakers
+from retrieval.jobs.queries.batches import Lease
+from retrieval.jobs.queries.breakers import Asked, State
 
 log = structlog.get_logger()
 

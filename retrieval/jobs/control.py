@@ -15,11 +15,11 @@ from retrieval.database.database import Database
 from retrieval.database.pages import Page
 from retrieval.documents import archive_members
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.jobs import batches, names, runs
-from retrieval.jobs import outcome as run_outcome
-from retrieval.jobs import progress as run_progress
-from retrieval.jobs.batches import DocumentKey
-from retrieval.jobs.outcome import Notice
+from retrieval.jobs import names, run_outcome, runs
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import progress as run_progress
+from retrieval.jobs.queries.batches import DocumentKey
+from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, sql
 

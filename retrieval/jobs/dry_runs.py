@@ -16,8 +16,8 @@ from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.job_config import Ingestion, JobConfig
-from retrieval.jobs import acceptance, batches
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import acceptance, batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
@@ -15,10 +15,10 @@ from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
-from retrieval.jobs import acceptance, breakers, levers, names
-from retrieval.jobs import outcome as run_outcome
-from retrieval.jobs import progress as run_progress
-from retrieval.jobs.outcome import Notice
+from retrieval.jobs import levers, names, run_outcome
+from retrieval.jobs.queries import acceptance, breakers
+from retrieval.jobs.queries import progress as run_progress
+from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import WAITING, DocumentStatus
 
@@ -140,6 +140,36 @@ async def accept_discovery(
     if job_run_id is None:
         raise _no_namespace()
     return Receipt(job_run_id)
+
+
+async def accept_urls(
+    db: Database,
+    scope: Scope,
+    *,
+    urls: Sequence[str],
+    config: Mapping[str, Any],
+    ingestion: Ingestion,
+) -> Receipt:
+    """Record one document per URL; the URL is its identity, so a repeated one gives one document."""
+    pages = list(dict.fromkeys(urls))
+    run = ids.job_run_id()
+    values: dict[str, Any] = {
+        **scopes.params(scope),
+        "job": ids.job_id(),
+        "run": run,
+        "source": "URLS_LIST",
+        "document_type": "URL",
+        "config": JobConfig(ingestion, config).dump(),
+        **origin.values(),
+        "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
+        "access": principals.stored(ingestion.access),
+        "documents": [ids.document_id() for _ in pages],
+        "urls": pages,
+    }
+    rows = await acceptance.record(db, acceptance.SEVERAL, values)
+    if not rows:
+        raise _no_namespace()
+    return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
 
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:

@@ -11,8 +11,8 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents, embeddings, receipts, vector_metadata
 from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.maintenance import reading_back
 from retrieval.ports import FileStore, Scope, VectorStore
 from retrieval.search import bm25, packing

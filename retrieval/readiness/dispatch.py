@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.database import Database, Row
-from retrieval.jobs import breakers, levers, outbox, shares
+from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
+from retrieval.jobs.queries import breakers, job_queue
 from retrieval.sources import APPS
 
 LATE: Mapping[str, float] = {
@@ -99,7 +100,7 @@ class Dispatch:
 
 
 _LOOK: LiteralString = (
-    shares.GROUPS
+    job_queue.GROUPS
     + """
     select
         (select extract(epoch from now() - min(since))::float8 from (
@@ -109,7 +110,7 @@ _LOOK: LiteralString = (
                     where r.source = any(%(connected)s) and e.partition_id = r.partition_id and e.source = r.source
                       and e.number < r.number order by e.number desc limit 1)) as due
                 from job_runs r where r.partition_id = g.partition_id and r.source = g.source and """
-    + outbox.MAY_LEAVE
+    + job_queue.MAY_LEAVE
     + """ order by r.number limit 1
              ) w)
             union all

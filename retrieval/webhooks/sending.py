@@ -23,8 +23,8 @@ from psycopg import Connection
 
 from retrieval import ids
 from retrieval.database.database import AWAY, Database, Row
-from retrieval.jobs import outcome
-from retrieval.jobs import progress as run_progress
+from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import progress as run_progress
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport, within
 from retrieval.security.secrets import KeyRing, SecretError
@@ -48,7 +48,7 @@ _TAKE_EVENTS: LiteralString = """
 """
 _ENDS: LiteralString = (
     "select r.id, "
-    + outcome.OUTCOME
+    + run_outcome.OUTCOME
     + " as outcome from job_runs r"
     + run_progress.COUNTED
     + "where r.id = any(%(ids)s)"

@@ -12,7 +12,7 @@ SOURCES = {
     for path in sorted((PROJECT / package).rglob("*.py"))
 }
 
-LABELS = {"retrieval/jobs/progress.py"}
+LABELS = {"retrieval/jobs/queries/progress.py"}
 """It names what clients see, which is called as the stages are."""
 READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download", "items")}
 """They select a job's config and give it to `JobConfig.load`."""

@@ -34,7 +34,12 @@ PLANTED = [
         "flows.steps",
         "connectors.web.crawl.website",
     ),
-    ("Only flows speak Prefect", "retrieval.jobs.batches", "prefect"),
+    (
+        "Connectors know the ports, settings and values of retrieval",
+        "connectors.rerankers.jina",
+        "retrieval.documents.documents",
+    ),
+    ("Only flows speak Prefect", "retrieval.jobs.queries.batches", "prefect"),
     ("Layers within retrieval", "retrieval.search.hydration", "retrieval.documents.documents"),
     ("Layers within retrieval", "retrieval.database.pages", "retrieval.settings"),
     ("Layers within retrieval", "retrieval.jobs.runs", "retrieval.connections.schedules"),

@@ -17,7 +17,8 @@ from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import items, reembedding, results
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, runs
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig

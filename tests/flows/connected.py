@@ -16,7 +16,8 @@ from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, resync, runs
+from retrieval.jobs import resync, runs
+from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
 from tests.standins.place import APP
 

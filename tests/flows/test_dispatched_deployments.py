@@ -17,7 +17,7 @@ def test_a_deployment_that_the_server_has_forgotten_is_asked_for_again():
     from prefect.exceptions import PrefectHTTPStatusError
 
     from flows import prefect_client
-    from retrieval.jobs.batches import Batch
+    from retrieval.jobs.queries.batches import Batch
 
     made, known = [], ["before"]
 

@@ -19,7 +19,7 @@ from flows import dispatch, prefect_login, register
 from flows.register import RegistrationError
 from flows.warm_worker import allowed_flows
 from retrieval import settings
-from retrieval.jobs import shares
+from retrieval.jobs import fair_queue
 
 pytestmark = pytest.mark.service
 
@@ -88,7 +88,7 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert set(names) <= there.keys()
     assert woken
     assert made.work_pool_name == pool
-    assert set(shares.QUEUES) <= queues
+    assert set(fair_queue.QUEUES) <= queues
 
 
 def test_several_register_at_the_same_moment(pool, monkeypatch):
@@ -102,7 +102,7 @@ def test_several_register_at_the_same_moment(pool, monkeypatch):
 
     done, queues = asyncio.run(story())
     assert done == 3 * [done[0]]
-    assert set(shares.QUEUES) <= queues
+    assert set(fair_queue.QUEUES) <= queues
 
 
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):

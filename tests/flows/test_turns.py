@@ -9,8 +9,9 @@ from flows import context, ingest, report, turns
 from flows.intake import Intake
 from flows.turns import Turn
 from retrieval.ingestion import discover, fetch, poison_detection
-from retrieval.jobs import batches, runs, shares
+from retrieval.jobs import fair_queue, runs
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches, job_queue
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
@@ -101,14 +102,14 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
     (theirs,) = batches.undispatched(db)
     batches.dispatched(db, theirs, "run")
     db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
-    shares.close(db, {"bulk"})
+    job_queue.close_queues(db, {"bulk"})
     assert not Turn(db, lease).is_over()
-    shares.close(db, set())
+    job_queue.close_queues(db, set())
     assert Turn(db, lease).is_over()
 
 
 def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_way_for(db, space, monkeypatch):
-    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
     post(db, space.scope, "one")
     lease = held(space)
     assert batches.hand_back(db, lease) == 1
@@ -116,22 +117,24 @@ def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_
     for batch in batches.open_batches(db):
         poison_detection.again(db, batch, weight=poison_detection.LOSS)
     assert batches.in_flight(db) == 0
-    assert not shares.taken(db, size=64).organizations
+    assert not job_queue.count_open(db, size=64).organizations
 
 
 def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_scope, monkeypatch):
-    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
     post(db, space.scope, "first")
     lease = held(space)
     theirs = new_scope()
     post(db, theirs, "second")
     batches.hand_back(db, lease)
-    chosen = shares.choose(shares.waiting(db), shares.taken(db, size=64), room=1 - shares.OWN_AT_ONCE)
+    chosen = fair_queue.choose(
+        job_queue.list_groups(db), job_queue.count_open(db, size=64), room=1 - fair_queue.OWN_AT_ONCE
+    )
     assert [group.organization for group, _ in chosen] == [theirs.organization]
 
 
 def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
-    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
     listed(space)
     listing = held(space, "URLS_LIST")
     post(db, space.scope, "one")

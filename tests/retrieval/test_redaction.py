@@ -8,7 +8,7 @@ import structlog
 from flows import prefect_client
 from retrieval import logs
 from retrieval.jobs import names
-from retrieval.jobs.batches import Batch
+from retrieval.jobs.queries.batches import Batch
 from retrieval.logs import without_query
 from retrieval.settings import Settings
 

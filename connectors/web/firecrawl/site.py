@@ -23,7 +23,7 @@ from retrieval import settings
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
 from retrieval.ingestion import discover
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.settings import Settings
 

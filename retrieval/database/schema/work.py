@@ -41,9 +41,9 @@ class Batch(SQLModel, table=True):
 
     `released`: the worker returned the lease in good order. `at_work`: the document, or the job run being listed, that
     the worker processes alone. `blame`, here and below: crashes of flow runs that are attributed to it (`losses`).
-    `queue`: the work queue that it is dispatched to (`shares`). `size`: job runs that it began with and that joined it.
+    `queue`: the work queue it is dispatched to (`fair_queue`). `size`: job runs that it began with and that joined it.
     `closed`: workers take nothing from that queue now, so no batch yields to it. `looked_at`: when it last took up
-    waiting job runs (`joining`).
+    waiting job runs (`batch_append`).
     """
 
     __tablename__ = "batches"

@@ -19,7 +19,7 @@ import pytest
 from api.permissions import PERMISSIONS
 from flows import steps
 from retrieval.ingestion import items, results
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from tests.api.routes.test_access import put_group, set_access
 from tests.api.routes.test_mcp import rpc
 from tests.connectors.parsers.test_parsers import pdf

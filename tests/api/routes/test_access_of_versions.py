@@ -9,7 +9,7 @@ import pytest
 
 from flows import steps
 from retrieval.ingestion import items, results
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from retrieval.statuses import Stage
 from tests.api.routes.test_access import NOBODY, listed, names, set_access
 from tests.flows.configured import STEPS

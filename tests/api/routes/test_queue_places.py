@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from retrieval import ids
-from retrieval.jobs import batches, queueing
+from retrieval.jobs import queueing
+from retrieval.jobs.queries import batches
 from tests.api.routes.test_runs import act, batched, get, run_of, succeeded
 
 

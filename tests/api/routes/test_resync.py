@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.ingestion import activate, items
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 
 
 @pytest.fixture

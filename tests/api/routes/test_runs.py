@@ -10,8 +10,8 @@ from api.routes.runs import prefect_url
 from connectors.files.local import LocalFiles
 from retrieval import ids
 from retrieval.ingestion import fetch, items, results
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey
 from tests.api.support import assert_error
 
 

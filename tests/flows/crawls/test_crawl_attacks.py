@@ -14,7 +14,7 @@ from connectors.vectors.pinecone import store as pinecone
 from connectors.web.builtin import client, robots
 from retrieval.errors import StepError
 from retrieval.job_config import Ingestion
-from retrieval.jobs import url_lists
+from retrieval.jobs import runs
 from retrieval.ports import DiscoveryRequest
 from retrieval.settings import Settings
 from tests.connectors.web.test_web_client import serving
@@ -98,7 +98,7 @@ def test_no_attack_that_a_start_leads_to_is_dialled(space, site, dialled, source
 def test_no_attack_of_a_list_is_dialled(space, site, dialled):
     urls = [*SENDABLE, *jumps(site)]
     given = {"urls": urls}
-    receipt = space.call(url_lists.accept(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
     space.work()
     assert space.run(receipt.job_run_id).completed == []
     assert dialled == {site.address}

@@ -7,7 +7,7 @@ import pytest
 
 from flows import ingest, report
 from retrieval.ingestion import discover
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from tests.flows.crawling import accept, crawl
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer

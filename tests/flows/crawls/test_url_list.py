@@ -11,7 +11,7 @@ from connectors.web.builtin import client, robots
 from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.job_config import Ingestion
-from retrieval.jobs import url_lists
+from retrieval.jobs import runs
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
 from tests.flows.jobs.test_breakers import Worker
@@ -75,7 +75,7 @@ def space(db, allowed):
 
 def ingest(space, *urls, **config):
     given = {"urls": list(urls), **config}
-    receipt = space.call(url_lists.accept(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
     space.work()
     return space.run(receipt.job_run_id)
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
 def test_what_was_given_up_is_told_what_it_met_itself(space, site, monkeypatch):
     site.pages = {"/busy": answer(status="503 Busy"), "/broken": answer(status="500 Broken"), "/tides": PAGE}
     urls = [f"{site.url}{path}" for path in site.pages]
-    space.call(url_lists.accept(space.db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
+    space.call(runs.accept_urls(space.db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
     Worker(space.db, [space], monkeypatch).turn()
     errors = {url.rpartition("/")[2]: row["error"] for url, row in documents(space).items()}
     assert "answers 503" in errors["busy"]

@@ -8,7 +8,8 @@ from retrieval.documents.documents import NewAccess
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, runs
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
 from retrieval.principals import Access
 from tests.flows.ingestion.test_discovery import SITE, Listing
 from tests.flows.ingestion.test_unpack import TIDES, house, ingest, packed  # noqa: F401

@@ -18,8 +18,9 @@ from retrieval import ids, sources
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover, download, items, results
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, runs
-from retrieval.jobs.batches import Open
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Open
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, RawContent, Scope, SourceItem
 from retrieval.security.secrets import KeyRing

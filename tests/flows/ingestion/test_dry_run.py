@@ -18,9 +18,10 @@ from retrieval.errors import Skippable
 from retrieval.ingestion import discover, items, results
 from retrieval.ingestion.dry_run import SAMPLE, Estimator
 from retrieval.job_config import Ingestion, JobConfig
-from retrieval.jobs import batches, dry_runs, url_lists
+from retrieval.jobs import dry_runs, runs
 from retrieval.jobs import runs as job_runs
-from retrieval.jobs.batches import Lease
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import RawContent, SourceItem
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
@@ -207,7 +208,7 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
             assert seen.name.startswith("127.0.0.1") or seen.name.startswith("localhost"), seen.name
             assert seen.source == source
             if source == "URLS_LIST":
-                given = space.call(url_lists.accept(space.db, space.scope, urls=urls, config={}, ingestion=Ingestion()))
+                given = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config={}, ingestion=Ingestion()))
                 run = given.job_run_id
                 space.work()
             else:

@@ -12,7 +12,7 @@ from connectors.parsers import confinement, parser
 from flows import steps
 from flows.heartbeat import beating
 from retrieval.ingestion import items, results
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from tests.flows.configured import STEPS, Configured
 from tests.standins import long_pdf
 

@@ -15,7 +15,8 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion import chunk, embed, fetch, items, parse, poison_detection, results, upsert
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, runs
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
 
 MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}

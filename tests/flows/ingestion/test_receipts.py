@@ -11,7 +11,8 @@ from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion import items, reembedding
-from retrieval.jobs import batches, breakers, control, patience
+from retrieval.jobs import control
+from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.namespaces import namespaces
 from retrieval.ports import Vector
 from retrieval.readiness import files_folder
@@ -233,7 +234,7 @@ def given_up(space, run):
         "update job_runs set waits_for = %(key)s, created_at = now() - interval '1 hour' where id = %(id)s",
         {"key": asked.key, "id": run},
     )
-    assert patience.expire(space.db) == 1
+    assert breaker_timeout.expire(space.db) == 1
 
 
 def cancelled_in_prefect(space, _run):

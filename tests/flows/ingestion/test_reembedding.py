@@ -12,8 +12,9 @@ from flows import context, ingest, reembed, steps
 from flows.turns import Turn
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import items, poison_detection, reembedding
-from retrieval.jobs import batches, control
+from retrieval.jobs import control
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches
 from retrieval.namespaces import namespaces
 from tests.flows.configured import STEPS, Configured
 from tests.standins import pinecone

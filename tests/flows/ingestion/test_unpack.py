@@ -16,7 +16,8 @@ from retrieval import settings
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import items, results, unpack
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, resync, runs
+from retrieval.jobs import resync, runs
+from retrieval.jobs.queries import batches
 from retrieval.jobs.runs import Upload
 from tests.flows.configured import STEPS, Configured
 

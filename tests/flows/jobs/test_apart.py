@@ -12,7 +12,8 @@ from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS
 from retrieval.errors import Retryable
 from retrieval.ingestion import poison_detection
-from retrieval.jobs import batches, runs
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage, garbage_hosts, index_upkeep
 from retrieval.ports import Scope
 from tests.flows.jobs.test_batches import post

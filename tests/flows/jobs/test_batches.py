@@ -6,8 +6,9 @@ import pytest
 
 from retrieval.ingestion import items, poison_detection, results
 from retrieval.job_config import Ingestion
-from retrieval.jobs import batches, runs
-from retrieval.jobs.batches import Superseded
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import Superseded
 
 
 def post(db, scope, *texts):

@@ -16,10 +16,11 @@ from flows.turns import Turn
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
 from retrieval.ingestion import poison_detection, results
-from retrieval.jobs import batches, breakers, circuits, patience, queueing, runs
-from retrieval.jobs.batches import DocumentKey
-from retrieval.jobs.breakers import Asked
+from retrieval.jobs import circuits, queueing, runs
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches, breaker_timeout, breakers
+from retrieval.jobs.queries.batches import DocumentKey
+from retrieval.jobs.queries.breakers import Asked
 from retrieval.jobs.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.standins import embedding_server, faults
@@ -220,7 +221,7 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     db.rows("update breakers set opened_at = now() - interval '2 hours'")
     db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": old.job_run_id})
     young = space.text("young", "young")
-    assert patience.expire(db) == 1
+    assert breaker_timeout.expire(db) == 1
     told = space.run(old.job_run_id)
     assert (told.status, told.outcome) == ("COMPLETED", "FAILED")
     assert "OpenAI has not answered for 120 minutes" in told.failed[0].error
@@ -236,7 +237,7 @@ def test_a_listing_that_waits_for_two_at_once_ends_with_one_reason(db, space):
             breakers.wait(connection, partition, [asked.key])
     db.rows("update breakers set opened_at = now() - interval '2 hours'")
     db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": run})
-    assert patience.expire(db) == 1
+    assert breaker_timeout.expire(db) == 1
     assert len(space.run(run).failed) == 1
 
 

@@ -14,7 +14,8 @@ from retrieval.connections import schedules
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import activate, items
-from retrieval.jobs import batches, control
+from retrieval.jobs import control
+from retrieval.jobs.queries import batches
 from retrieval.search import matching
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space

@@ -11,9 +11,9 @@ from flows import context, ingest, intake, report
 from flows.intake import Intake
 from flows.turns import Turn
 from retrieval.ingestion import poison_detection
-from retrieval.jobs import batches, joining, shares
-from retrieval.jobs.batches import Superseded
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batch_append, batches, job_queue
+from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured
 from tests.flows.test_turns import _no_bar, listed, open_runs, post
 
@@ -25,7 +25,7 @@ def space(db):
 
 @pytest.fixture
 def no_short(monkeypatch):
-    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
 
 
 def lease_of(db, space, *, attempt=1):
@@ -79,7 +79,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
     assert not open_runs(space)
     assert set(space.search("about text", top_k=9)) == {"one", "two", "three", "four"}
     assert forms(db) == 0
-    assert joining.name(db, lease) == "4 texts in n"
+    assert batch_append.describe_batch(db, lease) == "4 texts in n"
 
 
 def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short, monkeypatch, caplog):
@@ -88,7 +88,7 @@ def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short,
     def away(*_):
         raise psycopg.OperationalError("the connection is lost")
 
-    monkeypatch.setattr(joining, "name", away)
+    monkeypatch.setattr(batch_append, "describe_batch", away)
     run = SimpleNamespace(flow_run=SimpleNamespace(id="a run"))
     monkeypatch.setattr(intake, "FlowRunContext", SimpleNamespace(get=lambda: run))
     monkeypatch.setattr(intake, "get_run_logger", lambda: logging.getLogger("a run"))
@@ -111,10 +111,10 @@ def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, spa
     post(db, space.scope, "two", "three", "four")
     post(db, new_scope(), "theirs")
     listed(space)
-    assert len(joining.take_up(db, lease, size=3)) == 2
-    assert joining.take_up(db, lease, size=3) == []
-    assert len(joining.take_up(db, lease, size=9)) == 1
-    assert joining.take_up(db, lease, size=9) == []
+    assert len(batch_append.append_waiting(db, lease, size=3)) == 2
+    assert batch_append.append_waiting(db, lease, size=3) == []
+    assert len(batch_append.append_waiting(db, lease, size=9)) == 1
+    assert batch_append.append_waiting(db, lease, size=9) == []
 
 
 def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_short, monkeypatch):
@@ -123,7 +123,7 @@ def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_sh
     (batch,) = batches.open_batches(db)
     poison_detection.again(db, batch)
     assert not lease_of(db, space, attempt=2).grows
-    monkeypatch.setattr(shares, "SHORT_RUNS", 8)
+    monkeypatch.setattr(job_queue, "SHORT_RUNS", 8)
     post(db, space.scope, "two")
     assert not lease_of(db, space).grows
 
@@ -135,7 +135,7 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     poison_detection.again(db, batch)
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
-        joining.take_up(db, lease, size=9)
+        batch_append.append_waiting(db, lease, size=9)
     (left,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
     assert left["batch_id"] is None
 
@@ -149,9 +149,9 @@ def test_nothing_joins_while_somebody_does_not_answer_whom_the_scope_needs(db, s
         " values ('k', %(organization)s, 'vendor', '', 1, 1, 60, array[%(partition)s::bigint])",
         {"organization": space.scope.organization, "partition": lease.partition},
     )
-    assert joining.take_up(db, lease, size=9) == []
+    assert batch_append.append_waiting(db, lease, size=9) == []
     db.rows("delete from breakers where key = 'k'")
-    assert len(joining.take_up(db, lease, size=9)) == 1
+    assert len(batch_append.append_waiting(db, lease, size=9)) == 1
 
 
 def test_what_is_sent_waits_a_moment_for_a_batch_that_looks_and_no_longer(db, space, no_short):
@@ -162,7 +162,7 @@ def test_what_is_sent_waits_a_moment_for_a_batch_that_looks_and_no_longer(db, sp
     (batch,) = batches.undispatched(db)
     batches.dispatched(db, batch, "run")
     lease = batches.claim(db, batch.id, 1, seconds=30)
-    assert joining.take_up(db, lease, size=1000)
+    assert batch_append.append_waiting(db, lease, size=1000)
     post(db, space.scope, "three")
     assert forms(db) == 0
     age(db, space, 1.1)
@@ -183,7 +183,7 @@ def test_as_many_batches_of_a_scope_are_on_their_way_as_workers_have_places(db, 
 def test_a_batch_whose_lease_is_lost_is_waited_for_by_nobody(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
-    joining.take_up(db, lease, size=1000)
+    batch_append.append_waiting(db, lease, size=1000)
     post(db, space.scope, "two")
     db.rows("update batches set lease_until = now() - interval '1 s' where id = %(id)s", {"id": lease.batch_id})
     assert forms(db, places=1) == 1

@@ -8,7 +8,7 @@ import pytest
 from connectors.embedders.local import MiniLM
 from retrieval.ingestion import chunk, embed, items, poison_detection
 from retrieval.ingestion import parse as parsing
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from retrieval.ports import Parsed
 from tests.flows.ingestion.test_pipeline import CountingModel, house, paragraphs  # noqa: F401  (a fixture)
 

@@ -17,9 +17,9 @@ from flows.turns import Turn
 from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS, Limits
 from retrieval.ingestion import discover, items, poison_detection, results
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import post, read
 

@@ -5,8 +5,9 @@ from prefect.states import StateType
 
 from flows import endings, prefect_client
 from retrieval.ingestion import discover, items, results
-from retrieval.jobs import batches, control, retry
+from retrieval.jobs import control
 from retrieval.jobs import names as run_names
+from retrieval.jobs.queries import batches, retry
 from retrieval.ports import Page
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import claimed, post, read

@@ -20,7 +20,8 @@ from retrieval.database.database import Database
 from retrieval.database.statements import StatementPool
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover, poison_detection
-from retrieval.jobs import batches, breakers, patience, queueing, runs
+from retrieval.jobs import queueing, runs
+from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
 from retrieval.search import bm25, packing, search
@@ -186,7 +187,7 @@ def everything(db, house):
     db.rows("update breakers set opened_at = now() - interval '1 hour', open_until = now() + interval '1 hour'")
     batches.form(db, size=64, batches=4)
     readiness.look(db)
-    patience.expire(db)
+    breaker_timeout.expire(db)
     breakers.succeeded(db, asked.key)
     discover.forget(db)
     garbage.forget(db)

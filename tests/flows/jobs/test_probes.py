@@ -1,6 +1,6 @@
 """Whose turn it is to find out whether somebody answers again, and what those who wait meanwhile look like."""
 
-from retrieval.jobs import batches, breakers
+from retrieval.jobs.queries import batches, breakers
 from retrieval.metrics import exposition
 from retrieval.metrics.figures import Figures
 from tests.flows.configured import Configured

@@ -6,7 +6,7 @@ import pytest
 
 from flows.prefect_client import Seen
 from flows.reconcile import decide
-from retrieval.jobs.batches import Open
+from retrieval.jobs.queries.batches import Open
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

@@ -11,8 +11,8 @@ from connectors import registry
 from flows import context, ingest, report
 from flows.intake import Intake
 from flows.turns import Turn
-from retrieval.jobs import batches
 from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
 
 SECONDS = 60

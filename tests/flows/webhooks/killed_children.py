@@ -16,7 +16,7 @@ from pathlib import Path
 from standardwebhooks.webhooks import Webhook
 
 from retrieval.database.database import Database
-from retrieval.jobs import batches
+from retrieval.jobs.queries import batches
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing

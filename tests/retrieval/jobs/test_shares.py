@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from retrieval.jobs.shares import BULK, DEFAULT, SHORT, Group, Taken, choose
+from retrieval.jobs.fair_queue import BULK, DEFAULT, SHORT, Group, Taken, choose
 
 
 def group(organization, partition, *, source="TEXT", weight=1, first=1, short=False):

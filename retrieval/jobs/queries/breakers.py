@@ -5,7 +5,7 @@
                                    └──────────────────────────────────────────────────────────────────┘
 
 A breaker covers one vendor or site, organization and credential, in all processes. Job runs that need it wait outside
-of the workers (`outbox.MAY_LEAVE`), and fail with its reason when their time limit is reached.
+of the workers (`job_queue.MAY_LEAVE`), and fail with its reason when their time limit is reached.
 """
 
 from __future__ import annotations

@@ -1,62 +1,107 @@
-"""Fair queue: chooses which waiting job runs become the next batches, and their work queue.
-
-Organizations with waiting work share the workers by the weight of their plan, and their scopes share that part. Every
-organization may have at least one dispatched batch. Short work without external requests, such as a text for the local
-model, has a queue of its own, for which each worker reserves a slot.
-"""
+"""Waiting job runs: which may leave now, how they become a batch, and what the fair queue chooses from."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, LiteralString
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
 
+from retrieval import ids, job_config
 from retrieval.accounts.organizations import SHARES, Plan
 from retrieval.database.database import Database
-from retrieval.jobs.breakers import PROBES, RESTING
-from retrieval.jobs.outbox import MAY_LEAVE
+from retrieval.database.held import NOT_HELD
+from retrieval.database.sessions import ThreadConnection
+from retrieval.jobs import names
+from retrieval.jobs.fair_queue import GROW_SECONDS, SHORT_BYTES, SHORT_RUNS, Group, Taken
+from retrieval.jobs.queries import breakers, progress
+from retrieval.jobs.queries.breakers import PROBES, RESTING
 from retrieval.sources import APPS, STORED
 
-SHORT: Final = "short"
-"""Work queue of what takes a moment and waits for nobody outside of this installation."""
-DEFAULT: Final = "default"
-"""Work queue of an organization's first batch."""
-BULK: Final = "bulk"
-"""Work queue of its further ones: they run where nobody's first batch waits."""
-QUEUES: Final = (SHORT, DEFAULT, BULK)
-"""In the order of their priority."""
+MAY_LEAVE: LiteralString = f"""
+    r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not exists (
+        select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
+        where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
+          and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
+    ))
+"""
+"""That a job run `r` waits, not held back by an earlier one of its connection nor by somebody who does not answer."""
 
-SHORT_RUNS: Final = 8
-SHORT_BYTES: Final = 32 * 1024
-"""Job runs and bytes of content that a short batch holds at most: some seconds of the local model's time."""
-SHORT_AT_ONCE: Final = 16
-GROW_SECONDS: Final = 1.0
-"""So long something may wait for a batch of its scope and source to take it up, if that is on its way to a worker or
-has looked within this time; and something short, while its organization has a short batch on its way and its scope
-another one. Where many clients send, a few job runs after each other would each be a flow run, most of a second of CPU
-time."""
-OWN_AT_ONCE: Final = 16
-"""Batches beyond the room that are on their way at most, because their organizations have no other."""
+
+UNDISPATCHED: LiteralString = (
+    """
+    with open_batches as (
+        select b.id as batch, b.attempt, b.queue, b.created_at, array_agg(r.id order by r.number) as job_runs
+        from batches b join job_runs r on r.batch_id = b.id
+        where b.finished_at is null and b.dispatched_at is null
+        group by b.id order by b.created_at limit 200
+    )
+    select o.batch as id, o.attempt, o.queue, o.job_runs, p.namespace_id, n.name as namespace, """
+    + names.COLUMNS
+    + """
+    from open_batches o join job_runs r on r.id = o.job_runs[1] join jobs j on j.id = r.job_id
+    join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
+    """
+    + progress.COUNTED
+    + " order by o.created_at"
+)
+"""Batches whose newest attempt has no flow run yet, each with what its first job run is about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Waiting job runs of one source and scope.
+class QueuedRun:
+    """A job run that waits for a batch."""
 
-    `first`: in seconds since 1970, when that one of them began to wait that waits longest; one that gave way to others
-    began then.
+    id: str
+    request_id: str | None
+    traceparent: str | None
+    created_at: datetime
+
+
+def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: int) -> int:
+    """Make a batch of at most `size` waiting job runs that nothing blocks, oldest first; return the number of batches,
+    0 or 1.
+
+    A batch that probes a breaker has one job run. Each batch has its own transaction: waiting for locks of one scope
+    does not delay another.
     """
+    batch_id, partition, source = ids.batch_id(), group.partition, group.source
+    queued = lock_waiting(connection, partition, source, size=size)
+    probing = bool(queued) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
+    if not queued or probing is None:
+        return 0
+    queued = queued[:1] if probing else queued
+    connection.execute(
+        "insert into batches (id, partition_id, source, queue, size)"
+        " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
+        {"id": batch_id, "partition": partition, "source": source, "queue": queue, "runs": len(queued)},
+    )
+    add_to_batch(connection, batch_id, queued)
+    return 1
 
-    partition: int
-    source: str
-    organization: str
-    weight: int
-    first: float
-    short: bool = False
-    waited: float = math.inf
-    """Seconds."""
+
+def lock_waiting(connection: ThreadConnection, partition: int, source: str, *, size: int) -> list[QueuedRun]:
+    """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
+    transaction."""
+    values = {"partition": partition, "source": source, "size": size, "connected": list(APPS)}
+    return connection.fetch(QueuedRun, _HOLD, values)
+
+
+def add_to_batch(connection: ThreadConnection, batch_id: str, members: Sequence[QueuedRun]) -> None:
+    """Make these part of the batch."""
+    connection.execute(
+        "update job_runs set batch_id = %(batch)s where id = any(%(members)s)",
+        {"batch": batch_id, "members": [run.id for run in members]},
+    )
+
+
+_HOLD: LiteralString = (
+    "select r.id, r.request_id, r.traceparent, r.created_at from job_runs r"
+    " where r.partition_id = %(partition)s and r.source = %(source)s and "
+    + MAY_LEAVE
+    + " order by r.number limit %(size)s for update of r skip locked"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,73 +133,12 @@ class _OpenBatches:
     looking: bool | None
 
 
-@dataclass(slots=True)
-class Taken:
-    """Batches that are open: short ones by organization, others by organization and by scope.
-
-    `growing`: by scope and source, those that others may join; `looking`: where one of them takes up what waits.
-    """
-
-    short: Counter[str] = field(default_factory=Counter)
-    organizations: Counter[str] = field(default_factory=Counter)
-    partitions: Counter[int] = field(default_factory=Counter)
-    growing: Counter[tuple[int, str]] = field(default_factory=Counter)
-    looking: set[tuple[int, str]] = field(default_factory=set)
-
-    def add(self, organization: str, partition: int, queue: str, batches: int = 1) -> None:
-        if queue == SHORT:
-            self.short[organization] += batches
-        else:
-            self.organizations[organization] += batches
-            self.partitions[partition] += batches
-
-
-def choose(groups: Iterable[Group], taken: Taken, *, room: int, places: int | None = None) -> list[tuple[Group, str]]:
-    """Which groups become a batch now, each with its queue; at most one batch of each group.
-
-    `room`: how many batches beside the short ones may be added; organizations without any have OWN_AT_ONCE more.
-    `places`: so many batches of a group take up all that is sent to it; None: any number may be added.
-    """
-    chosen: list[tuple[Group, str]] = []
-    waiting = []
-
-    def take(group: Group, queue: str) -> None:
-        chosen.append((group, queue))
-        taken.add(group.organization, group.partition, queue)
-
-    for group in sorted(groups, key=lambda group: group.first):
-        key, is_new = (group.partition, group.source), group.waited < GROW_SECONDS
-        if is_new and key in taken.looking:
-            continue
-        if group.short and not taken.short[group.organization] and taken.short.total() < SHORT_AT_ONCE:
-            take(group, SHORT)
-        elif not (
-            (places is not None and taken.growing[key] >= places)
-            or (group.short and is_new and taken.short[group.organization] and taken.partitions[group.partition])
-        ):
-            waiting.append(group)
-
-    def turn(group: Group) -> tuple[float, int, bool, float]:
-        share = taken.organizations[group.organization] / group.weight
-        return share, taken.partitions[group.partition], group.source not in STORED, group.first
-
-    while waiting:
-        group = min(waiting, key=turn)
-        first = not taken.organizations[group.organization]
-        if room <= (-OWN_AT_ONCE if first else 0):
-            break
-        waiting.remove(group)
-        take(group, DEFAULT if first else BULK)
-        room -= 1
-    return chosen
-
-
-def waiting(db: Database) -> list[Group]:
+def list_groups(db: Database) -> list[Group]:
     """Return all groups with a job run that may be dispatched."""
     return [row.group() for row in db.fetch(_GroupRow, _WAITING, _VALUES)]
 
 
-def taken(db: Database, *, size: int) -> Taken:
+def count_open(db: Database, *, size: int) -> Taken:
     """Return the open batches. `size`: limit of job runs in a batch."""
     chosen = Taken()
     for row in db.fetch(_OpenBatches, _TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
@@ -177,7 +161,7 @@ def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
     return bool(db.fetch_one(bool, _OTHERS_WAIT, values))
 
 
-def close(db: Database, closed: Collection[str]) -> None:
+def close_queues(db: Database, closed: Collection[str]) -> None:
     """Mark batches of these work queues as closed, so that no batch yields to them; reopen those of all others."""
     db.execute(
         "update batches set closed = queue = any(%(queues)s) where finished_at is null and lease_until is null"
@@ -213,7 +197,7 @@ def is_any_open(db: Database) -> bool:
     return bool(db.fetch_one(bool, "select exists (select from batches where finished_at is null)"))
 
 
-def at_work(db: Database) -> Counter[str]:
+def count_at_work(db: Database) -> Counter[str]:
     """Batches that workers hold, by work queue."""
     return Counter(
         db.fetch(str, "select queue from batches where finished_at is null and lease_until > now() order by queue")

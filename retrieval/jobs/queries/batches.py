@@ -17,7 +17,8 @@ from retrieval import ids
 from retrieval.database.database import Database, passing_over
 from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import Fatal
-from retrieval.jobs import breakers, names, outbox, shares
+from retrieval.jobs import fair_queue, names
+from retrieval.jobs.queries import breakers, job_queue
 from retrieval.ports import Scope
 from retrieval.sources import STORED
 from retrieval.statuses import Stage
@@ -42,7 +43,7 @@ class Batch:
     namespace: str
     name: str
     """What it is about, for people."""
-    queue: str = shares.DEFAULT
+    queue: str = fair_queue.DEFAULT
 
     @property
     def idempotency_key(self) -> str:
@@ -60,7 +61,7 @@ class Lease:
     source: str
     scope: Scope
     grows: bool = False
-    """Whether others of its scope and source may join it (`joining`)."""
+    """Whether others of its scope and source may join it (`batch_append`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Superseded(Fatal):
 
 
 def form(db: Database, *, size: int, batches: int, places: int | None = None) -> int:
-    """Gather waiting job runs into new batches of at most `size`, by turns (`shares`); how many were made.
+    """Gather waiting job runs into new batches of at most `size`, by turns (`fair_queue`); how many were made.
 
     At most `batches`, beside those that are short or their organization's only one. A connection's job runs follow each
     other: one waits until those before it are finished. `places`: flow runs that workers execute at once; as many
@@ -92,17 +93,17 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
     formed = leaving = 0
     passed: set[tuple[int, str]] = set()
     while True:
-        groups = [group for group in shares.waiting(db) if (group.partition, group.source) not in passed]
+        groups = [group for group in job_queue.list_groups(db) if (group.partition, group.source) not in passed]
         made = 0
-        chosen = shares.taken(db, size=size) if groups else shares.Taken()
-        for group, queue in shares.choose(groups, chosen, room=batches - leaving, places=places):
+        chosen = job_queue.count_open(db, size=size) if groups else fair_queue.Taken()
+        for group, queue in fair_queue.choose(groups, chosen, room=batches - leaving, places=places):
             count = 0
             with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
-                count = outbox.gather(connection, ids.batch_id(), group.partition, group.source, queue, size=size)
+                count = job_queue.form_batch(connection, group, queue, size=size)
             if not count:
                 passed.add((group.partition, group.source))
             made += count
-            leaving += count if queue != shares.SHORT else 0
+            leaving += count if queue != fair_queue.SHORT else 0
         if not made:
             return formed
         formed += made
@@ -111,7 +112,7 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
 def undispatched(db: Database) -> list[Batch]:
     """Batches whose newest attempt has no flow run yet, oldest first."""
     batches = []
-    for row in db.fetch(_Undispatched, outbox.UNDISPATCHED):
+    for row in db.fetch(_Undispatched, job_queue.UNDISPATCHED):
         runs = len(row.job_runs)
         name = names.titled(row) if runs == 1 else names.several(row.source, runs, row.namespace)
         batches.append(Batch(row.id, row.source, row.attempt, tuple(row.job_runs), row.namespace_id, name, row.queue))
@@ -161,7 +162,7 @@ def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease
     if row is None:
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
-    grows = attempt == 1 and row.queue != shares.SHORT and row.source in STORED
+    grows = attempt == 1 and row.queue != fair_queue.SHORT and row.source in STORED
     return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
 
 

@@ -9,9 +9,9 @@ from typing import Any, LiteralString
 
 from retrieval import sources
 from retrieval.database.database import Database
-from retrieval.jobs import progress as run_progress
 from retrieval.jobs import web_pages
 from retrieval.jobs.levers import Lever
+from retrieval.jobs.queries import progress as run_progress
 from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
 
 from retrieval.database.database import Database
-from retrieval.jobs import names, outbox
-from retrieval.jobs.batches import Lease, Superseded
-from retrieval.jobs.outbox import QueuedRun
+from retrieval.jobs import names
+from retrieval.jobs.queries import job_queue
+from retrieval.jobs.queries.batches import Lease, Superseded
+from retrieval.jobs.queries.job_queue import QueuedRun
 
 
-def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedRun]:
+def append_waiting(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedRun]:
     """Add waiting job runs to this batch until it holds `size`; return them, oldest first.
 
     Adds none while a breaker that the whole scope needs exists. Superseded if another worker has the batch.
@@ -23,17 +24,17 @@ def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedRun]:
         room = size - batch.size
         if room <= 0 or batch.rests:
             return []
-        joined = outbox.waiting(connection, lease.partition, lease.source, size=room)
+        joined = job_queue.lock_waiting(connection, lease.partition, lease.source, size=room)
         if joined:
             connection.execute(
                 "update batches set size = size + %(runs)s where id = %(batch)s",
                 {"batch": lease.batch_id, "runs": len(joined)},
             )
-            outbox.move(connection, lease.batch_id, joined)
+            job_queue.add_to_batch(connection, lease.batch_id, joined)
     return joined
 
 
-def name(db: Database, lease: Lease) -> str:
+def describe_batch(db: Database, lease: Lease) -> str:
     """Return the display name of the batch with its current size."""
     row = db.fetch_one(
         _Named,
@@ -59,4 +60,4 @@ _LOOK: LiteralString = """
     where id = %(batch)s and fence = %(fence)s and finished_at is null
     returning size, exists (select from breakers k where b.partition_id = any(k.partitions)) as rests
 """
-"""That it has looked is what others of its scope wait for, for a moment (`shares`)."""
+"""That it has looked is what others of its scope wait for, for a moment (`fair_queue`)."""

@@ -6,9 +6,9 @@ from typing import Final, LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.jobs import batches
-from retrieval.jobs.batches import DocumentKey
 from retrieval.jobs.control import OPEN_DOCUMENTS
+from retrieval.jobs.queries import batches
+from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.statuses import DocumentStatus
 
 PAGE: Final = 200
