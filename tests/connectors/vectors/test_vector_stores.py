@@ -342,14 +342,14 @@ def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
 def noted_statements(monkeypatch):
     """What is asked of PostgreSQL meanwhile, each with its values."""
     asked = []
-    execute = psycopg.Connection.execute
+    execute = psycopg.Cursor.execute
 
     def noted(self, statement, params=None, **more):
         asked.append((statement, params))
         return execute(self, statement, params, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", noted)
+        patch.setattr(psycopg.Cursor, "execute", noted)
         yield asked
 
 

@@ -291,7 +291,7 @@ def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(hous
 
 def test_statements_of_a_window_do_not_grow_with_its_documents(house, monkeypatch):
     asked = []
-    real = psycopg.Connection.execute
+    real = psycopg.Cursor.execute
 
     def execute(self, statement, params=None, **options):
         asked.append(statement)
@@ -302,7 +302,7 @@ def test_statements_of_a_window_do_not_grow_with_its_documents(house, monkeypatc
         for number in range(count):
             house.post(f"text {number} of {count}", f"{count} {number}")
         with monkeypatch.context() as counting:
-            counting.setattr(psycopg.Connection, "execute", execute)
+            counting.setattr(psycopg.Cursor, "execute", execute)
             house.work()
         counts.append(len(asked))
         asked.clear()

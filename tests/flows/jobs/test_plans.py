@@ -17,7 +17,6 @@ from psycopg.adapt import Transformer
 from connectors.vectors import pgvector
 from retrieval import readiness
 from retrieval.database.database import Database
-from retrieval.database.statements import StatementPool
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover, poison_detection
 from retrieval.jobs import queueing, runs
@@ -136,15 +135,8 @@ def recorded(monkeypatch):
 
         monkeypatch.setattr(kind, "execute", execute)
 
-    recording(psycopg.Connection)
-    recording(psycopg.AsyncConnection)
-    rows = StatementPool.rows
-
-    def on_the_loop(self, statement, params, **options):
-        found.setdefault(statement, params)
-        return rows(self, statement, params, **options)
-
-    monkeypatch.setattr(StatementPool, "rows", on_the_loop)
+    recording(psycopg.Cursor)
+    recording(psycopg.AsyncCursor)
     return found
 
 

@@ -360,13 +360,13 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
     library.store.ensure_index(library.scope)
     before = find("wing layer", **hybrid(weight))
     asked = []
-    real = psycopg.Connection.execute
+    real = psycopg.Cursor.execute
 
     def noted(self, statement, *rest, **more):
         asked.append(statement)
         return real(self, statement, *rest, **more)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
     monkeypatch.setattr(psycopg.Transaction, "__enter__", lambda _: pytest.fail("a transaction"))
     for _ in range(20):  # each connection of the pool is set once
         asked.clear()
