@@ -60,7 +60,7 @@ def main() -> None:
         section: [
             _page(name, title, icon)
             for name, title, icon, scope in pages
-            if not signed_in or _is_for(session.person(), name, scope)
+            if not signed_in or _is_for(session.current_person(), name, scope)
         ]
         for section, pages in PAGES.items()
     }
@@ -70,10 +70,10 @@ def main() -> None:
     if not signed_in:
         frame.sign_in_form(refusal)
         return
-    url_state.opened(page.url_path)
-    with frame.trouble():
-        frame.sidebar(session.person())
-        see_as.show(session.person())
+    url_state.open_page(page.url_path)
+    with frame.error_boundary():
+        frame.show_sidebar(session.current_person())
+        see_as.show_choice(session.current_person())
         page.run()
 
 

@@ -149,7 +149,7 @@ class Api:
         if self.silence.lasts:
             raise silent
         try:
-            return patiently(_threads().submit(ask), self.notice)
+            return wait_patiently(_threads().submit(ask), self.notice)
         except httpx.TimeoutException as error:
             self.silence.lasts = True
             raise silent from error
@@ -159,7 +159,7 @@ class Api:
             raise ApiError(0, "INVALID_KEY", "That is not an API key: it holds characters no key has.") from error
 
 
-def patiently(future: Future[T], notice: Notice) -> T:
+def wait_patiently(future: Future[T], notice: Notice) -> T:
     """The result of what runs in another thread; within the notice once it takes longer than SLOW_SECONDS."""
     if not wait([future], SLOW_SECONDS).done:
         with notice():

@@ -27,7 +27,7 @@ _kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
 _lock = Lock()
 
 
-def remember(browser: str | None, url: str | None, query: Json) -> None:
+def remember_address(browser: str | None, url: str | None, query: Json) -> None:
     """Keep the address of a page, of this app alone, for the browser with this cookie. Nothing without one."""
     path = urlsplit(url or "").path
     address = quote(path) + (f"?{urlencode(query, doseq=True)}" if query else "")
@@ -40,7 +40,7 @@ def remember(browser: str | None, url: str | None, query: Json) -> None:
             _kept.popitem(last=False)
 
 
-def take(browser: str | None) -> str | None:
+def take_address(browser: str | None) -> str | None:
     """The address kept for a browser, once; None if there is none, or it is too old."""
     with _lock:
         at, address = _kept.pop(browser or "", (0.0, ""))

@@ -117,7 +117,7 @@ class Return:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def led_back(message: Message) -> None:
             leads = message["type"] == "http.response.start" and message["status"] == 302
-            if leads and (address := returning.take(returning.browser_of(scope["headers"]))):
+            if leads and (address := returning.take_address(returning.browser_of(scope["headers"]))):
                 MutableHeaders(scope=message)["Location"] = address
             await send(message)
 

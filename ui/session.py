@@ -91,7 +91,7 @@ def own_key_ended(person: Person) -> bool:
     try:
         person.api.get("/v1/keys/current")
     except ApiError as error:
-        if not unauthorized(error):
+        if not key_has_ended(error):
             raise
         return True
     return False
@@ -102,7 +102,7 @@ def offers_openid() -> bool:
     return "is_logged_in" in st.user
 
 
-def token() -> str | None:
+def openid_token() -> str | None:
     """Return the OpenID token of this browser, valid or not; None if no person signed in. Streamlit keeps it in the
     browser's cookies, so that it outlives a refresh."""
     if not offers_openid() or not st.user.is_logged_in:
@@ -112,7 +112,7 @@ def token() -> str | None:
 
 def sign_in_by_token() -> ApiError | None:
     """Sign in with the identity provider's token, if there is one. Return the error if the API refuses it."""
-    id_token = token()
+    id_token = openid_token()
     if id_token is None:
         return None
     try:
@@ -124,12 +124,12 @@ def sign_in_by_token() -> ApiError | None:
 
 def choose_tenant(name: str) -> None:
     """Switch to another tenant; sign-in by OpenID Connect has no field for one."""
-    signed_in = person()
+    signed_in = current_person()
     st.session_state[_WHO] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
     st.session_state[_TENANT] = name.strip()
 
 
-def person() -> Person:
+def current_person() -> Person:
     """The signed-in person. Ends the script run if there is none: pages run only behind the sign-in form."""
     signed_in = st.session_state.get(_WHO)
     if not isinstance(signed_in, Person):
@@ -137,7 +137,7 @@ def person() -> Person:
     return signed_in
 
 
-def silence() -> AbstractContextManager[None]:
+def silence_notices() -> AbstractContextManager[None]:
     """A run of a page, or of a part of it that runs by itself: see `client.Silence`."""
     signed_in = st.session_state.get(_WHO)
     return signed_in.api.silence if isinstance(signed_in, Person) else nullcontext()
@@ -151,17 +151,17 @@ def sign_out() -> None:
     """Forget the key and everything that was seen with it; at the identity provider, too, where it signed in."""
     st.session_state.clear()
     st.query_params.clear()
-    if token() is not None:
+    if openid_token() is not None:
         st.logout()
 
 
-def namespaces(person: Person) -> list[dict[str, Any]]:
+def list_namespaces(person: Person) -> list[dict[str, Any]]:
     """The newest namespaces that the key may see, and the one that the address names, or that was seen last."""
     if not person.may("namespaces:read"):
         return [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
     data = person.api.get("/v1/namespaces", pageSize=NAMESPACES)
     spaces: list[dict[str, Any]] = data["namespaces"]
-    linked = parameter("namespace") or last_seen()
+    linked = read_parameter("namespace") or last_seen()
     if data["hasNextPage"] and linked and linked not in {space["id"] for space in spaces}:
         spaces += _one(person, linked)
     return spaces
@@ -176,18 +176,18 @@ def _one(person: Person, namespace: str) -> list[dict[str, Any]]:
         return []
 
 
-def parameter(name: str) -> str | None:
+def read_parameter(name: str) -> str | None:
     """A value that the page's address carries, so that a link shows the same thing; empty counts as absent."""
     return st.query_params.get(name) or None
 
 
-def named(name: str) -> str | None:
+def read_id(name: str) -> str | None:
     """The id that the page's address carries, as a part of a path: what is no id names nothing that there is."""
-    value = parameter(name)
+    value = read_parameter(name)
     return quote(value, safe="") if value else None
 
 
-def remember(**values: str | None) -> None:
+def set_parameters(**values: str | None) -> None:
     """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
@@ -195,7 +195,7 @@ def remember(**values: str | None) -> None:
         st.query_params.from_dict(updated)
 
 
-def seen(namespace: str) -> None:
+def remember_namespace(namespace: str) -> None:
     """The namespace that pages open with, until another one is chosen."""
     st.session_state[_SEEN] = namespace
 
@@ -205,6 +205,6 @@ def last_seen() -> str | None:
     return namespace
 
 
-def unauthorized(error: ApiError) -> bool:
+def key_has_ended(error: ApiError) -> bool:
     """Tell whether the key has ended and the person has to sign in again."""
     return error.status == 401

@@ -480,4 +480,4 @@ def test_advice_fits_what_was_asked_for(app, org):
     ],
 )
 def test_what_the_service_did_not_confirm_is_not_said_to_be_saved(sent, saved, unconfirmed):
-    assert namespace_form.unconfirmed(sent, saved) == unconfirmed
+    assert namespace_form.unconfirmed_fields(sent, saved) == unconfirmed

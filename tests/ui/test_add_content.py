@@ -386,7 +386,7 @@ def run_of(**said: Any) -> dict[str, Any]:
     ],
 )
 def test_progress_is_of_the_documents(said, percent):
-    assert added.done(run_of(**said)) == percent
+    assert added.percent_done(run_of(**said)) == percent
 
 
 def test_a_worker_is_asked_for_only_where_nothing_has_begun():

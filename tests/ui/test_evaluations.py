@@ -162,25 +162,25 @@ def test_a_run_tells_intervals_wins_and_losses(app, org, space):
 )
 def test_only_an_interval_without_zero_is_a_difference(low, high, word):
     row = {"setting": "new", "value": (low + high) / 2, "low": low, "high": high}
-    assert comparisons.verdict(row, "MRR", "base").split("[")[1].startswith(word)
+    assert comparisons.describe_difference(row, "MRR", "base").split("[")[1].startswith(word)
 
 
 def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
     row = dict.fromkeys(comparisons.COLUMNS)
-    assert comparisons.setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
+    assert comparisons.as_setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
         "name": "a",
         "semanticWeight": 0.3,
         "keywordWeight": 0.7,
         "rerank": False,
     }
-    assert comparisons.setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
+    assert comparisons.as_setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
         "name": "c",
         "semanticWeight": 0.0,
         "keywordWeight": 1.0,
         "rerank": False,
     }
     full = {"Name": "b", "Semantic weight": 1, "Top K": 5, "Per document": 2, "Reranking": True, "Half-life (days)": 30}
-    assert comparisons.setting({**row, **full}) == {
+    assert comparisons.as_setting({**row, **full}) == {
         "name": "b",
         "semanticWeight": 1.0,
         "keywordWeight": 0.0,

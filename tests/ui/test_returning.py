@@ -24,8 +24,8 @@ def landing(browser: str | None, path: str = returning.CALLBACK) -> str:
 
 
 def test_each_browser_returns_to_its_own_page_once():
-    returning.remember("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
-    returning.remember("2|bob", "http://app.example/base/runs", {})
+    returning.remember_address("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
+    returning.remember_address("2|bob", "http://app.example/base/runs", {})
     assert landing("2|ada", "/auth/logout") == "/"
     assert landing(None) == "/"
     assert landing("2|mallory") == "/"
@@ -47,15 +47,15 @@ def test_each_browser_returns_to_its_own_page_once():
     ],
 )
 def test_what_is_no_page_of_the_app_is_not_kept(browser, url, query):
-    returning.remember(browser, url, query)
+    returning.remember_address(browser, url, query)
     assert landing(browser) == "/"
 
 
 def test_what_is_kept_ends_and_is_bounded(monkeypatch):
     monkeypatch.setattr(returning, "MOST", 2)
     for browser in ("1", "2", "3"):
-        returning.remember(browser, PAGE, {})
+        returning.remember_address(browser, PAGE, {})
     assert [landing(browser) for browser in ("1", "2", "3")] == ["/", "/documents", "/documents"]
-    returning.remember("1", PAGE, {})
+    returning.remember_address("1", PAGE, {})
     monkeypatch.setattr(returning, "SECONDS", -1.0)
     assert landing("1") == "/"

@@ -7,8 +7,8 @@ import pytest
 
 from ui.parts import run_detail
 from ui.parts.search_options import as_curl, as_python
-from ui.parts.search_results import EXCERPT, excerpt
-from ui.parts.widgets import csv_bytes, plain
+from ui.parts.search_results import EXCERPT, best_excerpt
+from ui.parts.widgets import csv_bytes, escape_markdown
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", '=HYPERLINK("http://203.0.113.9")'])
@@ -26,7 +26,7 @@ def test_numbers_stay_numbers_and_lists_are_readable():
     "text", ["<script>", "[x](javascript:alert(1))", "![p](http://203.0.113.9/p)", "$x$", ":red[x]"]
 )
 def test_nothing_of_a_name_is_markup(text):
-    shown = plain(text)
+    shown = escape_markdown(text)
     for mark in "<>[]()!$:":
         assert mark not in shown.replace(f"\\{mark}", "")
 
@@ -43,7 +43,7 @@ def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
 
 def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
     text = "nothing here " * 60 + "<b>Seals</b> dive & hunt; a seal dives. " + "nothing more " * 60
-    shown = excerpt(text, frozenset({"seals", "dive"}))
+    shown = best_excerpt(text, frozenset({"seals", "dive"}))
     assert "&lt;b&gt;<mark>Seals</mark>&lt;/b&gt; <mark>dive</mark> &amp; hunt" in shown
     assert shown.startswith("… ")
     assert shown.endswith(" …")
@@ -51,8 +51,8 @@ def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
 
 
 def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
-    assert excerpt("Owls  hunt\nmice.", frozenset({"seal"})) == "Owls hunt mice."
-    assert excerpt("", frozenset()) == ""
+    assert best_excerpt("Owls  hunt\nmice.", frozenset({"seal"})) == "Owls hunt mice."
+    assert best_excerpt("", frozenset()) == ""
 
 
 def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(monkeypatch):

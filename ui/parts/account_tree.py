@@ -11,8 +11,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, document_actions, frame
-from ui.parts.labels import count, size
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, format_size
+from ui.parts.widgets import escape_markdown
 
 ALL, SOME = "Everything", "Chosen folders and files"
 DEEPEST = 8
@@ -47,8 +47,8 @@ class Level:
 
     def told(self) -> str:
         folders = sum(entry["kind"] == "FOLDER" for entry in self.entries)
-        parts = [count(folders, "folder")] if folders else []
-        parts += [count(len(self.entries) - folders, "file")] if len(self.entries) > folders else []
+        parts = [format_count(folders, "folder")] if folders else []
+        parts += [format_count(len(self.entries) - folders, "file")] if len(self.entries) > folders else []
         return ("empty" if not parts else ", ".join(parts)) + (" and more" if self.cursor else "")
 
 
@@ -94,7 +94,7 @@ class Tree:
         return {name: chosen for name, chosen in (("include", take), ("exclude", leave)) if chosen}
 
 
-def show(person: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
+def show_tree(person: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
     """Show the tree and fields for paths and types. Return `include`, `exclude`, the `access` of the newest ingestion,
     and `unchosen` if nothing is chosen yet. Return None if the account cannot be listed, so that a failure never
     selects all of it."""
@@ -109,7 +109,7 @@ def show(person: session.Person, namespace: str, connection: str, kind: str) -> 
     st.session_state.setdefault(f"content-{connection}", tree.mode)
     tree.mode = st.radio("Content", [ALL, SOME], key=f"content-{connection}", horizontal=True)
 
-    @frame.live()
+    @frame.live_fragment()
     def browse() -> None:
         with st.container(border=True, height=420):
             _level(person, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
@@ -163,7 +163,7 @@ def _summary(tree: Tree, *, typed: bool) -> str:
 
 def _tell(tree: Tree) -> None:
     if tree.trouble is not None:
-        frame.show(tree.trouble)
+        frame.show_error(tree.trouble)
 
 
 def _load(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
@@ -215,7 +215,7 @@ def _level(
             box = f"take-{tree.mode}-{above}-{barred}-{key}"  # a click on what was there before counts for nothing
             st.session_state[box] = is_taken
             st.checkbox(
-                f"Take {plain(entry['name'])}",
+                f"Take {escape_markdown(entry['name'])}",
                 key=box,
                 label_visibility="collapsed",
                 disabled=barred,
@@ -229,8 +229,8 @@ def _level(
                 _folder(person, namespace, connection, tree, entry)
                 st.caption(inner.told() if inner else "", width="content")
             else:
-                st.markdown(f":material/draft: {plain(entry['name'])}", width="content")
-                st.caption(size(entry["size"]) if entry["size"] is not None else "", width="content")
+                st.markdown(f":material/draft: {escape_markdown(entry['name'])}", width="content")
+                st.caption(format_size(entry["size"]) if entry["size"] is not None else "", width="content")
         if entry_id in tree.opened and inner:
             _level(person, namespace, connection, tree, entry_id, depth + 1, above=is_taken)
     _ends(person, namespace, connection, tree, folder)
@@ -283,4 +283,6 @@ def _folder(person: session.Person, namespace: str, connection: str, tree: Tree,
             tree.opened.add(entry_id)
 
     icon = ":material/folder_open:" if entry_id in tree.opened else ":material/folder:"
-    st.button(plain(entry["name"]), icon=icon, type="tertiary", key=f"open-{connection}-{entry_id}", on_click=turn)
+    st.button(
+        escape_markdown(entry["name"]), icon=icon, type="tertiary", key=f"open-{connection}-{entry_id}", on_click=turn
+    )

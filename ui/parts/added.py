@@ -10,8 +10,8 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import additions, frame, retrying, widgets
 from ui.parts.additions import Addition, Item
-from ui.parts.labels import MOVING, STAGES, count, seconds
-from ui.parts.widgets import plain
+from ui.parts.labels import MOVING, STAGES, format_count, format_seconds
+from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 2.0
 SHOWN = 20
@@ -24,16 +24,16 @@ _STAGES = STAGES[1:]
 
 def show_added(person: session.Person, namespace: str) -> None:
     """Sends what waits, then follows the runs until all have ended."""
-    added = additions.kept(namespace)
+    added = additions.current_addition(namespace)
     if added:
-        additions.send(person, added)
-    ids = [item.run for item in added.items if item.run] if added else additions.linked()
+        additions.send_items(person, added)
+    ids = [item.run for item in added.items if item.run] if added else additions.linked_runs()
     runs = runs_of(person, namespace, ids)
     _lost(added, len(ids))
     moving = any(run["status"] in MOVING for run in runs.values())
     fetched = [runs]
 
-    @frame.live(LIVE_SECONDS if moving else None)
+    @frame.live_fragment(LIVE_SECONDS if moving else None)
     def live() -> None:
         current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
         if moving and not any(run["status"] in MOVING for run in current_runs.values()):
@@ -54,7 +54,7 @@ def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str,
     return runs
 
 
-def done(run: Json) -> int:
+def percent_done(run: Json) -> int:
     """Return the progress of the run's documents in percent; of a failed or cancelled run, the progress it had."""
     progress = run["progress"]
     if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
@@ -65,12 +65,12 @@ def done(run: Json) -> int:
 
 def _lost(added: Addition | None, reached: int) -> None:
     """The truth about what was chosen and has not reached the service: a session that ended took it along."""
-    parameter = session.parameter("of") or ""
+    parameter = session.read_parameter("of") or ""
     expected = int(parameter) if parameter.isdecimal() and len(parameter) < 6 else reached
     missing = expected - reached
     if added is None and missing > 0 and expected <= additions.LINKED:
         st.warning(
-            f"{reached:,} of {count(expected, 'item')} reached the service before the session ended."
+            f"{reached:,} of {format_count(expected, 'item')} reached the service before the session ended."
             f" The other {missing:,} were not sent: add them again.",
             icon=":material/warning:",
         )
@@ -85,7 +85,7 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
         widgets.show_empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
         return
     ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
-    st.caption(f"{ended:,} of {count(len(rows), 'item')} at their end")
+    st.caption(f"{ended:,} of {format_count(len(rows), 'item')} at their end")
     st.dataframe(
         rows,
         hide_index=True,
@@ -104,7 +104,7 @@ def _row(run: Json) -> Json:
     return {
         "Status": [run["outcome"] or run["status"]],
         "Name": run["name"],
-        "Progress": done(run),
+        "Progress": percent_done(run),
         "Documents": run["progress"]["found"],
         "Failed": run["progress"]["failed"],
     }
@@ -125,12 +125,12 @@ def _failures(person: session.Person, namespace: str, added: Addition | None, ru
 
 def _unsent(items: list[Item]) -> None:
     with st.container(border=True):
-        st.markdown(f"**Not accepted: {count(len(items), 'item')}**")
+        st.markdown(f"**Not accepted: {format_count(len(items), 'item')}**")
         for item in items[:SHOWN]:
             if item.error:
-                st.error(f"**{plain(item.name)}**  \n{frame.words(item.error)}", icon=":material/error:")
+                st.error(f"**{escape_markdown(item.name)}**  \n{frame.error_text(item.error)}", icon=":material/error:")
         if len(items) > SHOWN:
-            st.caption(f"And {count(len(items) - SHOWN, 'other')}.")
+            st.caption(f"And {format_count(len(items) - SHOWN, 'other')}.")
         if st.button("Send again", icon=":material/replay:"):
             for item in items:
                 item.error = None
@@ -140,22 +140,22 @@ def _unsent(items: list[Item]) -> None:
 def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
     number = sum(max(run["progress"]["failed"], 1) for run in failed)
     with st.container(border=True):
-        st.markdown(f"**Failed: {count(number, 'document')}**")
+        st.markdown(f"**Failed: {format_count(number, 'document')}**")
         for run in failed[:SHOWN]:
             for reason in _reasons(person, namespace, run):
-                st.error(f"**{plain(run['name'])}**  \n{plain(reason)}", icon=":material/error:")
+                st.error(f"**{escape_markdown(run['name'])}**  \n{escape_markdown(reason)}", icon=":material/error:")
         if len(failed) > SHOWN:
-            st.caption(f"And {count(len(failed) - SHOWN, 'other run')}.")
+            st.caption(f"And {format_count(len(failed) - SHOWN, 'other run')}.")
         ended = [run for run in failed if run["outcome"]]
         if not ended:
             return
-        changes = retrying.controls(frozenset(run["source"] for run in ended), "added")
+        changes = retrying.show_controls(frozenset(run["source"] for run in ended), "added")
         label = "Retry" if len(ended) == 1 else f"Retry all {len(ended):,}"
         if st.button(label, type="primary", icon=":material/replay:", key="added_retry"):
-            retries = [(run["id"], retrying.again(person, namespace, run["id"], changes)) for run in ended]
+            retries = [(run["id"], retrying.retry_run(person, namespace, run["id"], changes)) for run in ended]
             for old, new in retries:
                 if new:
-                    additions.replaced(namespace, old, new)
+                    additions.replace_run(namespace, old, new)
             if all(new for _, new in retries):
                 st.rerun()
 
@@ -207,7 +207,7 @@ def show_previews(person: session.Person, namespace: str, kind: str) -> None:
     moving = any(run["status"] in MOVING for run in runs.values())
     fetched = [runs]
 
-    @frame.live(LIVE_SECONDS if moving else None)
+    @frame.live_fragment(LIVE_SECONDS if moving else None)
     def live() -> None:
         current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
         if moving and not any(run["status"] in MOVING for run in current_runs.values()):
@@ -230,22 +230,24 @@ def _cancel(person: session.Person, namespace: str, runs: dict[str, Json]) -> No
             try:
                 person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
             except ApiError as error:
-                frame.show(error)
+                frame.show_error(error)
 
 
 def _report(items: list[Item], runs: dict[str, Json]) -> None:
     for item in items:
         if item.error:
-            st.error(f"**{plain(item.name)}**  \n{frame.words(item.error)}", icon=":material/error:")
+            st.error(f"**{escape_markdown(item.name)}**  \n{frame.error_text(item.error)}", icon=":material/error:")
     waiting = sum(run["status"] in MOVING for run in runs.values())
     if waiting:
         whole = len(runs)
-        st.progress((whole - waiting) / whole, text=f"Discovering: {whole - waiting:,} of {count(whole, 'item')} …")
+        st.progress(
+            (whole - waiting) / whole, text=f"Discovering: {whole - waiting:,} of {format_count(whole, 'item')} …"
+        )
     reports = [run["report"] for run in runs.values() if run.get("report")]
     for run in runs.values():
         if run["outcome"] == "FAILED":
             reason = next((notice["reason"] for notice in run["notices"]), "There is no report.")
-            st.error(f"**{plain(run['name'])}**  \n{plain(reason)}", icon=":material/error:")
+            st.error(f"**{escape_markdown(run['name'])}**  \n{escape_markdown(reason)}", icon=":material/error:")
     if not reports:
         return
     show_numbers(reports)
@@ -256,7 +258,7 @@ def _report(items: list[Item], runs: dict[str, Json]) -> None:
             for run in runs.values()
             if run.get("report")
         ]
-        with st.expander(f"Each of {count(len(table), 'item')}"):
+        with st.expander(f"Each of {format_count(len(table), 'item')}"):
             st.dataframe(table, hide_index=True, width="stretch")
 
 
@@ -270,16 +272,19 @@ def show_numbers(reports: list[Json]) -> None:
 def _cost(reports: list[Json]) -> str:
     """Return the sum of chunks, tokens, money and time; without a price, the text states that."""
     tokens = sum(report["tokensToEmbed"] for report in reports)
-    figures = [count(sum(report["chunks"] for report in reports), "chunk"), f"{count(tokens, 'token')} to embed"]
+    figures = [
+        format_count(sum(report["chunks"] for report in reports), "chunk"),
+        f"{format_count(tokens, 'token')} to embed",
+    ]
     pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}
     numbers = {word: sum(report.get(name, 0) for report in reports) for word, name in pages.items()}
-    figures += [f"{count(number, 'page')} {word}" for word, number in numbers.items() if number]
+    figures += [f"{format_count(number, 'page')} {word}" for word, number in numbers.items() if number]
     costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
     if len(costs) == len(reports):
         figures.append(f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}")
     else:
         figures.append("the model's price is not set")
-    figures.append(f"about {seconds(sum(report['estimatedSeconds'] for report in reports))}")
+    figures.append(f"about {format_seconds(sum(report['estimatedSeconds'] for report in reports))}")
     if any(report["sampled"] for report in reports):
         figures.append("estimated from a sample")
     return " · ".join(figures)

@@ -18,7 +18,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ui import session
 from ui.client import Api, ApiError, Json
-from ui.parts.labels import count
+from ui.parts.labels import format_count
 
 AT_ONCE = 4
 """Requests beside each other: so many files are read into requests at a time."""
@@ -53,69 +53,69 @@ class Addition:
     items: list[Item]
 
 
-def kept(namespace: str) -> Addition | None:
+def current_addition(namespace: str) -> Addition | None:
     """Return the addition to the namespace that this session holds."""
     addition = st.session_state.get(_KEPT)
     return addition if isinstance(addition, Addition) and addition.namespace == namespace else None
 
 
-def start(namespace: str, items: Sequence[Item]) -> Addition:
+def start_addition(namespace: str, items: Sequence[Item]) -> Addition:
     """Remember the items; they are sent by `send`."""
     added = Addition(namespace, list(items))
     st.session_state[_KEPT] = added
-    link(added)
+    link_runs(added)
     return added
 
 
-def forget() -> None:
+def forget_addition() -> None:
     """Forget the addition; its runs continue, and are listed among all runs."""
     added = st.session_state.pop(_KEPT, None)
     if isinstance(added, Addition):
         for item in added.items:
             _let_go(item)
-    session.remember(runs=None, of=None)
+    session.set_parameters(runs=None, of=None)
 
 
-def replaced(namespace: str, old: str, new: str) -> None:
+def replace_run(namespace: str, old: str, new: str) -> None:
     """A run's failed documents are run again as another run, which takes its place."""
-    if added := kept(namespace):
+    if added := current_addition(namespace):
         for item in added.items:
             item.run = new if item.run == old else item.run
-    session.remember(runs=",".join(new if run_id == old else run_id for run_id in linked()))
+    session.set_parameters(runs=",".join(new if run_id == old else run_id for run_id in linked_runs()))
 
 
 def goes_on(namespace: str) -> bool:
     """Tell whether the page has an addition to show: its address names one, or some items are not sent yet."""
-    added = kept(namespace)
-    if added and not linked():
+    added = current_addition(namespace)
+    if added and not linked_runs():
         if all(item.run for item in added.items):
-            forget()
+            forget_addition()
             return False
-        link(added)
-    return bool(added or linked())
+        link_runs(added)
+    return bool(added or linked_runs())
 
 
-def linked() -> list[str]:
+def linked_runs() -> list[str]:
     """The runs that the page's address names."""
-    return [run_id for run_id in (session.parameter("runs") or "").split(",") if run_id][:LINKED]
+    return [run_id for run_id in (session.read_parameter("runs") or "").split(",") if run_id][:LINKED]
 
 
-def send(person: session.Person, added: Addition) -> None:
+def send_items(person: session.Person, added: Addition) -> None:
     """Send what waits, a few at a time, with a bar. Each item keeps what became of it, whatever becomes of the page."""
     waiting = [item for item in added.items if item.waits]
     if not waiting:
         return
     whole = len(added.items)
-    bar = st.progress(0.0, text=f"Sending {count(whole, 'item')} …")
+    bar = st.progress(0.0, text=f"Sending {format_count(whole, 'item')} …")
     pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
     try:
         for _ in as_completed([pool.submit(_send, person.api, item) for item in waiting]):
-            link(added)
+            link_runs(added)
             sent_count = sum(not item.waits for item in added.items)
-            bar.progress(sent_count / whole, text=f"{sent_count:,} of {count(whole, 'item')} sent")
+            bar.progress(sent_count / whole, text=f"{sent_count:,} of {format_count(whole, 'item')} sent")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-    link(added)
+    link_runs(added)
     bar.empty()
     for item in added.items:
         if item.run:
@@ -152,7 +152,7 @@ def _let_go(item: Item) -> None:
     item.file = None
 
 
-def link(added: Addition) -> None:
+def link_runs(added: Addition) -> None:
     """Put the runs into the page's address."""
     runs = [item.run for item in added.items if item.run]
-    session.remember(runs=",".join(runs[:LINKED]), of=str(len(added.items)))
+    session.set_parameters(runs=",".join(runs[:LINKED]), of=str(len(added.items)))

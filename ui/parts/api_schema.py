@@ -16,7 +16,7 @@ KEPT_SECONDS = 300
 EVERY = "*"
 
 
-def schemas() -> Json:
+def load_schemas() -> Json:
     """The components of the document. ApiError where the API does not answer."""
     components: Json = api_document(session.api_address())["components"]["schemas"]
     return components
@@ -25,10 +25,10 @@ def schemas() -> Json:
 @st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
 def api_document(address: str) -> Json:  # noqa: ARG001  (what it is kept by)
     """The whole document of the API at an address."""
-    return session.person().api.described()
+    return session.current_person().api.described()
 
 
-def models() -> Mapping[str, tuple[str, ...]]:
+def embedding_models() -> Mapping[str, tuple[str, ...]]:
     """The embedding models that may be chosen, by provider, as the settings of the service say."""
     return {
         provider: tuple(about["properties"]["model"].get("enum", ()))
@@ -36,13 +36,13 @@ def models() -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def prefixes(provider: str) -> list[str]:
+def prefix_fields(provider: str) -> list[str]:
     """Fields of a provider's embedding model for the text put before each query and passage."""
     fields = _by_provider("CreateNamespace", "embeddingModelConfig")[provider]["properties"]
     return [name for name in fields if name.endswith("Prefix")]
 
 
-def rerankers() -> Mapping[str, Mapping[str, bool]]:
+def reranker_fields() -> Mapping[str, Mapping[str, bool]]:
     """The fields of each reranker by its provider, and whether they are needed."""
     return {
         provider: {name: name in about["required"] for name in about["properties"] if name != "provider"}
@@ -50,28 +50,28 @@ def rerankers() -> Mapping[str, Mapping[str, bool]]:
     }
 
 
-def languages() -> list[str]:
+def stem_languages() -> list[str]:
     """The languages that keyword search knows the stems of."""
     return [
         name
-        for alternative in _alternatives(schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
+        for alternative in _alternatives(load_schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
         for name in alternative.get("examples", ())
     ]
 
 
-def events() -> list[str]:
+def webhook_events() -> list[str]:
     """The names of the events that webhooks hear of."""
     return [name for name in _items("CreateWebhook", "events") if name != EVERY]
 
 
-def scopes() -> list[str]:
+def key_scopes() -> list[str]:
     """Return the scopes that a key can have."""
-    return list(schemas()["KeyScope"]["enum"])
+    return list(load_schemas()["KeyScope"]["enum"])
 
 
 def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     """The schemas that a configuration may have, by the provider that they are of."""
-    components, providers, pending = schemas(), {}, [schemas()[schema]["properties"][name]]
+    components, providers, pending = load_schemas(), {}, [load_schemas()[schema]["properties"][name]]
     while pending:
         alternative = pending.pop(0)
         pending = [*_alternatives(alternative), *pending]
@@ -83,7 +83,7 @@ def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
 
 
 def _items(schema: str, name: str) -> list[str]:
-    content = schemas()[schema]["properties"][name]
+    content = load_schemas()[schema]["properties"][name]
     (items,) = (alternative["items"] for alternative in [content, *_alternatives(content)] if "items" in alternative)
     return list(items["enum"])
 

@@ -28,7 +28,7 @@ class PendingAuthorization:
     at: float
 
 
-def ask(person: session.Person, request: Callable[[], Json]) -> bool:
+def begin_authorization(person: session.Person, request: Callable[[], Json]) -> bool:
     """Begin one by the request, which answers the connection and the address; False if it is refused, in words."""
     try:
         response = request()
@@ -37,18 +37,18 @@ def ask(person: session.Person, request: Callable[[], Json]) -> bool:
             response["authorizationUrl"], connection, _state(person, connection), time.monotonic()
         )
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
         return False
     st.session_state[_ASKED] = pending
     return True
 
 
-def link(person: session.Person) -> None:
+def show_link(person: session.Person) -> None:
     """Shown while it is waited for; the page is drawn anew once the connection has another state."""
     if _ASKED not in st.session_state:
         return
 
-    @frame.live(LIVE_SECONDS)
+    @frame.live_fragment(LIVE_SECONDS)
     def waiting() -> None:
         pending = st.session_state.get(_ASKED)
         if not isinstance(pending, PendingAuthorization):

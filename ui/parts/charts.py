@@ -27,7 +27,7 @@ _EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 """A Monday: weeks begin with it."""
 
 
-def funnel(progress: Mapping[str, int]) -> None:
+def show_funnel(progress: Mapping[str, int]) -> None:
     """Show how many documents have reached each stage, with failed ones beside them."""
     rows = [{"stage": stage, "documents": progress.get(stage, 0), "order": at} for at, stage in enumerate(STAGES)]
     if progress.get("failed"):
@@ -61,7 +61,7 @@ def stage_times(timings: Mapping[str, float]) -> None:
     st.altair_chart(_with_numbers(bars, "seconds:Q"), width="stretch")
 
 
-def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str, str] | None = None) -> None:
+def show_counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str, str] | None = None) -> None:
     """Horizontal bars of `count` by `name`, largest first."""
     color = (
         alt.Color(
@@ -91,7 +91,7 @@ BARS = (12, 30)
 
 def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -> None:
     """Stacked bars of `count` by `kind` over `time` (ISO 8601), with a place for each step of time, UTC."""
-    slots = buckets([datetime.fromisoformat(str(row["time"])) for row in rows])
+    slots = time_buckets([datetime.fromisoformat(str(row["time"])) for row in rows])
     step = slots[1] - slots[0]
     counted: Counter[tuple[datetime, str]] = Counter()
     for row in rows:
@@ -117,7 +117,7 @@ def by_day(rows: Sequence[Mapping[str, Any]], what: str, start: date, end: date)
     _columns(points, {what: "blue"}, what)
 
 
-def buckets(times: Sequence[datetime]) -> list[datetime]:
+def time_buckets(times: Sequence[datetime]) -> list[datetime]:
     """The beginnings of steps of one length that hold all these times, 12 at least; the last one holds the newest."""
     first, last = min(times).astimezone(UTC), max(times).astimezone(UTC)
     min_bars, max_bars = BARS
@@ -153,7 +153,7 @@ def _columns(points: Sequence[Mapping[str, Any]], colors: Mapping[str, str], tit
     st.altair_chart(chart, width="stretch")
 
 
-def latency(rows: Sequence[Mapping[str, Any]]) -> None:
+def show_latency(rows: Sequence[Mapping[str, Any]]) -> None:
     """Show the number of searches by duration: `count` by `milliseconds`, on a scale that doubles."""
     doubled = [
         {"within": 2 ** math.ceil(math.log2(max(row["milliseconds"], 1))), "count": row["count"]} for row in rows

@@ -10,8 +10,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import charts, frame, question_sets, url_state, widgets
-from ui.parts.labels import ago, count, milliseconds, moment, word
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, format_milliseconds, parse_time, status_word, time_ago
+from ui.parts.widgets import escape_markdown
 
 METRICS = {
     "ndcgAt10": "nDCG@10",
@@ -34,7 +34,7 @@ DEFAULTS: list[Json] = [
 COLUMNS = ("Name", "Semantic weight", "Top K", "Per document", "Reranking", "Half-life (days)", "Recency weight")
 
 
-def start(person: session.Person, namespace: str, evaluation: Json) -> None:
+def start_comparison(person: session.Person, namespace: str, evaluation: Json) -> None:
     """The settings to compare, a row each; the differences are from the first."""
     st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
     column = st.column_config
@@ -65,16 +65,16 @@ def start(person: session.Person, namespace: str, evaluation: Json) -> None:
 
 def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
     """Start a run and open it."""
-    body = {"namespaceId": namespace, "settings": [setting(row) for row in rows]}
+    body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
     try:
         run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
     except ApiError as error:
-        question_sets.refuse(error)
+        question_sets.keep_refusal(error)
         return
-    session.remember(run=run["id"], tab="Results")
+    session.set_parameters(run=run["id"], tab="Results")
 
 
-def setting(row: Json) -> Json:
+def as_setting(row: Json) -> Json:
     """A row of the table as the API takes it; what is empty (None, or NaN beside numbers) is left out."""
     row = {name: value for name, value in row.items() if value is not None and value == value}  # noqa: PLR0124
     semantic = min(max(float(row.get("Semantic weight") or 0), 0.0), 1.0)
@@ -96,14 +96,14 @@ def setting(row: Json) -> Json:
     return body
 
 
-def results(person: session.Person, namespace: str, evaluation: Json) -> None:
+def show_results(person: session.Person, namespace: str, evaluation: Json) -> None:
     """The run that the address names, else the newest."""
     runs = _runs(person, namespace, evaluation)
     if not runs:
         widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
     ids = [run["id"] for run in runs]
-    linked = session.named("run")
+    linked = session.read_id("run")
     labels = {run["id"]: _label(run) for run in runs}
     if linked and linked not in labels:
         ids.append(linked)
@@ -115,9 +115,9 @@ def results(person: session.Person, namespace: str, evaluation: Json) -> None:
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
-        frame.live(LOOK_SECONDS)(partial(_moving, person, namespace, path))()
+        frame.live_fragment(LOOK_SECONDS)(partial(_moving, person, namespace, path))()
     elif run["status"] == "FAILED":
-        st.error(f"The run failed: {plain(run['error'] or '')}", icon=":material/error:")
+        st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
         _measures(run)
         _changes(person, namespace, evaluation, run, path)
@@ -132,9 +132,9 @@ def _runs(person: session.Person, namespace: str, evaluation: Json) -> list[Any]
 def _label(run: Json) -> str:
     names = ", ".join(setting["name"] for setting in run["settings"])
     created = (
-        f"{moment(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
+        f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
     )
-    return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {word(run['status'])}"
+    return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
 
 
 def _moving(person: session.Person, namespace: str, path: str) -> None:
@@ -156,7 +156,7 @@ def _measures(run: Json) -> None:
     st.dataframe([_row(setting, first) for setting in settings], hide_index=True, width="stretch")
     st.caption(
         "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
-        f" the questions whose first right document stands higher or lower than under “{plain(first)}”."
+        f" the questions whose first right document stands higher or lower than under “{escape_markdown(first)}”."
     )
     metric_names = [name for name in METRICS if any((setting.get("metrics") or {}).get(name) for setting in settings)]
     metric = st.segmented_control(
@@ -177,16 +177,16 @@ def _measures(run: Json) -> None:
         with right_column:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
         for row in differences:
-            st.markdown(verdict(row, METRICS[metric], first))
+            st.markdown(describe_difference(row, METRICS[metric], first))
 
 
-def verdict(row: Json, metric: str, first: str) -> str:
+def describe_difference(row: Json, metric: str, first: str) -> str:
     """Describe a difference: only an interval that leaves out 0 is one to act on."""
-    name, interval = plain(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+    name, interval = escape_markdown(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
     if row["low"] > 0:
-        return f":green-badge[better] **{name}**: {metric} {interval} against {plain(first)}."
+        return f":green-badge[better] **{name}**: {metric} {interval} against {escape_markdown(first)}."
     if row["high"] < 0:
-        return f":red-badge[worse] **{name}**: {metric} {interval} against {plain(first)}."
+        return f":red-badge[worse] **{name}**: {metric} {interval} against {escape_markdown(first)}."
     return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
 
 
@@ -199,8 +199,8 @@ def _row(one: Json, first: str) -> Json:
     for name, title in METRICS.items():
         measured = one["metrics"].get(name)
         row[title] = _told(measured) if measured else "-"
-    row["Latency p50"] = milliseconds(one["latencyMs"]["p50"])
-    row["Latency p95"] = milliseconds(one["latencyMs"]["p95"])
+    row["Latency p50"] = format_milliseconds(one["latencyMs"]["p50"])
+    row["Latency p95"] = format_milliseconds(one["latencyMs"]["p95"])
     compared = one.get("compared")
     row["Better / same / worse"] = (
         f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
@@ -221,7 +221,7 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
     st.header("Wins and losses")
     against = names[1:] or names
     changed = st.selectbox(
-        f"Questions that changed most against “{plain(names[0])}” under",
+        f"Questions that changed most against “{escape_markdown(names[0])}” under",
         against,
         disabled=len(against) < 2,
         key=f"changed-{run['id']}",
@@ -251,7 +251,7 @@ def _best(ranks: list[int | None]) -> int | None:
     return min((rank for rank in ranks if rank is not None), default=None)
 
 
-def history(person: session.Person, namespace: str, evaluation: Json) -> None:
+def show_history(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A measure over time, a line a setting."""
     runs = [run for run in _runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
     if not runs:
@@ -271,10 +271,10 @@ def history(person: session.Person, namespace: str, evaluation: Json) -> None:
         st.info("No run has this measure: the questions judge no spans.")
         return
     charts.score_history(points, title=METRICS[metric])
-    st.caption(f"The newest {count(len(runs), 'run')}; bars are 95 % intervals.")
+    st.caption(f"The newest {format_count(len(runs), 'run')}; bars are 95 % intervals.")
     rows = [
         {
-            "Run": ago(run["createdAt"]),
+            "Run": time_ago(run["createdAt"]),
             **{
                 setting["name"]: _told(measured) if (measured := (setting.get("metrics") or {}).get(metric)) else "-"
                 for setting in run["settings"]

@@ -13,14 +13,14 @@ import streamlit as st
 from ui import session
 from ui.client import Api, ApiError, Json
 from ui.parts import frame, see_as, widgets
-from ui.parts.labels import called, count, word
-from ui.parts.widgets import code, plain
+from ui.parts.labels import document_label, format_count, status_word
+from ui.parts.widgets import escape_markdown, format_code
 
 
 def summarize_access(document: Json) -> str:
     """In one line, for a place that reads Markdown."""
     if document.get("accessStatus") == "UNKNOWN":
-        return f":material/lock: Nobody: access unknown. {plain(document.get('accessReason') or '')}"
+        return f":material/lock: Nobody: access unknown. {escape_markdown(document.get('accessReason') or '')}"
     access = document.get("access")
     if access is None:
         return ":material/public: Everyone with a key"
@@ -33,8 +33,8 @@ def summarize_access(document: Json) -> str:
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
     """Show the names in a document's access, their origin, and a form to change them."""
-    if see_as.name():
-        st.markdown(plain(explain(namespace, [document["id"]]).get(document["id"], "")))
+    if see_as.viewer_name():
+        st.markdown(escape_markdown(explain_access(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")
         return
     st.markdown(summarize_access(document))
@@ -56,7 +56,7 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
 def _origin(person: session.Person, namespace: str, document: Json) -> str:
     """Return a sentence on who set the access, as far as the API reports it."""
     if document["archive"]:
-        inside = f"the document that it is packed into ({code(document['archive']['id'])})"
+        inside = f"the document that it is packed into ({format_code(document['archive']['id'])})"
         if document.get("accessInherited"):
             return f"Inherited from {inside}: it follows every change there."
         return f"Its own list: a change of {inside} does not touch it."
@@ -68,9 +68,9 @@ def _origin(person: session.Person, namespace: str, document: Json) -> str:
     except ApiError:
         connection = {}
     if connection.get("permissions") == "SOURCE":
-        return f"From the sharing at the content service, by the connection “{plain(connection['name'])}”."
+        return f"From the sharing at the content service, by the connection “{escape_markdown(connection['name'])}”."
     if connection:
-        name = plain(connection["name"])
+        name = escape_markdown(connection["name"])
         return f"The connection “{name}” does not read the sharing at its service (permissions: IGNORE)."
     return "From the connection's settings, or changed here or by PATCH /v1/documents."
 
@@ -103,7 +103,7 @@ def _form(person: session.Person, namespace: str, document: Json) -> None:
         try:
             changed = person.api.patch("/v1/documents", body)
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
         else:
             st.success(f"Set: {summarize_access(changed['documents'][0])}")
 
@@ -125,7 +125,7 @@ def _list(typed: str) -> list[str]:
 
 def _named(lists: Json) -> str:
     """Users and groups, some of them by name."""
-    names = [*map(code, lists["users"]), *(f"group {code(group)}" for group in lists["groups"])]
+    names = [*map(format_code, lists["users"]), *(f"group {format_code(group)}" for group in lists["groups"])]
     suffix = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + suffix
 
@@ -134,9 +134,9 @@ MOST_GROUPS = 200
 """Groups that are looked into for one page."""
 
 
-def explain(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
+def explain_access(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
     """Return a sentence for each of the documents, by id; none unless the page is seen as another person."""
-    api, user = session.person().api, see_as.name()
+    api, user = session.current_person().api, see_as.viewer_name()
     if not user or not document_ids:
         return {}
     documents = _list_documents(api, namespace, document_ids)
@@ -214,7 +214,7 @@ DELETED = "Gone from search at once, and from every store soon after, together w
 _TOLD = "documents_told"
 
 
-def told() -> None:
+def show_outcome() -> None:
     """Show the result of the last action, once, on the page that follows it."""
     message = st.session_state.pop(_TOLD, None)
     if message:
@@ -232,22 +232,22 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
     counts = {entry["status"]: entry["totalCount"] for entry in data["statsByStatus"]}
     total = sum(counts.values())
     names = [document["name"] for document in data["documents"]]
-    first = not session.parameter("cursor")
+    first = not session.read_parameter("cursor")
     with st.container(border=True):
-        st.markdown(f"**Bulk actions** on {count(total, 'document')} · {plain(what)}")
+        st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(what)}")
         with st.container(horizontal=True):
             if failed := counts.get("FAILED", 0):
                 with st.popover(f"Retry {failed:,} failed", icon=":material/replay:"):
-                    st.write(f"{count(failed, 'failed document')} will be fetched, parsed and indexed again.")
+                    st.write(f"{format_count(failed, 'failed document')} will be fetched, parsed and indexed again.")
                     only = {**config, "documentIngestionStatuses": ["FAILED"]}
                     if st.button("Retry", type="primary", key="retry-all"):
                         _resync(person, namespace, only)
-            with st.popover(f"Resync {count(total, 'document')}", icon=":material/sync:"):
+            with st.popover(f"Resync {format_count(total, 'document')}", icon=":material/sync:"):
                 _preview(total, names if first else [], counts)
                 st.caption("Content that did not change is not embedded again.")
                 if st.button("Resync", type="primary", key="resync-all"):
                     _resync(person, namespace, config)
-            with st.popover(f"Delete {count(total, 'document')}", icon=":material/delete:"):
+            with st.popover(f"Delete {format_count(total, 'document')}", icon=":material/delete:"):
                 _preview(total, names if first else [], counts)
                 st.caption(DELETED)
                 if st.button("Delete for good", type="primary", key="delete-all"):
@@ -272,9 +272,9 @@ def show_actions(person: session.Person, namespace: str, document: Json) -> None
 
 def _preview(total: int, names: Sequence[str], counts: Mapping[str, int]) -> None:
     """Return the number of affected documents, their states, and the newest by name."""
-    states = ", ".join(f"{many:,} {word(status).lower()}" for status, many in counts.items())
-    st.markdown(f"**{count(total, 'document')}** ({states})")
-    lines = "\n".join(f"- {plain(called(name))}" for name in names[:NAMES])
+    states = ", ".join(f"{many:,} {status_word(status).lower()}" for status, many in counts.items())
+    st.markdown(f"**{format_count(total, 'document')}** ({states})")
+    lines = "\n".join(f"- {escape_markdown(document_label(name))}" for name in names[:NAMES])
     remainder = f"\n- and {total - min(len(names), NAMES):,} more" if lines and total > min(len(names), NAMES) else ""
     if lines:
         st.markdown(lines + remainder)
@@ -286,9 +286,9 @@ def _delete(person: session.Person, namespace: str, config: Json, expected: int)
     except ApiError as error:
         _refused(error, "Some may be deleted by now: look at the list again.")
         return
-    session.remember(document=None, chunk=None, cursor=None)
-    matched = f" {count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
-    st.session_state[_TOLD] = ("done", plain(f"{answer.message}.{matched}"))
+    session.set_parameters(document=None, chunk=None, cursor=None)
+    matched = f" {format_count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
+    st.session_state[_TOLD] = ("done", escape_markdown(f"{answer.message}.{matched}"))
     st.rerun()
 
 
@@ -298,18 +298,18 @@ def _resync(person: session.Person, namespace: str, config: Json) -> None:
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return
-    text = f"{count(response['itemsQueued'], 'document')} queued for resync."
+    text = f"{format_count(response['itemsQueued'], 'document')} queued for resync."
     kind = "done"
     if response["itemsSkipped"]:
         kind = "partly"
         reasons = {document["error"]: None for document in response["documents"] if document["error"]}
-        text += f" {count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
-    st.session_state[_TOLD] = (kind, plain(text))
+        text += f" {format_count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
+    st.session_state[_TOLD] = (kind, escape_markdown(text))
     st.rerun()
 
 
 def _refused(error: ApiError, late: str) -> None:
-    frame.show(error)
+    frame.show_error(error)
     if error.code == "TIMEOUT":
         st.caption(late)
 
@@ -328,7 +328,7 @@ def _metadata(person: session.Person, namespace: str, document: Json) -> None:
             except ValueError:
                 st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
             except ApiError as error:
-                frame.show(error)
+                frame.show_error(error)
             else:
                 done = changed["itemsUpdated"]
                 st.session_state[_TOLD] = (

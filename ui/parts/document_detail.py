@@ -12,8 +12,8 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import document_actions, see_as, url_state, widgets
-from ui.parts.labels import ago, called, count, number, size, title
-from ui.parts.widgets import plain
+from ui.parts.labels import document_label, format_count, format_number, format_size, source_title, time_ago
+from ui.parts.widgets import escape_markdown
 
 HISTORY_PAGE = 20
 
@@ -43,10 +43,10 @@ def _history_row(entry: Json) -> Json:
     return {
         "Version": _version(entry),
         "Status": [entry["status"]],
-        "When": ago(entry["createdAt"]),
-        "By": title(entry["source"]),
-        "Chunks": number(entry["chunks"]),
-        "Size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
+        "When": time_ago(entry["createdAt"]),
+        "By": source_title(entry["source"]),
+        "Chunks": format_number(entry["chunks"]),
+        "Size": format_size(entry["fileSize"]) if entry["fileSize"] is not None else "",
         "Error": entry["error"] or "",
     }
 
@@ -101,9 +101,9 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     neighbours = {chunk["index"]: chunk for chunk in read}
     left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
     with left_column:
-        st.html(STYLE + marked(_chunk_text(person, document), chosen, neighbours))
+        st.html(STYLE + mark_chunk(_chunk_text(person, document), chosen, neighbours))
         st.caption(
-            f"characters {chosen['start']:,} to {chosen['end']:,} · {count(chosen['tokens'], 'token')}"
+            f"characters {chosen['start']:,} to {chosen['end']:,} · {format_count(chosen['tokens'], 'token')}"
             + (f" · page {chosen['page']}" if chosen["page"] else "")
             + " · orange: shared with the chunk before or after"
         )
@@ -112,7 +112,7 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
             widgets.show_page_image(person, namespace, document, chosen["page"], chosen["index"])
 
 
-def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
+def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
     """The chunk within its surroundings, as HTML in which nothing of the document is markup."""
     if text is None or text[chunk["start"] : chunk["end"]] != chunk["content"]:
         return f'<div class="chunk-text"><mark>{html.escape(chunk["content"])}</mark></div>'
@@ -133,7 +133,7 @@ def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
 
 
 def _linked() -> int:
-    parameter = session.parameter("chunk") or ""
+    parameter = session.read_parameter("chunk") or ""
     return min(int(parameter), 2**31 - CHUNK_PAGE - 1) if parameter.isdecimal() and len(parameter) < 11 else 0
 
 
@@ -148,10 +148,10 @@ def _more_chunks(start: int, *, further: bool) -> None:
         return
     with st.container(horizontal=True):
         if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
-            session.remember(chunk=str(start - CHUNK_PAGE))
+            session.set_parameters(chunk=str(start - CHUNK_PAGE))
             st.rerun()
         if further and st.button(f"Chunks from {start + CHUNK_PAGE}", icon=":material/chevron_right:"):
-            session.remember(chunk=str(start + CHUNK_PAGE))
+            session.set_parameters(chunk=str(start + CHUNK_PAGE))
             st.rerun()
 
 
@@ -179,7 +179,7 @@ def show_pages_to_check(person: session.Person, namespace: str, document: Json) 
     with left_column:
         st.markdown(f"**{_page_title(page)}**")
         for reason in page["reasons"]:
-            st.write(plain(reason))
+            st.write(escape_markdown(reason))
         st.caption(
             "Its text is left out of the document: ingest the file again with text recognition."
             if page["unread"]
@@ -209,9 +209,9 @@ WORDS = {
 
 def show_document(person: session.Person, namespace: str, document_id: str) -> None:
     if st.button("All documents", icon=":material/arrow_back:"):
-        session.remember(document=None, chunk=None, tab=None)
+        session.set_parameters(document=None, chunk=None, tab=None)
         st.rerun()
-    document_actions.told()
+    document_actions.show_outcome()
     data = person.api.post(
         "/v1/documents",
         {"namespaceId": namespace, "filterConfig": {"documentIds": [document_id]}, "includeConfig": LINKS},
@@ -221,13 +221,13 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
             "There is no such document here.",
             "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
         )
-        for reason in document_actions.explain(namespace, [document_id]).values():
-            st.info(plain(reason), icon=":material/lock:")
+        for reason in document_actions.explain_access(namespace, [document_id]).values():
+            st.info(escape_markdown(reason), icon=":material/lock:")
         return
     document = data["documents"][0]
     _head(document)
     _links(person, namespace, document)
-    versions = {} if see_as.name() else {"Versions": partial(show_history, person, namespace, document)}
+    versions = {} if see_as.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}
     to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
         "Chunks": partial(show_chunks, person, namespace, document),
@@ -241,13 +241,15 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
 
 
 def _head(document: Json) -> None:
-    st.header(plain(called(document["name"])))
+    st.header(escape_markdown(document_label(document["name"])))
     widgets.status_badge(document["ingestionStatus"])
     if document["ingestionError"]:
-        st.error(plain(document["ingestionError"]), icon=":material/error:")
+        st.error(escape_markdown(document["ingestionError"]), icon=":material/error:")
     chunks = document["documentProperties"]["embeddingCount"]
-    indexed = f" {count(chunks, 'chunk')}." if chunks is not None and document["ingestionStatus"] == "SUCCESS" else ""
-    synced = f" Last synced {ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
+    indexed = (
+        f" {format_count(chunks, 'chunk')}." if chunks is not None and document["ingestionStatus"] == "SUCCESS" else ""
+    )
+    synced = f" Last synced {time_ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
     st.caption(f"{WORDS.get(document['ingestionStatus'], '')}{indexed}{synced}")
     if "access" in document or "accessStatus" in document:
         st.caption(f"Access: {document_actions.summarize_access(document)}")
@@ -280,7 +282,12 @@ def _ways(person: session.Person, namespace: str, document: Json) -> None:
         links.append(("documents", "Parent archive", "unarchive", {"document": document["archive"]["id"]}))
     if packed := _packed(person, namespace, document):
         links.append(
-            ("documents", f"{count(packed, 'document')} in this archive", "folder_zip", {"archive": document["id"]})
+            (
+                "documents",
+                f"{format_count(packed, 'document')} in this archive",
+                "folder_zip",
+                {"archive": document["id"]},
+            )
         )
     with st.container(horizontal=True):
         for page, label, icon, query_params in links:

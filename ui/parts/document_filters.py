@@ -14,7 +14,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, metadata_filter, url_state
-from ui.parts.labels import STATUS, sources, title
+from ui.parts.labels import STATUS, offered_sources, source_title
 
 CONNECTIONS = 50
 """Newest connections that are offered."""
@@ -29,7 +29,7 @@ TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
 _ID = re.compile(r"doc_[0-9a-z]+")
 
 
-def show(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
+def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
     """Return the filterConfig of the form; None, with a message, if it cannot be used. `sites`: pages of each site."""
     FIELDS.follow(_shown())
     address = _address()
@@ -39,7 +39,7 @@ def show(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Js
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
         extra_filter = _more(person, namespace)
     if _address() != address:
-        session.remember(cursor=None)
+        session.set_parameters(cursor=None)
     name_filter: Json = {"documentIds": [text]} if _ID.fullmatch(text) else {"text": text}
     first = {**name_filter, "documentIngestionStatuses": states, "sites": [site] if site else []}
     if extra_filter is None:
@@ -49,25 +49,25 @@ def show(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Js
     return {name: value for name, value in {**first, **extra_filter}.items() if value}
 
 
-def clear() -> None:
+def clear_filters() -> None:
     """Takes every filter out of the address; the fields follow it."""
-    session.remember(cursor=None, **dict.fromkeys((*PRIMARY, *SECONDARY)))
+    session.set_parameters(cursor=None, **dict.fromkeys((*PRIMARY, *SECONDARY)))
     for key in [key for key in st.session_state if str(key).startswith("filter_metadata")]:
         del st.session_state[key]
 
 
 def _address() -> dict[str, str | None]:
-    return {name: session.parameter(name) for name in (*PRIMARY, *SECONDARY)}
+    return {name: session.read_parameter(name) for name in (*PRIMARY, *SECONDARY)}
 
 
 def _shown() -> Json:
     """Return the field values from the address; metadata has a field of its own."""
     kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services()))
-    lists = {"status": STATES, "source": tuple(sources()), "type": kinds}
+    lists = {"status": STATES, "source": tuple(offered_sources()), "type": kinds}
     return {
         **{name: _said(name) for name in ("q", "external", "archive")},
         **{name: [value for value in _said(name).split(",") if value in allowed] for name, allowed in lists.items()},
-        **{name: session.parameter(name) for name in ("site", "connection")},
+        **{name: session.read_parameter(name) for name in ("site", "connection")},
         **{name: _day(name) for name in ("from", "to")},
         **{
             name: _said(name) == word
@@ -78,7 +78,7 @@ def _shown() -> Json:
 
 def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
     """Show the common filters: a piece of the name, a site, a status, pages to check."""
-    linked = session.parameter("site")
+    linked = session.read_parameter("site")
     options = [*sites, *([linked] if linked and linked not in sites else [])]
     columns = iter(st.columns([5, 3, 4, 3] if options else [5, 4, 2], vertical_alignment="bottom"))
     text = next(columns).text_input(
@@ -114,7 +114,7 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
 
 def _more(person: session.Person, namespace: str) -> Json | None:
     first_column, second_column, third_column = st.columns(3)
-    selected = first_column.multiselect("Source", list(sources()), format_func=title, key="find_source")
+    selected = first_column.multiselect("Source", list(offered_sources()), format_func=source_title, key="find_source")
     kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
     types = second_column.multiselect("Type", kinds, format_func=_kind, key="find_type")
     with third_column:
@@ -124,7 +124,7 @@ def _more(person: session.Person, namespace: str) -> Json | None:
     until = second_column.date_input("Added until", value=None, key="find_to", format="YYYY-MM-DD")
     external = third_column.text_input("External IDs (comma-separated)", key="find_external")
     archive = four.text_input("Parent archive (ID)", key="find_archive").strip()
-    metadata = metadata_filter.show("metadata")
+    metadata = metadata_filter.show_filter("metadata")
     left_column, right_column = st.columns(2)
     waiting = left_column.toggle("Deleted at source (pending confirmation)", key="find_removal")
     unknown = right_column.toggle("Access unknown", key="find_access")
@@ -155,7 +155,7 @@ def _more(person: session.Person, namespace: str) -> Json | None:
 
 def _connection(person: session.Person, namespace: str) -> str | None:
     """A connection by its name, where the key may see them; else by its id."""
-    linked = session.parameter("connection")
+    linked = session.read_parameter("connection")
     names: dict[str, str] = {}
     if person.may("connections:read"):
         try:
@@ -193,8 +193,8 @@ def _day(name: str) -> date | None:
 
 
 def _kind(name: str) -> str:
-    return {"TEXT": "Text", "FILE": "File", "URL": "Web page"}.get(name, title(name.removesuffix("_DOCUMENT")))
+    return {"TEXT": "Text", "FILE": "File", "URL": "Web page"}.get(name, source_title(name.removesuffix("_DOCUMENT")))
 
 
 def _said(name: str) -> str:
-    return session.parameter(name) or ""
+    return session.read_parameter(name) or ""

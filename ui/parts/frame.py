@@ -10,7 +10,7 @@ import streamlit as st
 from ui import returning, session
 from ui.client import ApiError
 from ui.parts import url_state, widgets
-from ui.parts.widgets import plain
+from ui.parts.widgets import escape_markdown
 
 _REFUSED = "sign_in_refused"
 _SPACE = url_state.Fields("page", ("namespace",))
@@ -37,18 +37,18 @@ def _openid(refusal: ApiError | None) -> None:
     """The way to the identity provider, and why it leads there again."""
     if refusal is not None and refusal.status == 401:
         reason = "has ended" if refusal.reason == "expired_token" else "is not accepted"
-        st.warning(f"Your sign-in {reason}. {plain(refusal.message)}", icon=":material/lock_clock:")
+        st.warning(f"Your sign-in {reason}. {escape_markdown(refusal.message)}", icon=":material/lock_clock:")
     elif refusal is not None:
-        show(refusal)
+        show_error(refusal)
     st.button("Sign in with single sign-on", key="openid", type="primary", width="stretch", on_click=_to_provider)
-    if refusal is not None and session.token() is not None:
+    if refusal is not None and session.openid_token() is not None:
         st.button("Sign in as somebody else", key="openid_other", width="stretch", on_click=session.sign_out)
     st.caption(f"API: {session.api_address()}. You are led to your organization's sign-in page and back.")
 
 
 def _to_provider() -> None:
     """To the identity provider, and from there back to this page."""
-    returning.remember(st.context.cookies.get(returning.COOKIE), st.context.url, st.query_params.to_dict())
+    returning.remember_address(st.context.cookies.get(returning.COOKIE), st.context.url, st.query_params.to_dict())
     st.login()
 
 
@@ -62,7 +62,7 @@ def _key_form(title: str = "") -> None:
         st.form_submit_button("Sign in", type="primary", width="stretch", on_click=_sign_in)
         refused = st.session_state.pop(_REFUSED, None)
         if isinstance(refused, ApiError):
-            show(refused)
+            show_error(refused)
         elif refused:
             st.error(refused)
 
@@ -107,13 +107,15 @@ min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
 are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
-def sidebar(person: session.Person) -> None:
+def show_sidebar(person: session.Person) -> None:
     """Show the signed-in person and the sign-out button."""
     with st.sidebar:
         if person.role is None:
-            st.caption(f"Signed in with the key “{plain(person.key_name)}”" + _where(person))
+            st.caption(f"Signed in with the key “{escape_markdown(person.key_name)}”" + _where(person))
         else:
-            st.caption(f"Signed in as {plain(person.key_name)} ({plain(person.role)})" + _where(person))
+            st.caption(
+                f"Signed in as {escape_markdown(person.key_name)} ({escape_markdown(person.role)})" + _where(person)
+            )
         if person.role is not None and person.tenant is None:
             st.text_input("Tenant", value=person.api.tenant, key="tenant_typed", on_change=_choose_tenant)
         st.button("Sign out", icon=":material/logout:", on_click=session.sign_out, width="stretch")
@@ -125,10 +127,10 @@ def _choose_tenant() -> None:
 
 def _where(person: session.Person) -> str:
     tenant = person.tenant or person.api.tenant
-    return f", tenant {plain(tenant)}" if tenant else ""
+    return f", tenant {escape_markdown(tenant)}" if tenant else ""
 
 
-def head(person: session.Person, title: str) -> str:
+def show_head(person: session.Person, title: str) -> str:
     """A page's title, and beside it the choice of its namespace, which is returned."""
     left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
     left_column.title(title)
@@ -138,12 +140,12 @@ def head(person: session.Person, title: str) -> str:
 
 def choose_namespace(person: session.Person) -> str:
     """The namespace of the page: that of its address, else the last one seen. Ends the page if there is none."""
-    spaces = session.namespaces(person)
+    spaces = session.list_namespaces(person)
     if not spaces:
         st.info("There is no namespace yet. Create one under Namespaces; content and searches live in one.")
         st.stop()
     names = {space["id"]: space["name"] for space in spaces}
-    linked = session.parameter("namespace")
+    linked = session.read_parameter("namespace")
     if linked and linked not in names:
         not_here()
     options = list(names)
@@ -156,7 +158,7 @@ def choose_namespace(person: session.Person) -> str:
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
         key=_SPACE.key("namespace"),
     )
-    session.seen(chosen)
+    session.remember_namespace(chosen)
     moved = linked in names and chosen != linked
     _SPACE.write(namespace=chosen, **(dict.fromkeys(session.OF_NAMESPACE) if moved else {}))
     return str(chosen)
@@ -168,20 +170,20 @@ def not_here() -> None:
 
 
 @contextmanager
-def trouble(*, part: bool = False) -> Iterator[None]:
+def error_boundary(*, part: bool = False) -> Iterator[None]:
     """Shows a refusal of the API in words with its code; an ended key leads back to the sign-in form.
 
     An API that lets one request within time out is sent no other. `part`: it is about a part of a page that runs by
     itself, and not about the page.
     """
     try:
-        with session.silence():
+        with session.silence_notices():
             yield
     except ApiError as error:
-        if session.unauthorized(error):
+        if session.key_has_ended(error):
             _ended(error, part=part)
             return
-        show(error)
+        show_error(error)
         if error.reason == "bad_cursor":
             st.button("First page", icon=":material/first_page:", key="first_page", on_click=_first_page)
         elif not error.status and not part:
@@ -191,13 +193,13 @@ def trouble(*, part: bool = False) -> Iterator[None]:
 
 def _first_page() -> None:
     """Go to the first page of a list if the cursor is invalid or belongs to another list."""
-    session.remember(**dict.fromkeys(widgets.PLACES))
+    session.set_parameters(**dict.fromkeys(widgets.PLACES))
 
 
 def _ended(error: ApiError, *, part: bool) -> None:
     """Clear the session and show the sign-in form. A fragment reruns the whole page, or the form would stay in it."""
     st.session_state.clear()
-    if session.token() is None:
+    if session.openid_token() is None:
         st.session_state[_REFUSED] = "Your key is not valid any more. Sign in again; this page opens where you left it."
         st.rerun()
     if part:
@@ -205,13 +207,13 @@ def _ended(error: ApiError, *, part: bool) -> None:
     sign_in_form(error)
 
 
-def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def live_fragment(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Decorator of a fragment of a page: reruns by itself every given number of seconds, and shows its own errors."""
 
     def decorate(part: Callable[[], None]) -> Callable[[], None]:
         @st.fragment(run_every=every)
         def guarded() -> None:
-            with trouble(part=True):
+            with error_boundary(part=True):
                 part()
 
         return guarded
@@ -219,12 +221,12 @@ def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[
     return decorate
 
 
-def show(error: ApiError) -> None:
+def show_error(error: ApiError) -> None:
     """One refusal: what is wrong, where, and the code to look up."""
-    st.error(words(error), icon=":material/error:")
+    st.error(error_text(error), icon=":material/error:")
 
 
-def words(error: ApiError) -> str:
+def error_text(error: ApiError) -> str:
     """Return the error as Markdown."""
     field_note = f" Field: `{error.field}`." if error.field else ""
-    return f"{plain(error.message)}{field_note}  \n`{error.code}`"
+    return f"{escape_markdown(error.message)}{field_note}  \n`{error.code}`"

@@ -13,7 +13,7 @@ from ui import session
 from ui.client import Json
 from ui.parts import account_tree, url_state, widgets
 from ui.parts.additions import Item
-from ui.parts.labels import count, sources, title
+from ui.parts.labels import format_count, offered_sources, source_title
 
 PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
 PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
@@ -49,12 +49,12 @@ class Options:
         return {"metadata": metadata}
 
 
-def fresh() -> None:
+def clear_fields() -> None:
     """Empty the fields."""
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
 
 
-def options() -> Options:
+def show_options() -> Options:
     """The fields that every source has."""
     with st.expander("Metadata and chunks", icon=":material/tune:"):
         metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
@@ -64,7 +64,7 @@ def options() -> Options:
     return Options(metadata, {"chunkSize": int(size), "chunkOverlap": int(overlap)})
 
 
-def fields(kind: str) -> dict[str, Any]:
+def show_fields(kind: str) -> dict[str, Any]:
     """The fields of a source that needs no connection."""
     mark = f"{kind}-{st.session_state.get(_ROUND, 0)}"
     match kind:
@@ -102,12 +102,12 @@ def _paths() -> Json:
     return {name: [part.strip() for part in typed.split(",") if part.strip()] for name, typed in split.items() if typed}
 
 
-def items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
+def make_items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
     """Return the items to send, one per file. Unfit if something is missing."""
-    path, extra = f"/v1/ingest/{sources()[kind].path}", chosen.extra()
+    path, extra = f"/v1/ingest/{offered_sources()[kind].path}", chosen.extra()
     if kind == "LOCAL_FILE":
         return _files(namespace, path, typed, chosen, extra)
-    config, name = {key: value for key, value in typed.items() if value not in ("", None)}, title(kind)
+    config, name = {key: value for key, value in typed.items() if value not in ("", None)}, source_title(kind)
     if kind == "TEXT":
         if not typed["text"].strip():
             raise Unfit("Type a text first.")
@@ -116,7 +116,7 @@ def items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> 
         config = {"urls": [line.strip() for line in typed["urls"].splitlines() if line.strip()]}
         if not config["urls"]:
             raise Unfit("Type at least one URL.")
-        name = count(len(config["urls"]), "URL")
+        name = format_count(len(config["urls"]), "URL")
     elif "url" in typed:
         if not typed["url"].strip():
             raise Unfit("Type the URL first.")
@@ -145,7 +145,7 @@ def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, ex
     return [Item(file.name, path, form=file_form, file=file) for file, file_form in zip(files, forms, strict=True)]
 
 
-def connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
+def choose_connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
     """The choice of a connection, and of what of its account is taken.
 
     None where there is no connection, or its account cannot be listed.
@@ -158,17 +158,17 @@ def connection(person: session.Person, namespace: str, kind: str) -> dict[str, A
     active = {account["id"]: account["name"] for account in connections if account["status"] == "ACTIVE"}
     if not active:
         widgets.show_empty(
-            f"No active {title(kind)} connection.",
+            f"No active {source_title(kind)} connection.",
             "Connect an account first; a person allows the access in the browser.",
-            go=("connections", f"Connect {title(kind)}"),
+            go=("connections", f"Connect {source_title(kind)}"),
         )
         return None
-    linked = session.parameter("connection")
+    linked = session.read_parameter("connection")
     FIELDS.follow({"connection": linked})
     FIELDS.offer("connection", active)
     chosen = str(
         st.selectbox("Connection", list(active), format_func=lambda one: active[one], key=FIELDS.key("connection"))
     )
     FIELDS.write(connection=chosen)
-    selection = account_tree.show(person, namespace, chosen, kind)
+    selection = account_tree.show_tree(person, namespace, chosen, kind)
     return None if selection is None else {"connectionId": chosen, **selection}

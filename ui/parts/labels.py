@@ -57,19 +57,19 @@ _SOURCES = {
 """The sources beside content services."""
 
 
-def sources() -> dict[str, Source]:
+def offered_sources() -> dict[str, Source]:
     """Every source that people start an ingestion of, in the order in which they are offered."""
     return _SOURCES | {
         name: Source(service.title, service.path) for name, service in api_schema.known_services().items()
     }
 
 
-def moment(value: dict[str, Any] | None) -> datetime | None:
+def parse_time(value: dict[str, Any] | None) -> datetime | None:
     """A timestamp of the contract as a time in UTC."""
     return datetime.fromisoformat(value["isoString"]) if value else None
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A length of time in its largest unit, as people say it."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -77,22 +77,22 @@ def span(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
-def lasting(value: dict[str, Any], now: datetime | None = None) -> str:
+def time_since(value: dict[str, Any], now: datetime | None = None) -> str:
     """Return the time since then."""
-    return span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
+    return format_span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
 
 
 def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
     """Return the time until then."""
-    return span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
+    return format_span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
 
 
-def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
+def time_ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
     """Return the elapsed time in words."""
-    return f"{lasting(value, now)} ago" if value else "never"
+    return f"{time_since(value, now)} ago" if value else "never"
 
 
-def size(of: int | None) -> str:
+def format_size(of: int | None) -> str:
     """Bytes in the largest unit that leaves digits before the point."""
     value = float(of or 0)
     for unit in ("B", "KiB", "MiB"):
@@ -102,7 +102,7 @@ def size(of: int | None) -> str:
     return f"{value:.1f} GiB"
 
 
-def seconds(value: float | None) -> str:
+def format_seconds(value: float | None) -> str:
     """A duration, short."""
     if value is None:
         return "-"
@@ -111,41 +111,41 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
 
 
-def milliseconds(value: float | None) -> str:
+def format_milliseconds(value: float | None) -> str:
     """A short time, or a dash where there is none."""
     return "-" if value is None else f"{value:,.0f} ms"
 
 
-def title(value: str) -> str:
+def source_title(value: str) -> str:
     """A source or connector as people name it."""
     source = _SOURCES.get(value) or api_schema.known_services().get(value)
     return source.title if source else value.replace("_", " ").capitalize()
 
 
-def number(value: int | None) -> str:
+def format_number(value: int | None) -> str:
     """With thousands apart; nothing where it is not known."""
     return "" if value is None else f"{value:,}"
 
 
-def count(many: int, one: str) -> str:
+def format_count(many: int, one: str) -> str:
     """`1 document`, `2 documents`."""
     return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
 
 
-def called(name: str | None) -> str:
+def document_label(name: str | None) -> str:
     """A document's name in one line; in words where it has none that could be seen."""
     return " ".join((name or "").split()) or "without a name"
 
 
-def word(status: str) -> str:
+def status_word(status: str) -> str:
     """A status of the contract in the words of the app."""
     label = STATUS.get(status)
     return label[0] if label else status
 
 
-def counted(data: dict[str, Any]) -> str:
+def document_counts(data: dict[str, Any]) -> str:
     """Return the number of documents, in total and per status."""
     groups = data["statsByStatus"]
     total = sum(entry["totalCount"] for entry in groups)
-    per_status = " · ".join(f"{entry['totalCount']:,} {word(entry['status']).lower()}" for entry in groups)
-    return f"{count(total, 'document')}: {per_status}" if groups else count(0, "document")
+    per_status = " · ".join(f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in groups)
+    return f"{format_count(total, 'document')}: {per_status}" if groups else format_count(0, "document")

@@ -26,7 +26,7 @@ class JsonInput:
 
     def restore(self) -> None:
         """Restore the value of the address if this field did not write it."""
-        linked = session.parameter(self.name) or ""
+        linked = session.read_parameter(self.name) or ""
         if self._state not in st.session_state or linked != st.session_state.get(f"{self._state}_written"):
             st.session_state[self._state] = linked
             st.session_state[f"{self._state}_written"] = linked
@@ -35,22 +35,22 @@ class JsonInput:
         """Show the field and return its object; None, with a message, if it is no object."""
         typed = st.text_input(self.label, placeholder=self.example, key=self._state).strip()
         st.session_state[f"{self._state}_written"] = typed
-        session.remember(**{self.name: typed})
-        parsed = read(typed)
+        session.set_parameters(**{self.name: typed})
+        parsed = parse_object(typed)
         if parsed is None:
             st.error(f"{self.label}: this is not a JSON object, such as {self.example}.")
         return parsed
 
     def read(self) -> Json | None:
         """Return the typed object before the field is drawn."""
-        return read(st.session_state.get(self._state, ""))
+        return parse_object(st.session_state.get(self._state, ""))
 
     def write(self, wanted: Json) -> None:
         """Put an object into the field, before it is drawn."""
         st.session_state[self._state] = json.dumps(wanted, ensure_ascii=False) if wanted else ""
 
 
-def show(name: str) -> Json | None:
+def show_filter(name: str) -> Json | None:
     """Return the filter, empty if none is set; None, with a message, if it cannot be used. `name`: its parameter in the
     address."""
     field = _field(name)
@@ -63,18 +63,18 @@ def show(name: str) -> Json | None:
     return field.show()
 
 
-def restore(name: str) -> None:
+def restore_filter(name: str) -> None:
     """Follow the address before the filter is drawn."""
     _field(name).restore()
 
 
-def add(name: str, key: str, values: Sequence[object]) -> None:
+def add_key(name: str, key: str, values: Sequence[object]) -> None:
     """One more key to the filter, before it is drawn."""
     if (current := _field(name).read()) is not None and key and values:
         _field(name).write({**current, key: values[0] if len(values) == 1 else list(values)})
 
 
-def read(typed: str) -> Json | None:
+def parse_object(typed: str) -> Json | None:
     """Parse a typed object; None if it is not a JSON object."""
     try:
         parsed = json.loads(typed) if typed.strip() else {}
@@ -104,7 +104,7 @@ def _value(part: str) -> object:
 def _add(name: str) -> None:
     state = f"filter_{name}"
     key, values = st.session_state[f"{state}_key"].strip(), st.session_state[f"{state}_values"]
-    current = read(st.session_state[state])
+    current = parse_object(st.session_state[state])
     if current is None or not key or not values.strip():
         return
     _field(name).write(with_key(current, key, values))

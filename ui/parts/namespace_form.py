@@ -71,7 +71,7 @@ class _Choice:
     reranker: str
 
 
-def show(person: session.Person, space: Json | None) -> Json | None:
+def show_form(person: session.Person, space: Json | None) -> Json | None:
     """Show the form for a new namespace, or for changes of one. Return the namespace once it is saved.
 
     Text fields are in a Streamlit form, which sends typed text however the field loses focus. Outside of a form, a
@@ -132,26 +132,26 @@ def _save(person: session.Person, space: Json | None, body: Json, places: Mappin
     except ApiError as error:
         at = places.get((error.field or "").partition(".")[0])
         with at or st.container():
-            frame.show(error)
+            frame.show_error(error)
         if at:
             st.caption(":red[Not saved: see the highlighted field.]")
         return None
     # A namespace shows another model or store only when everything has been embedded again.
     later = REEMBEDS | {"reembed"} if "reembed" in body else frozenset()
-    if missing := unconfirmed({area: value for area, value in body.items() if area not in later}, saved):
+    if missing := unconfirmed_fields({area: value for area, value in body.items() if area not in later}, saved):
         st.error(f"The service did not confirm {', '.join(missing)}: look at the configuration and try again.")
         return None
     st.session_state[_SAVES] = st.session_state.get(_SAVES, 0) + 1
     return dict(saved)
 
 
-def unconfirmed(sent: Json, saved: Json, path: str = "") -> list[str]:
+def unconfirmed_fields(sent: Json, saved: Json, path: str = "") -> list[str]:
     """Fields of what was sent that the answer shows otherwise. A secret shows its last four characters or nothing."""
     fields: list[str] = []
     for name, value in sent.items():
         field_path, saved_value = f"{path}{name}", saved.get(name)
         if isinstance(value, dict):
-            fields += unconfirmed(value, saved_value if isinstance(saved_value, dict) else {}, f"{field_path}.")
+            fields += unconfirmed_fields(value, saved_value if isinstance(saved_value, dict) else {}, f"{field_path}.")
         elif name in SECRET:
             tail = value[-4:] if len(value) >= MASKED_WITH_TAIL else ""
             fields += [] if saved_value is None or str(saved_value).endswith(tail) else [field_path]
@@ -168,7 +168,7 @@ def _choices(space: Json | None) -> _Choice:
     vectors = _select(second_column, "Vector store", list(VECTORS), current.get("vectorStorageConfig"), "provider")
     model = current.get("embeddingModelConfig") or {}
     left_column, right_column = st.columns(2)
-    models = api_schema.models()
+    models = api_schema.embedding_models()
     providers = sorted(models, key=lambda name: name != "LOCAL")
     provider = left_column.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
     model_names = [*models[provider]]
@@ -180,7 +180,7 @@ def _choices(space: Json | None) -> _Choice:
     scraper = (current.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
     three, four = st.columns(2)
     scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
-    rerankers = [NONE, *api_schema.rerankers()]
+    rerankers = [NONE, *api_schema.reranker_fields()]
     stored = (current.get("rerankConfig") or {}).get("provider", NONE)
     reranker = four.selectbox(
         "Reranker", rerankers, index=rerankers.index(stored), help="A model that reads the best results again."
@@ -235,7 +235,8 @@ def _model(choice: _Choice, space: Json | None) -> Json:
         key = _field("embeddingModelConfig", "apiKey", space)
     current = space if stored.get("provider") == provider else None
     prefixes = {
-        field: _field("embeddingModelConfig", field, current, optional=True) for field in api_schema.prefixes(provider)
+        field: _field("embeddingModelConfig", field, current, optional=True)
+        for field in api_schema.prefix_fields(provider)
     }
     same = (provider, model) == (stored.get("provider"), stored.get("model"))
     if same and not key and _as_stored(prefixes, stored):
@@ -267,7 +268,7 @@ def _reranker(choice: _Choice, space: Json | None) -> Json:
     if provider == NONE:
         return {"rerankConfig": None} if stored else {}
     st.markdown(f"**{TITLES['rerankConfig']}: {provider}**")
-    fields = api_schema.rerankers()[provider]
+    fields = api_schema.reranker_fields()[provider]
     current = space if stored.get("provider") == provider else None
     typed = {field: _field("rerankConfig", field, current, optional=not needed) for field, needed in fields.items()}
     if current and _as_stored(typed, stored):
@@ -296,7 +297,7 @@ def _parser(space: Json | None) -> Json:
 def _language(space: Json | None) -> Json:
     """The language of keyword search; null has each document read in its own."""
     stored = (space or {}).get("keywordLanguage")
-    options = list(dict.fromkeys(["", *([stored] if stored else []), *api_schema.languages()]))
+    options = list(dict.fromkeys(["", *([stored] if stored else []), *api_schema.stem_languages()]))
     chosen = st.selectbox(
         "Keyword language",
         options,

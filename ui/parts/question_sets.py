@@ -12,8 +12,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, search_request, widgets
-from ui.parts.labels import ago, count, number
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, format_number, time_ago
+from ui.parts.widgets import escape_markdown
 
 GRADES = range(1, 5)
 EXAMPLE = """{"query": "How do I open the cover?", "relevant": [{"externalId": "manual-a7", "grade": 2}]}
@@ -117,16 +117,18 @@ PART = 500
 _SAID = "question_sets_said"
 
 
-def listing(person: session.Person, namespace: str) -> None:
+def show_sets(person: session.Person, namespace: str) -> None:
     """Show all sets of the namespace, newest first, and a form for a new one."""
     may = person.may("documents:write")
     if may and st.button("New question set", type="primary", icon=":material/add:"):
-        session.remember(new="yes")
+        session.set_parameters(new="yes")
         st.rerun()
-    if may and session.parameter("new"):
+    if may and session.read_parameter("new"):
         _new(person, namespace)
         return
-    data = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.parameter("cursor"))
+    data = person.api.get(
+        "/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.read_parameter("cursor")
+    )
     if not data["evaluations"]:
         widgets.show_empty(
             "No question set yet.",
@@ -143,8 +145,8 @@ def listing(person: session.Person, namespace: str) -> None:
     rows = [
         {
             "Name": evaluation["name"],
-            "Questions": number(evaluation["questionCount"]),
-            "Created": ago(evaluation["createdAt"]),
+            "Questions": format_number(evaluation["questionCount"]),
+            "Created": time_ago(evaluation["createdAt"]),
         }
         for evaluation in data["evaluations"]
     ]
@@ -152,7 +154,7 @@ def listing(person: session.Person, namespace: str) -> None:
     st.caption("Click a row to open it.")
     widgets.show_pager(data)
     if chosen is not None:
-        session.remember(evaluation=chosen, cursor=None)
+        session.set_parameters(evaluation=chosen, cursor=None)
         st.rerun()
 
 
@@ -162,7 +164,7 @@ def _new(person: session.Person, namespace: str) -> None:
         questions = _given()
         create = st.form_submit_button("Create question set", type="primary")
     if st.button("Cancel"):
-        session.remember(new=None)
+        session.set_parameters(new=None)
         st.rerun()
     if not create:
         return
@@ -171,7 +173,7 @@ def _new(person: session.Person, namespace: str) -> None:
     elif (parsed := _read(*questions)) is not None:
         evaluation = _send(person, namespace, name.strip(), parsed)
         if evaluation is not None:
-            session.remember(new=None, evaluation=evaluation["id"])
+            session.set_parameters(new=None, evaluation=evaluation["id"])
             st.rerun()
 
 
@@ -192,42 +194,46 @@ def _read(files: Any, lines: str) -> list[Json] | None:
         parsed, dropped_count = read_questions({file.name: file.getvalue() for file in files or ()})
         parsed += parse_typed(lines)
     except Unreadable as error:
-        st.error(plain(str(error)))
+        st.error(escape_markdown(str(error)))
         return None
     if not parsed:
         note = (
-            f" {count(dropped_count, 'question')} had no judged document: is the file of judgements missing?"
+            f" {format_count(dropped_count, 'question')} had no judged document: is the file of judgements missing?"
             if dropped_count
             else ""
         )
         st.error(f"No question with a judged document.{note}")
         return None
     if dropped_count:
-        st.session_state[f"{_SAID}_left"] = f"{count(dropped_count, 'question')} without a judged document left out."
+        st.session_state[f"{_SAID}_left"] = (
+            f"{format_count(dropped_count, 'question')} without a judged document left out."
+        )
     return parsed
 
 
 def _send(person: session.Person, namespace: str, name: str, questions: list[Json]) -> Json | None:
     """Create a set in parts and return it as the API answers it; an incomplete set is removed again."""
     scope = {"namespaceId": namespace}
-    bar = st.progress(0.0, f"Sending {count(len(questions), 'question')} …")
+    bar = st.progress(0.0, f"Sending {format_count(len(questions), 'question')} …")
     evaluation: Json | None = None
     try:
         first = {**scope, "name": name, "questions": questions[:PART]}
         evaluation = widgets.post_once(person, "/v1/evaluations", first)["evaluation"]
-        evaluation = add(person, namespace, str(evaluation["id"]), questions[PART:], bar) or evaluation
+        evaluation = add_questions(person, namespace, str(evaluation["id"]), questions[PART:], bar) or evaluation
     except ApiError as error:
         bar.empty()
-        frame.show(error)
+        frame.show_error(error)
         if evaluation is not None:
             person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
             st.warning("Nothing was kept of the question set.")
         return None
-    st.session_state[_SAID] = f"Created with {count(evaluation['questionCount'], 'question')}."
+    st.session_state[_SAID] = f"Created with {format_count(evaluation['questionCount'], 'question')}."
     return evaluation
 
 
-def add(person: session.Person, namespace: str, evaluation: str, questions: list[Json], bar: Any) -> Json | None:
+def add_questions(
+    person: session.Person, namespace: str, evaluation: str, questions: list[Json], bar: Any
+) -> Json | None:
     """Add questions in parts; return the set after the last part, None without questions."""
     updated = None
     for start in range(0, len(questions), PART):
@@ -238,18 +244,18 @@ def add(person: session.Person, namespace: str, evaluation: str, questions: list
     return updated
 
 
-def told() -> None:
+def show_outcome() -> None:
     """Show the result of the last change."""
     for name in (_SAID, f"{_SAID}_left"):
         if message := st.session_state.pop(name, None):
             st.success(message, icon=":material/check:")
 
 
-def questions(person: session.Person, namespace: str, evaluation: Json) -> None:
+def show_questions(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A page of the questions; one of them to be opened or removed; more to be added."""
     path = f"/v1/evaluations/{evaluation['id']}"
     data = person.api.get(
-        f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("questions")
+        f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("questions")
     )
     rows = [
         {
@@ -259,7 +265,7 @@ def questions(person: session.Person, namespace: str, evaluation: Json) -> None:
         }
         for entry in data["questions"]
     ]
-    st.caption(count(evaluation["questionCount"], "question"))
+    st.caption(format_count(evaluation["questionCount"], "question"))
     table = st.dataframe(
         rows,
         hide_index=True,
@@ -285,7 +291,7 @@ def _named(judged: Json) -> str:
 
 def _chosen(person: session.Person, namespace: str, evaluation: Json, question: Json) -> None:
     with st.container(border=True):
-        st.markdown(f"**{plain(question['query'])}**")
+        st.markdown(f"**{escape_markdown(question['query'])}**")
         with st.container(horizontal=True):
             in_lab(namespace, evaluation["id"], question)
             if person.may("documents:write"):
@@ -319,7 +325,7 @@ def in_lab(namespace: str, evaluation: str, question: Json) -> None:
     narrow = question.get("filter") or {}
     query_params = {"namespace": namespace, "set": evaluation, "q": question["query"]}
     query_params |= {
-        name: search_request.text(narrow[key]) or ""
+        name: search_request.address_text(narrow[key]) or ""
         for name, key in (("filter", "metadata"), ("where", "where"))
         if narrow.get(key)
     }
@@ -335,16 +341,16 @@ def _more(person: session.Person, namespace: str, evaluation: Json) -> None:
         if parsed is None:
             return
         try:
-            updated = add(person, namespace, evaluation["id"], parsed, st.progress(0.0))
+            updated = add_questions(person, namespace, evaluation["id"], parsed, st.progress(0.0))
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
     if updated is not None:
-        st.session_state[_SAID] = f"Added: {count(updated['questionCount'], 'question')} now."
+        st.session_state[_SAID] = f"Added: {format_count(updated['questionCount'], 'question')} now."
     st.rerun()
 
 
-def edit(person: session.Person, namespace: str, evaluation: Json) -> None:
+def show_editor(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Another name; the end of it."""
     name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name")
     st.button(
@@ -354,11 +360,13 @@ def edit(person: session.Person, namespace: str, evaluation: Json) -> None:
         args=(person, namespace, evaluation["id"], {"name": name.strip()}, "Renamed."),
     )
     st.divider()
-    sure = st.checkbox(f"Delete {count(evaluation['questionCount'], 'question')} and all runs of this question set")
+    sure = st.checkbox(
+        f"Delete {format_count(evaluation['questionCount'], 'question')} and all runs of this question set"
+    )
     if st.button("Delete question set", icon=":material/delete:", disabled=not sure):
         person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
-        session.remember(evaluation=None, run=None, tab=None)
-        st.session_state[_SAID] = f"“{plain(evaluation['name'])}” is deleted."
+        session.set_parameters(evaluation=None, run=None, tab=None)
+        st.session_state[_SAID] = f"“{escape_markdown(evaluation['name'])}” is deleted."
         st.rerun()
 
 
@@ -367,17 +375,19 @@ def _change(person: session.Person, namespace: str, evaluation: str, change: Jso
     try:
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
     except ApiError as error:
-        refuse(error)
+        keep_refusal(error)
         return
-    st.session_state[_SAID] = f"{said} “{plain(updated['name'])}”: {count(updated['questionCount'], 'question')}."
+    st.session_state[_SAID] = (
+        f"{said} “{escape_markdown(updated['name'])}”: {format_count(updated['questionCount'], 'question')}."
+    )
 
 
-def refuse(error: ApiError) -> None:
+def keep_refusal(error: ApiError) -> None:
     """Have the page show why a change was not made."""
     st.session_state[f"{_SAID}_refused"] = error
 
 
-def refused() -> None:
+def show_refusal() -> None:
     """Why the last change was not made."""
     if isinstance(error := st.session_state.pop(f"{_SAID}_refused", None), ApiError):
-        frame.show(error)
+        frame.show_error(error)

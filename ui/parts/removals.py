@@ -7,8 +7,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
-from ui.parts.labels import ago, count
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, time_ago
+from ui.parts.widgets import escape_markdown
 
 MOST = 100
 """Documents that are shown, and confirmed, at once."""
@@ -16,7 +16,7 @@ FEW = 30
 """As many are read to tell whose they are."""
 
 
-def connections(person: session.Person, namespace: str) -> frozenset[str] | None:
+def connections_with_removals(person: session.Person, namespace: str) -> frozenset[str] | None:
     """Return the connections with pending removals; None if too many wait to list them all."""
     if not person.may("documents:read"):
         return frozenset()
@@ -35,19 +35,19 @@ def count_of(person: session.Person, namespace: str) -> Json:
     return {"total": _total(_waiting(person, namespace, [], 0))}
 
 
-def lead(person: session.Person, namespace: str, connection: str) -> None:
+def show_link(person: session.Person, namespace: str, connection: str) -> None:
     """Show the number of pending removals of the connection, with a link; nothing without any or without the right."""
     if not person.may("documents:read") or not person.may("connections:read"):
         return
     if many := _total(_waiting(person, namespace, [connection], 0)):
-        label = f"{count(many, 'removal')} to confirm: look at them"
+        label = f"{format_count(many, 'removal')} to confirm: look at them"
         query_params = {"namespace": namespace, "removals": connection}
         st.page_link(
             "views/connections.py", label=label, icon=":material/notification_important:", query_params=query_params
         )
 
 
-def show(person: session.Person, namespace: str, connection: str, name: str) -> None:
+def show_removals(person: session.Person, namespace: str, connection: str, name: str) -> None:
     """Show the pending removals of the connection and the button; nothing without any or without the right."""
     if not person.may("documents:read"):
         return
@@ -57,13 +57,14 @@ def show(person: session.Person, namespace: str, connection: str, name: str) -> 
         return
     with st.container(border=True):
         st.markdown(
-            f":orange[:material/notification_important: **{count(many, 'removal')} to confirm**] · {plain(name)}"
+            f":orange[:material/notification_important: **{format_count(many, 'removal')} to confirm**]"
+            f" · {escape_markdown(name)}"
         )
         st.caption(
             "They are gone at the content service, too many at once to go by themselves. They stay searchable until"
             " they are confirmed here, or until they are there again."
         )
-        rows = [{"Name": document["name"], "Updated": ago(document["updatedAt"])} for document in documents]
+        rows = [{"Name": document["name"], "Updated": time_ago(document["updatedAt"])} for document in documents]
         st.dataframe(rows, hide_index=True, width="stretch")
         if many > len(documents):
             st.caption(f"The newest {len(documents)} of {many:,}; the others come up once these are confirmed.")
@@ -91,7 +92,9 @@ def _waiting(person: session.Person, namespace: str, connections: list[str], mos
 def _confirm(person: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
     """Those that were shown, and of them those that still wait."""
     with st.popover("Confirm removals", icon=":material/delete_sweep:"):
-        st.write(f"{count(len(documents), 'document')} will be gone from search at once, and from every store soon.")
+        st.write(
+            f"{format_count(len(documents), 'document')} will be gone from search at once, and from every store soon."
+        )
         if st.button("Remove for good", type="primary", key=f"confirm-{connection}"):
             body = {
                 "namespaceId": namespace,
@@ -101,8 +104,8 @@ def _confirm(person: session.Person, namespace: str, connection: str, documents:
             try:
                 response = person.api.post("/v1/documents/resync", body)
             except ApiError as error:
-                frame.show(error)
+                frame.show_error(error)
                 return
             removed = sum(document["status"] == "REMOVED" for document in response["documents"])
-            st.toast(plain(f"{count(removed, 'document')} removed."), icon=":material/check:")
+            st.toast(escape_markdown(f"{format_count(removed, 'document')} removed."), icon=":material/check:")
             st.rerun(scope="app")

@@ -14,7 +14,7 @@ CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
 """Sources of which the API takes other settings with a retry."""
 
 
-def controls(sources: frozenset[str], key: str) -> Json:
+def show_controls(sources: frozenset[str], key: str) -> Json:
     """The fields for other settings, as far as these sources take them, and what they ask for."""
     if not sources <= CHANGEABLE:
         return {}
@@ -35,11 +35,11 @@ def controls(sources: frozenset[str], key: str) -> Json:
     return changes
 
 
-def again(person: session.Person, namespace: str, run: str, changes: Json) -> str | None:
+def retry_run(person: session.Person, namespace: str, run: str, changes: Json) -> str | None:
     """The run that runs the failed documents again; None if that was refused, which is shown."""
     try:
         response = widgets.post_once(person, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
         return None
     return str(response["id"])

@@ -11,8 +11,8 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import added, charts, widgets
-from ui.parts.labels import MOVING, ago, count, moment, seconds, title
-from ui.parts.widgets import csv_bytes, plain
+from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago
+from ui.parts.widgets import csv_bytes, escape_markdown
 
 PATIENCE_SECONDS = 60.0
 """A job run usually begins within seconds; nobody is asked to look for a worker sooner."""
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 60.0
 
 def waiting_since(created: dict[str, Any]) -> str:
     """Return the waiting time: `2 min`."""
-    return ago(created).removesuffix(" ago")
+    return time_ago(created).removesuffix(" ago")
 
 
 def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
@@ -32,9 +32,9 @@ def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
     parts = [f"Queued for {waiting_since(run['createdAt'])}"]
     if run["queuePosition"]:
         parts.append(f"place {run['queuePosition']:,} in its queue")
-    created, start = moment(run["createdAt"]), moment(run["estimatedStart"])
+    created, start = parse_time(run["createdAt"]), parse_time(run["estimatedStart"])
     if start is not None and start > now:
-        parts.append(f"likely to begin in {seconds((start - now).total_seconds())}")
+        parts.append(f"likely to begin in {format_seconds((start - now).total_seconds())}")
     elif nobody_works(run) and created and (now - created).total_seconds() > PATIENCE_SECONDS:
         parts.append("nothing has begun for an hour: see Queue and workers")
     return " · ".join(parts)
@@ -59,7 +59,7 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     """Show all details of the run."""
     _head(run)
     for notice in run["notices"]:
-        text = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
+        text = escape_markdown(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
         st.warning(text, icon=":material/notification_important:")
     if run.get("dryRun"):
         if run.get("report"):
@@ -68,7 +68,7 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     left_column, right_column = st.columns(2)
     with left_column:
         st.markdown("**Progress**")
-        charts.funnel(run["progress"])
+        charts.show_funnel(run["progress"])
     with right_column:
         st.markdown("**Stage durations**")
         if run["timings"]:
@@ -81,11 +81,11 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
 
 def _head(run: Json) -> None:
     progress, total = run["progress"], run["progress"]["found"]
-    st.header(plain(run["name"]) or title(run["source"]))
+    st.header(escape_markdown(run["name"]) or source_title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
         widgets.status_badge(run["outcome"] or run["status"])
-        kind = title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
-        st.caption(f"{kind} · created {ago(run['createdAt'])} · `{run['id']}`")
+        kind = source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
+        st.caption(f"{kind} · created {time_ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
         ended = _ended(run)
         listed_count = sum(len(group) for group in run["documents"].values())
@@ -112,7 +112,7 @@ def _left_out(progress: Json) -> None:
     reasons = progress.get("skippedReasons") or {}
     if reasons:
         text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
-        st.caption(plain(f"Left out: {text}"))
+        st.caption(escape_markdown(f"Left out: {text}"))
 
 
 def _documents(person: session.Person, namespace: str, run: Json) -> None:
@@ -121,8 +121,8 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
     st.markdown(f"**Documents** ({total:,})")
     reasons = Counter(entry["error"] or "No reason was given." for entry in run["documents"]["failed"])
     for reason, number in reasons.most_common(3):
-        times = f" ({count(number, 'document')})" if number > 1 else ""
-        st.error(plain(reason + times), icon=":material/error:")
+        times = f" ({format_count(number, 'document')})" if number > 1 else ""
+        st.error(escape_markdown(reason + times), icon=":material/error:")
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
@@ -144,7 +144,9 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
         error=st.column_config.TextColumn("Error", width="large"),
     )
     if total > len(entries):
-        st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
+        st.caption(
+            f"The first {format_count(len(entries), 'document')} of {total:,}, failed and unfinished ones first."
+        )
     if chosen is not None and person.may("documents:read"):
         query_params = {"namespace": namespace, "document": chosen}
         st.switch_page("views/documents.py", query_params=query_params)

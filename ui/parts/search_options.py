@@ -13,7 +13,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import metadata_filter, url_state
 from ui.parts.metadata_filter import JsonInput
-from ui.parts.search_request import RERANK, UNITS, chosen, number
+from ui.parts.search_request import RERANK, UNITS, read_choices, read_number
 
 DOCUMENT = {
     "document.type": "Type",
@@ -31,19 +31,19 @@ CONDITION = JsonInput("where", "Condition (JSON)", '{"field": "metadata.year", "
 
 def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | None:
     """Return metadata filter and condition, empty if none is set; None, with a message, if they cannot be used."""
-    metadata_filter.restore("filter")
+    metadata_filter.restore_filter("filter")
     CONDITION.restore()
-    used = bool(session.parameter("filter") or session.parameter("where"))
+    used = bool(session.read_parameter("filter") or session.read_parameter("where"))
     box = st.expander("Filters", icon=":material/filter_alt:", expanded=used, key="lab_filters", on_change="rerun")
     with box:
         if box.open and person.may("documents:read"):
             _facets(person, namespace)
-        metadata = metadata_filter.show("filter")
+        metadata = metadata_filter.show_filter("filter")
         condition = CONDITION.show()
     return None if metadata is None or condition is None else (metadata, condition)
 
 
-def joined(where: Json, field: str, values: list[Any]) -> Json:
+def join_condition(where: Json, field: str, values: list[Any]) -> Json:
     """The condition with one more, which must hold as well."""
     clause: Json = {"field": field, "op": "in", "value": values}
     if not where:
@@ -104,9 +104,9 @@ def _counts(person: session.Person, namespace: str, field: str) -> list[Json]:
 def _add(field: str, chosen: list[str]) -> None:
     values = [json.loads(text) for text in chosen]
     if field.startswith("metadata."):
-        metadata_filter.add("filter", field.removeprefix("metadata."), values)
+        metadata_filter.add_key("filter", field.removeprefix("metadata."), values)
     elif (current := CONDITION.read()) is not None:
-        CONDITION.write(joined(current, field, values))
+        CONDITION.write(join_condition(current, field, values))
     st.session_state[_FIELD] = None
 
 
@@ -118,9 +118,9 @@ OTHERS = 9
 
 def show_options(person: session.Person, namespace: str) -> Json:
     """The fields of `Wanted` that they set; kept in the page's address."""
-    names = {space["id"]: space["name"] for space in session.namespaces(person) if space["id"] != namespace}
+    names = {space["id"]: space["name"] for space in session.list_namespaces(person) if space["id"] != namespace}
     FIELDS.follow(_shown(names))
-    with st.expander("Options", icon=":material/tune:", expanded=any(session.parameter(name) for name in NAMES)):
+    with st.expander("Options", icon=":material/tune:", expanded=any(session.read_parameter(name) for name in NAMES)):
         first_column, second_column, third_column = st.columns(3)
         with first_column:
             context = _context()
@@ -137,14 +137,14 @@ def show_options(person: session.Person, namespace: str) -> Json:
 def _shown(others: Mapping[str, str]) -> Json:
     """Return the field values from the address. `others`: the names of the other namespaces, by id."""
     return {
-        "least": float(number("least", 0.0, 0, 1)),
+        "least": float(read_number("least", 0.0, 0, 1)),
         "unit": url_state.one_of("unit", tuple(UNITS)),
-        "tokens": int(number("tokens", 512, 1, 8000)),
-        "per": int(number("per", 0, 0, 100)),
-        "halflife": float(number("halflife", 0.0, 0, 100_000)),
-        "recency": float(number("recency", 0.2, 0, 1)),
+        "tokens": int(read_number("tokens", 512, 1, 8000)),
+        "per": int(read_number("per", 0, 0, 100)),
+        "halflife": float(read_number("halflife", 0.0, 0, 100_000)),
+        "recency": float(read_number("recency", 0.2, 0, 1)),
         "rerank": url_state.one_of("rerank", tuple(RERANK)),
-        "with": chosen("with", others)[:OTHERS],
+        "with": read_choices("with", others)[:OTHERS],
     }
 
 

@@ -11,10 +11,10 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import charts, search_request, url_state, waiting
-from ui.parts.labels import called, word
+from ui.parts.labels import document_label, status_word
 from ui.parts.search_request import MODES, MOST, Wanted
-from ui.parts.search_results import STYLE, ranks
-from ui.parts.widgets import plain
+from ui.parts.search_results import STYLE, rank_chunks
+from ui.parts.widgets import escape_markdown
 
 
 def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
@@ -47,7 +47,7 @@ def _charts(found: dict[str, Json], wanted: Wanted) -> None:
 
 def _moves(found: dict[str, Json]) -> list[Json]:
     names = {hit["document"]["id"]: hit["document"]["name"] for data in found.values() for hit in data["results"]}
-    first, *later = (ranks(data) for data in found.values())
+    first, *later = (rank_chunks(data) for data in found.values())
     last = {key: rank for rank_by_key in later for key, rank in rank_by_key.items()}
     return [
         {
@@ -58,7 +58,7 @@ def _moves(found: dict[str, Json]) -> list[Json]:
             "move": _move(first.get(key), last.get(key)),
         }
         for mode, data in found.items()
-        for key, rank in ranks(data).items()
+        for key, rank in rank_chunks(data).items()
     ]
 
 
@@ -137,7 +137,7 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
             or mode
         )
     try:
-        answer = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+        answer = own.api.post("/v1/search/why", search_request.build_why_request(wanted, mode, document))
     except ApiError as error:
         if error.code != "DOCUMENTS_NOT_FOUND":
             raise
@@ -159,13 +159,13 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
 
 def _pick(own: session.Person, wanted: Wanted) -> str | None:
     """The id of the document: found by a piece of its name, or that of the page's address."""
-    FIELDS.follow({"find": (session.parameter("find") or "")[:100]})
+    FIELDS.follow({"find": (session.read_parameter("find") or "")[:100]})
     left_column, right_column = st.columns(2)
     piece = left_column.text_input(
         "Document", placeholder="A piece of its name, or its id", max_chars=100, key=FIELDS.key("find")
     ).strip()
     FIELDS.write(find=piece)
-    linked = session.parameter("document")
+    linked = session.read_parameter("document")
     if not piece:
         if linked is None:
             st.info(
@@ -175,8 +175,10 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
         return linked
     names = _named(own, wanted.namespace, piece)
     if not names:
-        session.remember(document=None)
-        st.info(f"No document of this namespace has “{plain(piece)}” in its name.", icon=":material/search_off:")
+        session.set_parameters(document=None)
+        st.info(
+            f"No document of this namespace has “{escape_markdown(piece)}” in its name.", icon=":material/search_off:"
+        )
         return None
     options = list(names)
     PICKED.follow({"document": linked})
@@ -203,7 +205,7 @@ def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
 def _for_viewer(person: session.Person, wanted: Wanted, document: Json) -> None:
     """Say whether the user who is seen as may see the document; ranks are explained to the application alone."""
     body = {"namespaceId": wanted.namespace, "filterConfig": {"documentIds": [document["id"]]}}
-    name, viewer = plain(document["name"]), plain(wanted.viewer)
+    name, viewer = escape_markdown(document["name"]), escape_markdown(wanted.viewer)
     if person.may("documents:read") and not person.api.post("/v1/documents", body)["documents"]:
         st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
     else:
@@ -213,13 +215,13 @@ def _for_viewer(person: session.Person, wanted: Wanted, document: Json) -> None:
 
 def _why_told(found: Json) -> None:
     document = found["document"]
-    st.header(plain(called(document["name"])))
+    st.header(escape_markdown(document_label(document["name"])))
     if found["shown"]:
         st.success(f"Shown at rank {found['rank']}.", icon=":material/check_circle:")
     else:
         st.error("Not shown.", icon=":material/visibility_off:")
     cells = {
-        "Status": word(document["status"]),
+        "Status": status_word(document["status"]),
         "Visible generation": document["visibleGeneration"],
         "Rank": found["rank"],
         "Score": _score(found["score"]),
@@ -234,15 +236,15 @@ def _why_told(found: Json) -> None:
     st.caption("Its best chunk in each list, among all chunks that match the filter:")
     st.dataframe(rows, hide_index=True, width="stretch")
     if found["matchedTerms"] or found["missingTerms"]:
-        matched = " ".join(f":green-badge[{plain(word)}]" for word in found["matchedTerms"]) or "none"
-        missing = " ".join(f":gray-badge[{plain(word)}]" for word in found["missingTerms"]) or "none"
+        matched = " ".join(f":green-badge[{escape_markdown(word)}]" for word in found["matchedTerms"]) or "none"
+        missing = " ".join(f":gray-badge[{escape_markdown(word)}]" for word in found["missingTerms"]) or "none"
         st.markdown(f"Words of the query it has: {matched} · lacks: {missing}")
 
 
 def _reasons(found: Json, wanted: Wanted) -> None:
     for number, reason in enumerate(found["reasons"]):
         with st.container(border=True):
-            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{plain(reason['detail'])}")
+            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{escape_markdown(reason['detail'])}")
             _lift(found, wanted, reason, f"lift-{number}")
 
 
@@ -250,7 +252,7 @@ def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
     """Show the change that would bring the document into the results, as a button if this page can apply it."""
     kind, score, rank = reason["kind"], found["score"], found["rank"]
     if kind == "FILTER":
-        changed = without(wanted, reason["detail"])
+        changed = address_without(wanted, reason["detail"])
         click = partial(_search_with, changed)
         st.button("Search without this part of the filter", key=key, on_click=click, icon=":material/filter_alt_off:")
     elif kind == "THRESHOLD" and score is not None:
@@ -265,27 +267,27 @@ def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
     elif kind == "STATUS" and found["document"]["status"] == "FAILED":
         st.caption("Its page says what went wrong and how to try again.")
     if kind == "RANK" and found["missingTerms"]:
-        words = ", ".join(f"“{plain(word)}”" for word in found["missingTerms"])
+        words = ", ".join(f"“{escape_markdown(word)}”" for word in found["missingTerms"])
         st.caption(f"It holds none of the words {words}: a query with words that it holds raises its keyword score.")
 
 
-def without(wanted: Wanted, detail: str) -> dict[str, str | None]:
+def address_without(wanted: Wanted, detail: str) -> dict[str, str | None]:
     """The page's address without the part of the filter that a reason names: a metadata key, or the condition."""
     path = detail.removesuffix(" leaves it out.")
     metadata = wanted.metadata
     if path.startswith("filter.metadata."):
         key = path.removeprefix("filter.metadata.")
-        return {"filter": search_request.text({name: value for name, value in metadata.items() if name != key})}
+        return {"filter": search_request.address_text({name: value for name, value in metadata.items() if name != key})}
     condition = wanted.where
     if path.startswith("filter.where.all["):
         number = path.removeprefix("filter.where.all[").partition("]")[0]
         clauses = [value for at, value in enumerate(condition.get("all", [])) if str(at) != number]
-        return {"where": search_request.text({"all": clauses} if clauses else {})}
+        return {"where": search_request.address_text({"all": clauses} if clauses else {})}
     return {"where": None}
 
 
 def _search_with(changed: dict[str, str | None]) -> None:
-    session.remember(**changed)
+    session.set_parameters(**changed)
 
 
 def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
@@ -297,7 +299,7 @@ def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
             person.api.post,
             "/v1/search/why",
             {
-                **search_request.why(wanted, "hybrid", document),
+                **search_request.build_why_request(wanted, "hybrid", document),
                 "hybridConfig": {"semanticWeight": weight, "keywordWeight": 1 - weight},
             },
         )

@@ -45,7 +45,7 @@ class Wanted:
         return {name: part for name, part in parts.items() if part} or None
 
 
-def request(wanted: Wanted, mode: str) -> tuple[str, Json]:
+def build_request(wanted: Wanted, mode: str) -> tuple[str, Json]:
     """Path and body of one mode's search, explained."""
     body = _common(wanted, mode)
     if wanted.others:
@@ -57,12 +57,12 @@ def request(wanted: Wanted, mode: str) -> tuple[str, Json]:
     return ("/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"), {**body, "explain": True}
 
 
-def why(wanted: Wanted, mode: str, document: str) -> Json:
+def build_why_request(wanted: Wanted, mode: str, document: str) -> Json:
     """Return the request body that explains why a mode shows, or omits, a document of the page's namespace."""
     return {**_common(wanted, mode), "documentId": document}
 
 
-def setting(wanted: Wanted, mode: str) -> Json:
+def as_setting(wanted: Wanted, mode: str) -> Json:
     """Return the request as a setting of an evaluation's run."""
     semantic = _weight(wanted, mode)
     body: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
@@ -95,29 +95,29 @@ def _shape(wanted: Wanted) -> Json:
     return shape
 
 
-def number(name: str, default: float, least: float, most: float) -> float:
+def read_number(name: str, default: float, least: float, most: float) -> float:
     """A number of the page's address within its bounds; the default for what is none."""
     try:
-        value = float(session.parameter(name) or default)
+        value = float(session.read_parameter(name) or default)
     except ValueError:
         return default
     return min(max(value, least), most) if math.isfinite(value) else default
 
 
-def chosen(name: str, known: Any) -> list[str]:
+def read_choices(name: str, known: Any) -> list[str]:
     """Those of a list in the page's address that there are."""
-    return [value for value in (session.parameter(name) or "").split(",") if value in known]
+    return [value for value in (session.read_parameter(name) or "").split(",") if value in known]
 
 
 def as_json(name: str) -> Json:
     """An object in the page's address; empty for what is none."""
     try:
-        parsed = json.loads(session.parameter(name) or "{}")
+        parsed = json.loads(session.read_parameter(name) or "{}")
     except ValueError:
         return {}
     return parsed if isinstance(parsed, dict) else {}
 
 
-def text(wanted: Json) -> str | None:
+def address_text(wanted: Json) -> str | None:
     """An object for the page's address; None for an empty one."""
     return json.dumps(wanted, ensure_ascii=False) if wanted else None

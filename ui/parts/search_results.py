@@ -13,9 +13,9 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
-from ui.parts.labels import called, count, milliseconds
+from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODES, Wanted
-from ui.parts.widgets import plain
+from ui.parts.widgets import escape_markdown
 
 _EN = """a about above after again against all am an and any are as at be because been before being below
 between both but by can could did do does doing don down during each few for from further had has have having he
@@ -64,7 +64,7 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
     if not (person.may("documents:write") and person.sees_all):
         return None
     set_names = {evaluation["id"]: evaluation["name"] for evaluation in _sets(person, wanted.namespace)}
-    linked = session.parameter("set") or ""
+    linked = session.read_parameter("set") or ""
     options = [*set_names, *([linked.removeprefix(_NEW)] if linked.startswith(_NEW) else [])]
     at = linked.removeprefix(_NEW)
     left_column, right_column = st.columns([2, 3], vertical_alignment="bottom")
@@ -77,21 +77,21 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
         accept_new_options=True,
         help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
     )
-    session.remember(set=chosen if chosen in set_names or not chosen else _NEW + chosen)
+    session.set_parameters(set=chosen if chosen in set_names or not chosen else _NEW + chosen)
     if message := st.session_state.pop(_JUDGED, None):
         right_column.success(message, icon=":material/check:")
     elif isinstance(refused := st.session_state.pop(f"{_JUDGED}_refused", None), ApiError):
-        frame.show(refused)
+        frame.show_error(refused)
     if not chosen:
         right_column.caption("With a question set, each hit can be marked as right or wrong.")
         return None
     if chosen not in set_names:
-        right_column.caption(f"“{plain(chosen)}” is created with the first hit that you mark as right.")
+        right_column.caption(f"“{escape_markdown(chosen)}” is created with the first hit that you mark as right.")
         return Set(None, chosen)
     questions = _questions(person, wanted, chosen)
     relevant = questions[0]["relevant"] if questions else []
     if not message:
-        right_column.caption(f"{count(len(relevant), 'document')} marked as right for this question.")
+        right_column.caption(f"{format_count(len(relevant), 'document')} marked as right for this question.")
     return Set(chosen, set_names[chosen], relevant)
 
 
@@ -130,17 +130,18 @@ def _judge(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: 
 
 
 def _confirmed(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
-    name = plain(hit["document"]["name"])
+    name = escape_markdown(hit["document"]["name"])
     if not right and (chosen.id is None or not is_right(chosen.relevant, hit)):
         return f"“{name}” was not marked as right: a question set keeps right documents, and all others count as wrong."
+    title = escape_markdown(chosen.name)
     set_id = _send(person, wanted, chosen, hit, right=right)
-    session.remember(set=set_id)
+    session.set_parameters(set=set_id)
     questions = _questions(person, wanted, set_id)
     relevant = questions[0]["relevant"] if questions else []
     if is_right(relevant, hit) is not right:
-        return f"The API took the judgement, but does not show it: look at the question in “{plain(chosen.name)}”."
+        return f"The API took the judgement, but does not show it: look at the question in “{title}”."
     verb = "is now marked as right" if right else "is not marked as right any more"
-    return f"“{name}” {verb} in “{plain(chosen.name)}”: {count(len(relevant), 'right document')} for this question."
+    return f"“{name}” {verb} in “{title}”: {format_count(len(relevant), 'right document')} for this question."
 
 
 def _send(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
@@ -188,7 +189,7 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
     st.html(STYLE)
     chosen = choose_set(person, wanted)
     first = next(iter(found))
-    places = ranks(found[first])
+    places = rank_chunks(found[first])
     words = words_of(wanted.query)
     with st.container(key="lab"):
         for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
@@ -198,18 +199,18 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
                 if not data["results"]:
                     st.caption(data.get("note") or f"Nothing found. {nothing}")
                 for rank, hit in enumerate(data["results"], 1):
-                    move = "" if mode == first else _move(places.get(chunk(hit)), rank)
+                    move = "" if mode == first else _move(places.get(chunk_key(hit)), rank)
                     with st.container(border=True, gap="small"):
                         _card(person, wanted, hit, rank, move, words)
                         mark_result(person, wanted, chosen, hit, mode)
 
 
-def ranks(data: Json) -> dict[tuple[str, int], int]:
+def rank_chunks(data: Json) -> dict[tuple[str, int], int]:
     """Return the rank of each chunk."""
-    return {chunk(hit): rank for rank, hit in enumerate(data["results"], 1)}
+    return {chunk_key(hit): rank for rank, hit in enumerate(data["results"], 1)}
 
 
-def chunk(hit: Json) -> tuple[str, int]:
+def chunk_key(hit: Json) -> tuple[str, int]:
     """Return the key of a hit: document id and chunk index."""
     return hit["document"]["id"], hit["chunk"]["index"]
 
@@ -227,7 +228,7 @@ def words_of(query: str) -> frozenset[str]:
     return frozenset(about | (names - {word for word in names if bare[word] in about}) or bare.values())
 
 
-def excerpt(text: str, words: frozenset[str]) -> str:
+def best_excerpt(text: str, words: frozenset[str]) -> str:
     """The part of the text with the most of the words, as HTML with those words marked; nothing in it is markup."""
     flat = " ".join(text.split())
     spots = [match for match in _WORD.finditer(flat) if _is_one(match.group(), words)]
@@ -240,7 +241,7 @@ def excerpt(text: str, words: frozenset[str]) -> str:
     return prefix + _marked(window, words) + suffix
 
 
-def parts(hit: Json) -> str:
+def score_parts(hit: Json) -> str:
     """Return the components of a score, in one line."""
     explanation = hit["explanation"]
     figures = [
@@ -260,7 +261,7 @@ def _at(rank: int | None) -> str:
 
 def _told(data: Json) -> str:
     took = sum(value or 0.0 for value in data["timings"].values())
-    summary = f"{count(len(data['results']), 'result')} · {milliseconds(took)}"
+    summary = f"{format_count(len(data['results']), 'result')} · {format_milliseconds(took)}"
     if "reranked" in data:
         summary += " · reranked" if data["reranked"] else " · not reranked: the reranker is away or late"
     return summary
@@ -309,10 +310,10 @@ def _move(before: int | None, now: int) -> str:
 
 
 def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, words: frozenset[str]) -> None:
-    at, name = hit["chunk"], called(hit["document"]["name"])
+    at, name = hit["chunk"], document_label(hit["document"]["name"])
     page = f" · page {at['page']}" if at["page"] else ""
     st.markdown(f"**{rank}** · {hit['score']:.3f}{move}")
-    label = f"**{plain(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {at['index']}{page}"
+    label = f"**{escape_markdown(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {at['index']}{page}"
     if person.may("documents:read"):
         space = hit.get("namespaceId", wanted.namespace)
         query_params = {"namespace": space, "document": hit["document"]["id"], "chunk": str(at["index"])}
@@ -321,9 +322,9 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
         st.markdown(label)
     context = hit.get("context", {})
     if header := context.get("header"):
-        st.caption(plain(header))
-    st.html(f'<div class="hit">{excerpt(hit["content"], words)}</div>')
-    st.caption(parts(hit))
+        st.caption(escape_markdown(header))
+    st.html(f'<div class="hit">{best_excerpt(hit["content"], words)}</div>')
+    st.caption(score_parts(hit))
     if context and context["content"] != hit["content"]:
         with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
             st.text(context["content"])

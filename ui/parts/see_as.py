@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from ui import session
-from ui.parts.widgets import code
+from ui.parts.widgets import format_code
 
 _WHO = "see_as"
 _TYPED = "see_as_typed"
@@ -17,27 +17,27 @@ LONGEST = 256
 """Bytes that a name may take."""
 
 
-def name() -> str:
+def viewer_name() -> str:
     """Return the user that this browser session sees the service as; empty for the key itself."""
     viewer = st.session_state.get(_WHO)
     return viewer if isinstance(viewer, str) else ""
 
 
-def person() -> session.Person:
+def current_person() -> session.Person:
     """The signed-in person, whose requests are made on behalf of the one who is seen as; then nothing is changed."""
-    person = session.person()
-    if not name():
+    person = session.current_person()
+    if not viewer_name():
         return person
     reads = person.scopes & READS
-    return replace(person, api=person.api.on_behalf_of(name()), scopes=reads)
+    return replace(person, api=person.api.on_behalf_of(viewer_name()), scopes=reads)
 
 
-def show(person: session.Person) -> None:
+def show_choice(person: session.Person) -> None:
     """The choice in the sidebar, for keys that read; the banner while another person is seen as."""
     may_ask = person.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
     if not may_ask or not (person.may("documents:read") or person.may("search")):
         return
-    with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(name())):
+    with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(viewer_name())):
         st.text_input(
             "User",
             placeholder="ada@example.com",
@@ -45,10 +45,10 @@ def show(person: session.Person) -> None:
             on_change=_choose,
             help="Documents and searches then show what this user may see, by the access of the documents.",
         )
-    if name():
+    if viewer_name():
         text_column, back = st.columns([5, 1], vertical_alignment="center")
         text_column.warning(
-            f"You see documents and searches as {code(name())}. Nothing can be changed meanwhile.",
+            f"You see documents and searches as {format_code(viewer_name())}. Nothing can be changed meanwhile.",
             icon=":material/visibility:",
         )
         back.button("Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_stop)

@@ -49,7 +49,7 @@ class Fields:
     def write(self, **values: str | None) -> bool:
         """Put into the address what they say, now that they are drawn; whether that is another one now."""
         previous = self._address()
-        session.remember(**values)
+        session.set_parameters(**values)
         st.session_state[self._written] = self._address()
         return previous != self._address()
 
@@ -58,23 +58,23 @@ class Fields:
         return f"{self.page}{WRITTEN}"
 
     def _address(self) -> dict[str, str | None]:
-        return {name: session.parameter(name) for name in self.names}
+        return {name: session.read_parameter(name) for name in self.names}
 
 
 def one_of(name: str, known: Sequence[str]) -> str:
     """A value in the page's address that there is; else the first that there is."""
-    value = session.parameter(name) or ""
+    value = session.read_parameter(name) or ""
     return value if value in known else known[0]
 
 
-def forget(*pages: str) -> None:
+def forget_fields(*pages: str) -> None:
     """Fields that are not drawn now are set by the address when they are again, whatever the browser kept of them."""
     for page in pages:
         st.session_state.pop(f"{page}{WRITTEN}", None)
 
 
-def opened(page: str) -> None:
+def open_page(page: str) -> None:
     """The page that is drawn now: fields of another one are not."""
     if st.session_state.get(_PAGE) != page:
         st.session_state[_PAGE] = page
-        forget(*[str(key).removesuffix(WRITTEN) for key in st.session_state if str(key).endswith(WRITTEN)])
+        forget_fields(*[str(key).removesuffix(WRITTEN) for key in st.session_state if str(key).endswith(WRITTEN)])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from ui.client import SECONDS, SLOW_SECONDS, Json, patiently
+from ui.client import SECONDS, SLOW_SECONDS, Json, wait_patiently
 
 
 @contextmanager
@@ -36,4 +36,4 @@ def ask_in_parallel(questions: Mapping[str, Callable[[], Json] | None]) -> dict[
     """Return the answers by name; None for questions that are None. ApiError of the first that is refused."""
     with ThreadPoolExecutor(max_workers=max(len(questions), 1)) as pool:
         futures = {name: pool.submit(question) if question else None for name, question in questions.items()}
-        return {name: patiently(future, show_notice) if future else None for name, future in futures.items()}
+        return {name: wait_patiently(future, show_notice) if future else None for name, future in futures.items()}

@@ -16,18 +16,18 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts.labels import STATUS, word
+from ui.parts.labels import STATUS, status_word
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&=^])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """For a place that reads Markdown: every mark escaped, line breaks as spaces."""
     return _MARKUP.sub(r"\\\1", " ".join(str(text).split()))
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """For a place that reads Markdown: a name as it is, no address of it a link."""
     return "`" + " ".join(str(text).replace("`", "'").split()) + "`" if str(text).strip() else ""
 
@@ -55,7 +55,9 @@ def status_badge(status: str) -> None:
 def status_column() -> Any:
     """A table's column of statuses as coloured chips; its cells are lists of one."""
     colors = [color for _, color, _ in STATUS.values()]
-    return st.column_config.MultiselectColumn("Status", options=list(STATUS), color=colors, format_func=word, width=150)
+    return st.column_config.MultiselectColumn(
+        "Status", options=list(STATUS), color=colors, format_func=status_word, width=150
+    )
 
 
 def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> None:
@@ -63,14 +65,14 @@ def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> 
     the button that leads there, in the same namespace."""
     st.info(f"**{what}**  \n{advice}", icon=":material/lightbulb:")
     if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
-        namespace = session.parameter("namespace")
+        namespace = session.read_parameter("namespace")
         st.switch_page(f"views/{go[0]}.py", query_params={"namespace": namespace} if namespace else None)
 
 
 def add_content(what: str) -> None:
     """Show the empty page of lists that ingestions fill."""
     advice = "Files, texts, pages of the web and content services come in by one page."
-    may = session.person().may("ingest:write")
+    may = session.current_person().may("ingest:write")
     show_empty(
         what, advice if may else "This key may not add content.", go=("add_content", "Add content") if may else None
     )
@@ -115,14 +117,14 @@ def show_tabs(key: str, pages: Mapping[str, Callable[[], None]]) -> None:
     The address is followed whenever it is another than these tabs have written: by a link, or by Back.
     """
     names = list(pages)
-    linked, written = session.parameter("tab"), f"{key}_written"
+    linked, written = session.read_parameter("tab"), f"{key}_written"
     if key not in st.session_state or linked != st.session_state.get(written):
         st.session_state[key] = linked if linked in pages else names[0]
     tabs = st.tabs(names, key=key, on_change="rerun")
     for name, tab in zip(names, tabs, strict=True):
         if tab.open:
             st.session_state[written] = None if name == names[0] else name
-            session.remember(tab=st.session_state[written])
+            session.set_parameters(tab=st.session_state[written])
             with tab:
                 pages[name]()
 
@@ -133,11 +135,11 @@ PLACES = ("cursor", "keys", "tenants", "questions", "sent")
 
 def show_pager(data: Json, *, name: str = "cursor", start: str = "Newest", further: str = "Older") -> None:
     """The buttons that this part of the list needs; none for a list that fits."""
-    if session.parameter(name) and st.button(start, icon=":material/first_page:", key=f"start-{name}"):
-        session.remember(**{name: None})
+    if session.read_parameter(name) and st.button(start, icon=":material/first_page:", key=f"start-{name}"):
+        session.set_parameters(**{name: None})
         st.rerun()
     if data["hasNextPage"] and st.button(further, icon=":material/chevron_right:", key=f"further-{name}"):
-        session.remember(**{name: data["nextCursor"]})
+        session.set_parameters(**{name: data["nextCursor"]})
         st.rerun()
 
 

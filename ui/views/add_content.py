@@ -10,15 +10,15 @@ from ui import session
 from ui.parts import added, additions, frame, ingest_forms, url_state
 from ui.parts.api_schema import known_services
 from ui.parts.ingest_forms import Options, Unfit
-from ui.parts.labels import sources, title
-from ui.parts.widgets import plain
+from ui.parts.labels import offered_sources, source_title
+from ui.parts.widgets import escape_markdown
 
 FIELDS = url_state.Fields("add", ("source",))
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Add content")
+    person = session.current_person()
+    namespace = frame.show_head(person, "Add content")
     if not person.may("ingest:write"):
         st.info("This key may not add content (scope ingest:write).", icon=":material/lock:")
         return
@@ -31,7 +31,7 @@ def main() -> None:
 def _under_way(person: session.Person, namespace: str) -> None:
     with st.container(horizontal=True):
         if st.button("Add more", icon=":material/add:"):
-            additions.forget()
+            additions.forget_addition()
             st.rerun()
         st.page_link("views/runs.py", label="All runs", icon=":material/play_circle:", query_params=_here(namespace))
     added.show_added(person, namespace)
@@ -51,19 +51,19 @@ def _new(person: session.Person, namespace: str) -> None:
 
 
 def _source() -> str:
-    names = sorted(sources(), key=lambda name: name != "LOCAL_FILE")
-    linked = session.parameter("source")
+    names = sorted(offered_sources(), key=lambda name: name != "LOCAL_FILE")
+    linked = session.read_parameter("source")
     FIELDS.follow({"source": url_state.one_of("source", names)})
     chosen = st.pills(
         "Source",
         names,
-        format_func=lambda name: "Files" if name == "LOCAL_FILE" else title(name),
+        format_func=lambda name: "Files" if name == "LOCAL_FILE" else source_title(name),
         required=True,
         key=FIELDS.key("source"),
     )
     if chosen != linked and linked:
         added.forget_previews()
-    FIELDS.write(source=chosen, connection=session.parameter("connection") if chosen == linked else None)
+    FIELDS.write(source=chosen, connection=session.read_parameter("connection") if chosen == linked else None)
     return str(chosen)
 
 
@@ -71,19 +71,19 @@ def _from_fields(person: session.Person, namespace: str, kind: str) -> None:
     if kind == "LOCAL_FILE":
         st.toggle("Choose a whole folder", key=ingest_forms.WHOLE)
     with st.form("add", border=False):
-        typed = ingest_forms.fields(kind)
-        chosen = ingest_forms.options()
+        typed = ingest_forms.show_fields(kind)
+        chosen = ingest_forms.show_options()
         start, preview = _buttons()
     if start or preview:
         _act(person, namespace, kind, typed, chosen, dry=preview)
 
 
 def _from_connection(person: session.Person, namespace: str, kind: str) -> None:
-    typed = ingest_forms.connection(person, namespace, kind)
+    typed = ingest_forms.choose_connection(person, namespace, kind)
     if typed is None:
         return
     with st.form("add", border=False):
-        chosen = ingest_forms.options()
+        chosen = ingest_forms.show_options()
         start, preview = _buttons()
     if not (start or preview):
         return
@@ -106,16 +106,16 @@ def _act(
     person: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool
 ) -> None:
     try:
-        items = ingest_forms.items(namespace, kind, typed, chosen)
+        items = ingest_forms.make_items(namespace, kind, typed, chosen)
     except Unfit as error:
-        st.error(plain(str(error)), icon=":material/error:")
+        st.error(escape_markdown(str(error)), icon=":material/error:")
         return
     if dry:
         added.ask_preview(person, namespace, kind, items)
         return
     added.forget_previews()
-    additions.start(namespace, items)
-    ingest_forms.fresh()
+    additions.start_addition(namespace, items)
+    ingest_forms.clear_fields()
     st.rerun()
 
 

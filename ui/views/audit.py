@@ -41,10 +41,10 @@ FIELDS = url_state.Fields("audit", tuple(FILTERS))
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Audit log")
     filters = _filters()
-    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=session.parameter("cursor"), **filters)
+    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=session.read_parameter("cursor"), **filters)
     rows = [_row(entry) for entry in data["entries"]]
     if not rows:
         advice = "Clear the filters to see more." if filters else "Every change made with a key is recorded here."
@@ -78,17 +78,17 @@ def _filters() -> dict[str, Any]:
     second_column.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
     chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
     if FIELDS.write(**chosen):
-        session.remember(cursor=None)
+        session.set_parameters(cursor=None)
     return {FILTERS[name]: value for name, value in chosen.items() if value}
 
 
 def _clear() -> None:
-    session.remember(cursor=None, **dict.fromkeys(FILTERS))
+    session.set_parameters(cursor=None, **dict.fromkeys(FILTERS))
 
 
 def _shown(name: str) -> Any:
     """Return the value of a field from the address."""
-    value = session.parameter(name) or ""
+    value = session.read_parameter(name) or ""
     if name in DAYS:
         return _day(value)
     options = {"type": KINDS, "outcome": tuple(OUTCOMES)}.get(name)

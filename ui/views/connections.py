@@ -8,8 +8,8 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, authorization, frame, removals, widgets
 from ui.parts.intervals import INTERVALS, name_of
-from ui.parts.labels import ago, count, title
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, source_title, time_ago
+from ui.parts.widgets import escape_markdown
 
 PAGE = 20
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
@@ -19,32 +19,34 @@ REVOKING = "revoking"
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Connections")
+    person = session.current_person()
+    namespace = frame.show_head(person, "Connections")
     if person.may("connections:write"):
         _connect(person, namespace)
-    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    data = person.api.get(
+        "/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
+    )
     connections = data["connections"]
     if not connections:
         widgets.show_empty(
             "No connections yet.", "Connect a content service above; a person allows the access in the browser."
         )
-    waiting = removals.connections(person, namespace) if connections else frozenset()
-    opened = session.parameter("removals") or (next(iter(waiting)) if waiting and len(waiting) == 1 else "")
+    waiting = removals.connections_with_removals(person, namespace) if connections else frozenset()
+    opened = session.read_parameter("removals") or (next(iter(waiting)) if waiting and len(waiting) == 1 else "")
     if opened:
-        removals.show(
+        removals.show_removals(
             person, namespace, opened, next((entry["name"] for entry in connections if entry["id"] == opened), opened)
         )
     for connection in connections:
         _card(person, namespace, connection)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
-            removals.lead(person, namespace, connection["id"])
+            removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
 
 
 def _connect(person: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
-        spaces = {space["id"]: space for space in session.namespaces(person)}
+        spaces = {space["id"]: space for space in session.list_namespaces(person)}
         space = spaces.get(namespace, {})
         # A bound key is not shown the apps: then each may be tried.
         ready = [name for name, service in api_schema.known_services().items() if space.get(service.app, True)]
@@ -56,24 +58,26 @@ def _connect(person: session.Person, namespace: str) -> None:
             )
             return
         with st.form("connect", border=False):
-            connector = st.selectbox("Service", ready, format_func=title)
+            connector = st.selectbox("Service", ready, format_func=source_title)
             name = st.text_input("Name", placeholder="Team drive")
             interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of)
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
-                body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
+                body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": interval} if interval else {}
-                authorization.ask(person, lambda: widgets.post_once(person, "/v1/connections", body))
-    authorization.link(person)
+                authorization.begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
+    authorization.show_link(person)
 
 
 def _card(person: session.Person, namespace: str, connection: Json) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}", width="content")
+            st.markdown(
+                f"**{escape_markdown(connection['name'])}** · {source_title(connection['connector'])}", width="content"
+            )
             widgets.status_badge(connection["status"])
-        st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
+        st.caption(f"`{connection['id']}` · changed {time_ago(connection['updatedAt'])}")
         if connection["statusReason"]:
-            st.warning(plain(connection["statusReason"]), icon=":material/info:")
+            st.warning(escape_markdown(connection["statusReason"]), icon=":material/info:")
         _actions(person, namespace, connection)
 
 
@@ -92,7 +96,7 @@ def _schedule(person: session.Person, namespace: str, connection: Json) -> None:
     try:
         person.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace, "syncIntervalMinutes": selected})
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
     else:
         st.rerun()
 
@@ -117,7 +121,9 @@ def _actions(person: session.Person, namespace: str, connection: Json) -> None:
     if not person.may("connections:write") or state == "REVOKED":
         return
     reconnect = reconnect_column.button("Reconnect", key=f"again-{key}", width="stretch")
-    if reconnect and authorization.ask(person, lambda: person.api.patch(f"/v1/connections/{key}", body)):
+    if reconnect and authorization.begin_authorization(
+        person, lambda: person.api.patch(f"/v1/connections/{key}", body)
+    ):
         st.rerun()
     if revoke_column.button("Revoke", key=f"revoking-{key}", width="stretch"):
         st.session_state[REVOKING] = key
@@ -148,21 +154,21 @@ def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
         try:
             documents = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
         st.write("The tokens are wiped and the service is told. This is final.")
         fate = "KEEP"
         if own_count := documents["own"]:
-            label = f"{count(own_count, 'document')} that no other connection has"
+            label = f"{format_count(own_count, 'document')} that no other connection has"
             fate = st.radio(label, list(FATES), format_func=FATES.__getitem__, key=f"fate-{key}")
         if shared := documents["shared"]:
-            st.caption(f"{count(shared, 'document')} that other connections have too will stay with them.")
+            st.caption(f"{format_count(shared, 'document')} that other connections have too will stay with them.")
         with st.container(horizontal=True):
             if st.button("Revoke for good", type="primary", key=f"revoke-{key}"):
                 try:
                     person.api.post(f"/v1/connections/{key}/revoke", {"namespaceId": namespace, "documents": fate})
                 except ApiError as error:
-                    frame.show(error)
+                    frame.show_error(error)
                     return
                 del st.session_state[REVOKING]
                 st.rerun()
@@ -186,7 +192,7 @@ def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
             {"namespaceId": namespace, "ingestConfig": request},
         )
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
     else:
         query_params = {"namespace": namespace, "run": data["ingestJobRunId"]}
         st.switch_page("views/runs.py", query_params=query_params)

@@ -9,26 +9,34 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import document_actions, document_detail, document_filters, frame, see_as, url_state, waiting, widgets
-from ui.parts.labels import ago, count, counted, number, size, title, word
+from ui.parts.labels import (
+    document_counts,
+    format_count,
+    format_number,
+    format_size,
+    source_title,
+    status_word,
+    time_ago,
+)
 from ui.parts.widgets import csv_bytes
 
 PAGE = 50
 
 
 def main() -> None:
-    person = see_as.person()
-    namespace = frame.head(person, "Documents")
-    document = session.parameter("document")
+    person = see_as.current_person()
+    namespace = frame.show_head(person, "Documents")
+    document = session.read_parameter("document")
     if document:
-        url_state.forget("find", "filter_metadata")
+        url_state.forget_fields("find", "filter_metadata")
         document_detail.show_document(person, namespace, document)
     else:
-        listing(person, namespace)
+        show_listing(person, namespace)
 
 
-def listing(person: session.Person, namespace: str) -> None:
+def show_listing(person: session.Person, namespace: str) -> None:
     """One page of the documents that the filters leave, and what can be done to all of them."""
-    document_actions.told()
+    document_actions.show_outcome()
     around = waiting.ask_in_parallel(
         {
             "sites": partial(_counts, person, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
@@ -36,7 +44,7 @@ def listing(person: session.Person, namespace: str) -> None:
         }
     )
     sites = {entry["site"]: entry["totalCount"] for entry in (around["sites"] or {})["statsBySite"]}
-    config = document_filters.show(person, namespace, sites)
+    config = document_filters.show_filters(person, namespace, sites)
     if config is None:
         return
     data = person.api.post(
@@ -44,7 +52,7 @@ def listing(person: session.Person, namespace: str) -> None:
         {
             "namespaceId": namespace,
             "filterConfig": config,
-            "pagination": {"pageSize": PAGE, "cursor": session.parameter("cursor")},
+            "pagination": {"pageSize": PAGE, "cursor": session.read_parameter("cursor")},
             "includeConfig": {"documents": True, "statsByStatus": True},
         },
     )
@@ -52,7 +60,7 @@ def listing(person: session.Person, namespace: str) -> None:
     if not data["documents"]:
         _nothing(person, namespace, config, data)
         return
-    st.caption(counted(data))
+    st.caption(document_counts(data))
     _table(namespace, data)
     if config:
         document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
@@ -76,7 +84,7 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
     if unknown and "accessStatuses" not in config:
         st.page_link(
             "views/documents.py",
-            label=f"Needs attention: access of {count(unknown, 'document')} is unknown, so nobody sees them",
+            label=f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so nobody sees them",
             icon=":material/lock_person:",
             query_params={"namespace": namespace, "access": "unknown"},
         )
@@ -85,11 +93,11 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
 def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -> None:
     if config:
         widgets.show_empty("No document matches.", "Clear the filters, or look into another namespace.")
-        st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear)
-    elif session.parameter("cursor"):
+        st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear_filters)
+    elif session.read_parameter("cursor"):
         widgets.show_empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
         widgets.show_pager(data)
-    elif see_as.name():
+    elif see_as.viewer_name():
         widgets.show_empty("No document is to be seen.", "The user you see as may see none in this namespace.")
     else:
         widgets.show_empty("No documents yet.", "Add content: a text, files, a website, a connection.")
@@ -108,18 +116,18 @@ def _words(config: Json) -> str:
     if sites := config.get("sites"):
         parts.append(f"site {sites[0]}")
     if states := config.get("documentIngestionStatuses"):
-        parts.append("status " + ", ".join(word(status).lower() for status in states))
+        parts.append("status " + ", ".join(status_word(status).lower() for status in states))
     other_count = len(config.keys() - {"text", "sites", "documentIngestionStatuses"})
     if other_count:
-        parts.append(count(other_count, "more filter" if parts else "filter"))
+        parts.append(format_count(other_count, "more filter" if parts else "filter"))
     return "; ".join(parts)
 
 
 def _table(namespace: str, data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
-    is_check = session.parameter("quality") == "check"
-    reasons = document_actions.explain(namespace, [document["id"] for document in documents])
+    is_check = session.read_parameter("quality") == "check"
+    reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
     rows = [
         _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
         for document in documents
@@ -136,7 +144,7 @@ def _table(namespace: str, data: Json) -> None:
         **{document_detail.TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.remember(document=chosen, tab=document_detail.TITLE if is_check else None)
+        session.set_parameters(document=chosen, tab=document_detail.TITLE if is_check else None)
         st.rerun()
     with st.container(horizontal=True):
         widgets.show_pager(data)
@@ -150,10 +158,10 @@ def _row(document: Json, *, errors: bool, is_check: bool) -> Json:
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
         **({document_detail.TITLE: document_detail.summarize_pages_to_check(document)} if is_check else {}),
-        "Source": title(document["ingestionSource"]),
-        "Chunks": number(properties["embeddingCount"]),
-        "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",
-        "Updated": ago(document["updatedAt"]),
+        "Source": source_title(document["ingestionSource"]),
+        "Chunks": format_number(properties["embeddingCount"]),
+        "Size": format_size(properties["fileSize"]) if properties["fileSize"] is not None else "",
+        "Updated": time_ago(document["updatedAt"]),
         **({"Error": document["ingestionError"] or ""} if errors else {}),
     }
 

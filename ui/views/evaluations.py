@@ -14,8 +14,8 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, comparisons, frame, question_sets, widgets
 from ui.parts.comparisons import METRICS
-from ui.parts.labels import MOVING, ago, count
-from ui.parts.widgets import plain
+from ui.parts.labels import MOVING, format_count, time_ago
+from ui.parts.widgets import escape_markdown
 
 RUNS = 30
 """Newest job runs that are looked through."""
@@ -24,7 +24,7 @@ BOUND = "Of the metric, which lies between 0 and 1."
 _SAID = "gate_said"
 
 
-def decided(person: session.Person, namespace: str, evaluation: str | None = None) -> list[Json]:
+def decided_runs(person: session.Person, namespace: str, evaluation: str | None = None) -> list[Json]:
     """Job runs that embedded a namespace again and say what their gate found; of one question set, if it is named."""
     return _told(_runs(person, namespace), evaluation)
 
@@ -48,9 +48,9 @@ def show_gates(namespace: str, runs: list[Json]) -> None:
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
                 widgets.status_badge(run["outcome"] or run["status"])
-                st.caption(f"{plain(run['name'])} · {ago(run['createdAt'])}")
+                st.caption(f"{escape_markdown(run['name'])} · {time_ago(run['createdAt'])}")
             for notice in run["notices"]:
-                text = plain(notice["reason"])
+                text = escape_markdown(notice["reason"])
                 if run["outcome"] == "FAILED":
                     st.error(text, icon=":material/block:")
                 else:
@@ -65,7 +65,7 @@ def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Show past and current decisions of this question set, and the form to judge another model."""
     message = st.session_state.pop(_SAID, None)
     if isinstance(message, ApiError):
-        frame.show(message)
+        frame.show_error(message)
     elif message:
         st.success(message, icon=":material/check:")
     runs = _runs(person, namespace)
@@ -111,7 +111,7 @@ def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
         f"Now: {current['provider']} {current['model']}. All documents are embedded again beside the old vectors; the"
         " new ones are asked these questions, and take over only if they pass."
     )
-    models = api_schema.models()
+    models = api_schema.embedding_models()
     left_column, right_column = st.columns(2)
     provider = left_column.selectbox("Provider", sorted(models, key=lambda name: name != "LOCAL"), key="gate_provider")
     other_models = [name for name in models[provider] if (provider, name) != (current["provider"], current["model"])]
@@ -138,7 +138,7 @@ def _begin(person: session.Person, namespace: str, body: Json) -> None:
         with st.spinner("Trying the model …"):
             begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
         return
     if begun.get("ingestJobRunId"):
         st.session_state[_SAID] = "Begun: the new vectors are made now and judged when they are complete."
@@ -164,44 +164,44 @@ def _tells(notice: Json, evaluation: str | None) -> bool:
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Evaluations")
-    question_sets.told()
-    question_sets.refused()
-    evaluation = session.named("evaluation")
+    person = session.current_person()
+    namespace = frame.show_head(person, "Evaluations")
+    question_sets.show_outcome()
+    question_sets.show_refusal()
+    evaluation = session.read_id("evaluation")
     if evaluation is None:
-        question_sets.listing(person, namespace)
-        if runs := decided(person, namespace):
+        question_sets.show_sets(person, namespace)
+        if runs := decided_runs(person, namespace):
             st.header("Gates of new embeddings")
             show_gates(namespace, runs)
         return
     if st.button("All question sets", icon=":material/arrow_back:"):
-        session.remember(evaluation=None, run=None, tab=None, questions=None)
+        session.set_parameters(evaluation=None, run=None, tab=None, questions=None)
         st.rerun()
     opened = _opened(person, namespace, evaluation)
     if opened is not None:
-        one(person, namespace, opened)
+        show_set(person, namespace, opened)
 
 
-def one(person: session.Person, namespace: str, evaluation: Json) -> None:
+def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A question set with everything that was measured by it."""
-    st.header(plain(evaluation["name"]))
-    many, created = count(evaluation["questionCount"], "question"), ago(evaluation["createdAt"])
+    st.header(escape_markdown(evaluation["name"]))
+    many, created = format_count(evaluation["questionCount"], "question"), time_ago(evaluation["createdAt"])
     st.caption(f"{many} · created {created} · `{evaluation['id']}`")
     if missing := evaluation.get("unresolved"):
-        sample = ", ".join(plain(document) for document in missing[:5]) + (" …" if len(missing) > 5 else "")
-        many = "100 or more documents" if len(missing) >= 100 else count(len(missing), "document")
+        sample = ", ".join(escape_markdown(document) for document in missing[:5]) + (" …" if len(missing) > 5 else "")
+        many = "100 or more documents" if len(missing) >= 100 else format_count(len(missing), "document")
         verbs = ("is", "counts") if len(missing) == 1 else ("are", "count")
         st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {sample}")
     pages = {
-        "Compare": partial(comparisons.start, person, namespace, evaluation),
-        "Results": partial(comparisons.results, person, namespace, evaluation),
-        "History": partial(comparisons.history, person, namespace, evaluation),
-        "Questions": partial(question_sets.questions, person, namespace, evaluation),
+        "Compare": partial(comparisons.start_comparison, person, namespace, evaluation),
+        "Results": partial(comparisons.show_results, person, namespace, evaluation),
+        "History": partial(comparisons.show_history, person, namespace, evaluation),
+        "Questions": partial(question_sets.show_questions, person, namespace, evaluation),
         "Gate": partial(gates_tab, person, namespace, evaluation),
     }
     if person.may("documents:write"):
-        pages["Edit"] = partial(question_sets.edit, person, namespace, evaluation)
+        pages["Edit"] = partial(question_sets.show_editor, person, namespace, evaluation)
     widgets.show_tabs("evaluation_tabs", pages)
 
 

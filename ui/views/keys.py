@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, widgets
-from ui.parts.labels import ago, size
-from ui.parts.widgets import plain
+from ui.parts.labels import format_size, time_ago
+from ui.parts.widgets import escape_markdown
 
 _ROTATION = "key_rotation"
 """Of the session: the old key, the new one, and that one's value, which is shown until the rotation ends."""
@@ -35,7 +35,7 @@ def rotate_button(person: session.Person, key: Json) -> None:
 def show_rotation(keys: list[Json]) -> None:
     """Why a step was refused, and the second step where the list of keys does not hold the old one."""
     if isinstance(trouble := st.session_state.pop(_TROUBLE, None), ApiError):
-        frame.show(trouble)
+        frame.show_error(trouble)
     if _ROTATION in st.session_state and st.session_state[_ROTATION][0]["id"] not in {key["id"] for key in keys}:
         with st.container(border=True):
             _second_step()
@@ -78,7 +78,7 @@ def _create_successor(person: session.Person, old: Json) -> None:
 
 def _revoke_old() -> None:
     """Revoke the old key. A session that uses it continues with the new one."""
-    person = session.person()
+    person = session.current_person()
     old, _, value = st.session_state[_ROTATION]
     try:
         person.api.delete(f"/v1/keys/{old['id']}")
@@ -102,7 +102,7 @@ _MADE = "key_made"
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Keys and limits")
     pages = {"Limits": _limits, "API keys": _keys, "Tenants": _tenants}
     widgets.show_tabs("keys_tabs", {name: partial(page, person) for name, page in pages.items()})
@@ -115,7 +115,7 @@ def _limits(person: session.Person) -> None:
     documents, chunks, stored = st.columns(3)
     documents.metric("Documents", f"{usage['documents']:,}", border=True)
     chunks.metric("Chunks", f"{usage['chunks']:,}", border=True)
-    stored.metric("Storage used", size(usage["storageBytes"]), border=True)
+    stored.metric("Storage used", format_size(usage["storageBytes"]), border=True)
 
 
 def _bar(title: str, use: Json) -> None:
@@ -124,11 +124,11 @@ def _bar(title: str, use: Json) -> None:
 
 
 def _keys(person: session.Person) -> None:
-    spaces = {space["id"]: space["name"] for space in session.namespaces(person)}
+    spaces = {space["id"]: space["name"] for space in session.list_namespaces(person)}
     with st.form("new-key"):
         st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
-        scopes = st.multiselect("Scopes", api_schema.scopes(), default=["search"])
+        scopes = st.multiselect("Scopes", api_schema.key_scopes(), default=["search"])
         left_column, right_column = st.columns(2)
         namespace = left_column.selectbox(
             "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
@@ -141,11 +141,11 @@ def _keys(person: session.Person) -> None:
             try:
                 response = widgets.post_once(person, "/v1/keys", body)
             except ApiError as error:
-                frame.show(error)
+                frame.show_error(error)
             else:
                 st.session_state[_MADE] = response["apiKey"]
     _made()
-    data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
+    data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.read_parameter("keys"))
     keys = data["keys"]
     show_rotation(keys)
     for key in [key for key in keys if not key["revokedAt"]]:
@@ -153,7 +153,9 @@ def _keys(person: session.Person) -> None:
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
-            rows = [{"Name": key["name"], "Ends in": key["hint"], "Revoked": ago(key["revokedAt"])} for key in revoked]
+            rows = [
+                {"Name": key["name"], "Ends in": key["hint"], "Revoked": time_ago(key["revokedAt"])} for key in revoked
+            ]
             st.dataframe(rows, hide_index=True, width="stretch")
     widgets.show_pager(data, name="keys")
 
@@ -174,11 +176,11 @@ def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
         bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
         bound += [f"user {key['principal']}"] if key.get("principal") else []
         left_column.markdown(
-            f"**{plain(key['name'])}** · ends in `{key['hint']}`"
-            + (f" · only {plain(', '.join(bound))}" if bound else "")
+            f"**{escape_markdown(key['name'])}** · ends in `{key['hint']}`"
+            + (f" · only {escape_markdown(', '.join(bound))}" if bound else "")
             + (" · :blue-badge[you are signed in with it]" if is_own else "")
         )
-        left_column.caption(f"{', '.join(key['scopes'])} · created {ago(key['createdAt'])}")
+        left_column.caption(f"{', '.join(key['scopes'])} · created {time_ago(key['createdAt'])}")
         with middle_column:
             rotate_button(person, key)
         rotation_of(key)
@@ -190,7 +192,7 @@ def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
                 try:
                     person.api.delete(f"/v1/keys/{key['id']}")
                 except ApiError as error:
-                    frame.show(error)
+                    frame.show_error(error)
                 else:
                     st.rerun()
 
@@ -203,8 +205,8 @@ def _tenants(person: session.Person) -> None:
             try:
                 person.api.post("/v1/tenants", {"id": name})
             except ApiError as error:
-                frame.show(error)
-    data = person.api.get("/v1/tenants", pageSize=PAGE, cursor=session.parameter("tenants"))
+                frame.show_error(error)
+    data = person.api.get("/v1/tenants", pageSize=PAGE, cursor=session.read_parameter("tenants"))
     tenants = data["tenants"]
     if not tenants:
         widgets.show_empty(
@@ -212,15 +214,17 @@ def _tenants(person: session.Person) -> None:
             "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
         )
         return
-    rows = [{"Tenant": tenant["id"], "Added": ago(tenant["createdAt"])} for tenant in tenants]
+    rows = [{"Tenant": tenant["id"], "Added": time_ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
     widgets.show_pager(data, name="tenants", start="Oldest", further="Newer")
     removed = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
-    if removed and st.button(f"Remove {plain(removed)}", help="Requests with it are refused; its data stays."):
+    if removed and st.button(
+        f"Remove {escape_markdown(removed)}", help="Requests with it are refused; its data stays."
+    ):
         try:
             person.api.delete(f"/v1/tenants/{removed}")
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
         else:
             st.rerun()
 

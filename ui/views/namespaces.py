@@ -7,8 +7,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, namespace_form, widgets
-from ui.parts.labels import ago, count
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, time_ago
+from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 WAYS = (
@@ -27,13 +27,13 @@ AREAS = {
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Namespaces")
-    if session.parameter("new") == "yes" and person.may("namespaces:write"):
+    if session.read_parameter("new") == "yes" and person.may("namespaces:write"):
         _create(person)
         return
-    linked = session.parameter("namespace") if session.parameter("open") == "yes" else None
-    spaces = [space for space in session.namespaces(person) if space["id"] == linked] if linked else []
+    linked = session.read_parameter("namespace") if session.read_parameter("open") == "yes" else None
+    spaces = [space for space in session.list_namespaces(person) if space["id"] == linked] if linked else []
     if spaces:
         _one(person, spaces[0])
         return
@@ -44,20 +44,20 @@ def main() -> None:
 
 def _list(person: session.Person) -> None:
     if person.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
-        session.remember(new="yes")
+        session.set_parameters(new="yes")
         st.rerun()
-    data = person.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.parameter("cursor"))
+    data = person.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.read_parameter("cursor"))
     spaces = data["namespaces"]
     if not spaces:
         widgets.show_empty(
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
-    st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
+    st.caption(f"{format_count(len(spaces), 'namespace')} on this page, newest first")
     rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
-        session.remember(namespace=chosen, open="yes")
+        session.set_parameters(namespace=chosen, open="yes")
         st.rerun()
     widgets.show_pager(data)
 
@@ -71,30 +71,34 @@ def _summary(space: Json) -> Json:
         "Vector store": space["vectorStorageConfig"]["provider"],
         "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
         "Web scraper": (space["webScraperConfig"] or {}).get("provider") or "",
-        "Created": ago(space["createdAt"]),
+        "Created": time_ago(space["createdAt"]),
     }
 
 
 def _back() -> None:
     if st.button("All namespaces", icon=":material/arrow_back:"):
-        session.remember(new=None, open=None)
+        session.set_parameters(new=None, open=None)
         st.rerun()
 
 
 def _create(person: session.Person) -> None:
     _back()
     st.header("New namespace")
-    created = namespace_form.show(person, None)
+    created = namespace_form.show_form(person, None)
     if created is not None:
-        session.remember(new=None, open="yes", namespace=created["id"])
+        session.set_parameters(new=None, open="yes", namespace=created["id"])
         st.rerun()
 
 
 def _one(person: session.Person, space: Json) -> None:
-    session.seen(space["id"])
+    session.remember_namespace(space["id"])
     _back()
-    st.header(plain(space["name"]))
-    times = f" · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}" if "createdAt" in space else ""
+    st.header(escape_markdown(space["name"]))
+    times = (
+        f" · created {time_ago(space['createdAt'])} · changed {time_ago(space['updatedAt'])}"
+        if "createdAt" in space
+        else ""
+    )
     st.caption(f"`{space['id']}`{times}")
     configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
     with configuration:
@@ -102,7 +106,7 @@ def _one(person: session.Person, space: Json) -> None:
     with edit_tab:
         if not person.may("namespaces:write"):
             st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
-        elif namespace_form.show(person, space) is not None:
+        elif namespace_form.show_form(person, space) is not None:
             st.toast("Saved.", icon=":material/check:")
             st.rerun()
     with delete_tab:
@@ -150,16 +154,18 @@ def _delete(person: session.Person, space: Json) -> None:
         st.caption("This key may not delete namespaces: it lacks the scope namespaces:write, or is bound.")
         return
     st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
-    typed = st.text_input(f"Type the name of the namespace to delete it: {plain(space['name'])}", key="delete_name")
+    typed = st.text_input(
+        f"Type the name of the namespace to delete it: {escape_markdown(space['name'])}", key="delete_name"
+    )
     if st.button(
         "Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:", key="delete_ns"
     ):
         try:
             person.api.delete(f"/v1/namespaces/{space['id']}")
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
         else:
-            session.remember(namespace=None, open=None)
+            session.set_parameters(namespace=None, open=None)
             st.toast("Deleted.", icon=":material/check:")
             st.rerun()
 

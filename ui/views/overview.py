@@ -10,8 +10,17 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, removals, waiting, widgets
-from ui.parts.labels import STATUS, count, counted, lasting, milliseconds, size, title, word
-from ui.parts.widgets import plain
+from ui.parts.labels import (
+    STATUS,
+    document_counts,
+    format_count,
+    format_milliseconds,
+    format_size,
+    source_title,
+    status_word,
+    time_since,
+)
+from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -23,10 +32,10 @@ Known = Mapping[str, Json | None]
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Overview")
+    person = session.current_person()
+    namespace = frame.show_head(person, "Overview")
 
-    @frame.live(LIVE_SECONDS)
+    @frame.live_fragment(LIVE_SECONDS)
     def live() -> None:
         _show(person, namespace)
 
@@ -37,7 +46,9 @@ def _show(person: session.Person, namespace: str) -> None:
     answers = waiting.ask_in_parallel(_questions(person, namespace))
     stats, activity = answers["stats"], answers["activity"]
     if stats is not None:
-        st.caption(counted(stats))  # a line of text stands there long before the browser has drawn a number or a chart
+        st.caption(
+            document_counts(stats)
+        )  # a line of text stands there long before the browser has drawn a number or a chart
     _numbers(answers)
     if stats is not None and not stats["statsByStatus"]:
         widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
@@ -52,26 +63,30 @@ def _show(person: session.Person, namespace: str) -> None:
     if stats is not None:
         with left_column:
             st.markdown("**Documents by status**")
-            rows = [{"status": word(entry["status"]), "count": entry["totalCount"]} for entry in stats["statsByStatus"]]
-            charts.counts(rows, name="status", colors={name: color for name, color, _ in STATUS.values()})
+            rows = [
+                {"status": status_word(entry["status"]), "count": entry["totalCount"]}
+                for entry in stats["statsByStatus"]
+            ]
+            charts.show_counts(rows, name="status", colors={name: color for name, color, _ in STATUS.values()})
         with right_column:
             st.markdown("**Documents by source**")
             rows = [
-                {"source": title(entry["source"]), "count": entry["totalCount"]} for entry in stats["statsBySource"]
+                {"source": source_title(entry["source"]), "count": entry["totalCount"]}
+                for entry in stats["statsBySource"]
             ]
-            charts.counts(rows, name="source")
+            charts.show_counts(rows, name="source")
     runs = answers["runs"]["ingestJobRuns"] if answers["runs"] else []
     brought = _history(runs)
     times = activity["searches"]["times"] if activity else []
     left_column, right_column = st.columns(2)
     if brought:
         with left_column:
-            st.markdown(f"**Documents over time** (UTC), of the newest {count(len(runs), 'run')}")
+            st.markdown(f"**Documents over time** (UTC), of the newest {format_count(len(runs), 'run')}")
             charts.over_time(brought, colors={"indexed": "green", "failed": "red"})
     if times:
         with right_column:
             st.markdown("**Search latency**, last 24 hours")
-            charts.latency(times)
+            charts.show_latency(times)
 
 
 def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
@@ -104,8 +119,8 @@ def _numbers(known: Known) -> None:
         cells[3].metric("Failed in 24 hours", f"{activity['documentsFailedLastDay']:,}", border=True)
         columns = st.columns(4)
         columns[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
-        columns[1].metric("Latency p50", milliseconds(searches["p50"]), border=True)
-        columns[2].metric("Latency p95", milliseconds(searches["p95"]), border=True)
+        columns[1].metric("Latency p50", format_milliseconds(searches["p50"]), border=True)
+        columns[2].metric("Latency p95", format_milliseconds(searches["p95"]), border=True)
         if usage := known["usage"]:
             _requests(usage, columns[3])
 
@@ -119,7 +134,7 @@ def _requests(usage: Json, cell: Any) -> None:
         border=True,
         help=f"Of {requests['limit']:,} that the organization may make. In all its namespaces: "
         f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, "
-        f"{size(usage['storageBytes'])}.",
+        f"{format_size(usage['storageBytes'])}.",
     )
 
 
@@ -131,17 +146,20 @@ def _attention(namespace: str, known: Known) -> None:
         (entry["totalCount"] for entry in (stats or {}).get("statsByStatus", []) if entry["status"] == "FAILED"), 0
     )
     if failed:
-        notices.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
+        notices.append((f"{format_count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
     if stuck := _stuck(activity):
         notices.append(stuck)
-    broken = (plain(entry["name"]) for entry in connections["connections"] if entry["status"] == "FAILED")
+    broken = (escape_markdown(entry["name"]) for entry in connections["connections"] if entry["status"] == "FAILED")
     notices.extend((f"The connection “{name}” failed: reconnect it", "connections", {}) for name in broken)
     uneasy = (entry for entry in connections["connections"] if entry["status"] == "ACTIVE" and entry["statusReason"])
     notices.extend(
-        (f"The connection “{plain(entry['name'])}” has trouble: see why", "connections", {}) for entry in uneasy
+        (f"The connection “{escape_markdown(entry['name'])}” has trouble: see why", "connections", {})
+        for entry in uneasy
     )
     if waiting := (known["removals"] or {}).get("total"):
-        notices.append((f"{count(waiting, 'document')} deleted at source: pending confirmation", "connections", {}))
+        notices.append(
+            (f"{format_count(waiting, 'document')} deleted at source: pending confirmation", "connections", {})
+        )
     usage = known["usage"] or {}
     for name, description in LIMITS.items():
         use = usage.get(name, {"used": 0, "limit": 1})
@@ -161,9 +179,9 @@ def _stuck(activity: Json | None) -> tuple[str, str, dict[str, str]] | None:
     """A run that has been queued for a minute or more while no other is worked on, and the way to the reason."""
     runs: Json = activity["runs"] if activity else {}
     oldest = runs.get("oldestQueuedAt")
-    if not oldest or runs["preProcessing"] + runs["processing"] or (age := lasting(oldest)).endswith(" s"):
+    if not oldest or runs["preProcessing"] + runs["processing"] or (age := time_since(oldest)).endswith(" s"):
         return None
-    page = "queue" if session.person().may("admin") else "runs"
+    page = "queue" if session.current_person().may("admin") else "runs"
     return f"A run has been queued for {age} and none is in progress: see why", page, {}
 
 

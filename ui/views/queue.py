@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import ago, count, lasting, moment, span, title
-from ui.parts.widgets import plain
+from ui.parts.labels import format_count, format_span, parse_time, source_title, time_ago, time_since
+from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 5.0
 LONG_SECONDS = 60.0
@@ -27,10 +27,10 @@ LOOPS = {
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Queue and workers")
 
-    @frame.live(LIVE_SECONDS)
+    @frame.live_fragment(LIVE_SECONDS)
     def live() -> None:
         _show(person, person.api.get("/v1/queue"))
 
@@ -44,7 +44,7 @@ def _show(person: session.Person, queue: Json) -> None:
     else:
         st.success("Nothing is stuck.", icon=":material/check_circle:")
     for warning in queue["warnings"]:
-        st.warning(plain(warning), icon=":material/gpp_maybe:")
+        st.warning(escape_markdown(warning), icon=":material/gpp_maybe:")
     st.header("In progress")
     if queue["working"]:
         _working(queue["working"])
@@ -63,7 +63,7 @@ def _numbers(queue: Json) -> None:
     cells = st.columns(4)
     cells[0].metric("Queued", f"{queue['queued']:,}", border=True, help="Job runs that wait for a worker.")
     oldest = queue["oldestQueuedAt"]
-    cells[1].metric("Oldest queued for", lasting(oldest) if oldest else "-", border=True)
+    cells[1].metric("Oldest queued for", time_since(oldest) if oldest else "-", border=True)
     cells[2].metric(
         "On hold",
         f"{queue['held']:,}",
@@ -80,18 +80,23 @@ def _numbers(queue: Json) -> None:
 
 def _troubles(queue: Json) -> list[str]:
     """Why something may be stuck, in words; nothing if all is well."""
-    troubles = [plain(reason) for reason in queue["reasons"]]
-    waits, oldest = queue["queued"], moment(queue["oldestQueuedAt"])
+    troubles = [escape_markdown(reason) for reason in queue["reasons"]]
+    waits, oldest = queue["queued"], parse_time(queue["oldestQueuedAt"])
     if not queue["workers"]:
         troubles.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
     elif waits and oldest and (datetime.now(UTC) - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
         troubles.append("Workers are online and busy with other organizations: more workers shorten the queue.")
     current_time = datetime.now(UTC)
-    lost = [worker for worker in queue["working"] if (until := moment(worker["leaseUntil"])) and until < current_time]
+    lost = [
+        worker for worker in queue["working"] if (until := parse_time(worker["leaseUntil"])) and until < current_time
+    ]
     if lost:
-        troubles.append(f"{count(len(lost), 'worker')} gave no sign of life in time: another one takes over by itself.")
+        troubles.append(
+            f"{format_count(len(lost), 'worker')} gave no sign of life in time: another one takes over by itself."
+        )
     troubles += [
-        f"{plain(worker['name'])} does not answer: {count(worker['waitingJobRuns'], 'job run')} on hold."
+        f"{escape_markdown(worker['name'])} does not answer:"
+        f" {format_count(worker['waitingJobRuns'], 'job run')} on hold."
         for worker in queue["breakers"]
     ]
     return troubles
@@ -100,10 +105,10 @@ def _troubles(queue: Json) -> list[str]:
 def _working(working: list[Json]) -> None:
     rows = [
         {
-            "Source": title(worker["source"]),
+            "Source": source_title(worker["source"]),
             "Job runs": worker["jobRuns"],
             "Document": worker["document"] or ("several" if worker["startedAt"] else "starting"),
-            "Running for": lasting(worker["startedAt"] or worker["createdAt"]),
+            "Running for": time_since(worker["startedAt"] or worker["createdAt"]),
             "Attempt": worker["attempt"],
             "Tenant": worker["tenantId"] or "",
             "Namespace": worker["namespaceId"],
@@ -125,8 +130,8 @@ def _breakers(breakers: list[Json]) -> None:
         {
             "Vendor or site": breaker["name"],
             "Job runs on hold": breaker["waitingJobRuns"],
-            "Since": ago(breaker["since"]),
-            "Tried again": "now" if _left(breaker) <= 0 else f"in {span(_left(breaker))}",
+            "Since": time_ago(breaker["since"]),
+            "Tried again": "now" if _left(breaker) <= 0 else f"in {format_span(_left(breaker))}",
             "Failures in a row": breaker["failures"],
             "Reason": breaker["reason"],
         }
@@ -136,7 +141,7 @@ def _breakers(breakers: list[Json]) -> None:
 
 
 def _left(breaker: Json) -> float:
-    until = moment(breaker["until"])
+    until = parse_time(breaker["until"])
     return (until - datetime.now(UTC)).total_seconds() if until else 0.0
 
 
@@ -149,7 +154,7 @@ def _loops(loops: list[Json]) -> None:
             "Loop": loop["loop"],
             "What it does": LOOPS.get(loop["loop"], ""),
             "State": "late" if loop["late"] else "on time",
-            "Last success": f"{span(loop['lastSuccessSeconds'])} ago",
+            "Last success": f"{format_span(loop['lastSuccessSeconds'])} ago",
             "Error": loop["reason"] or "",
         }
         for loop in loops

@@ -9,8 +9,19 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError
 from ui.parts import frame, removals, retrying, run_detail, url_state, widgets
-from ui.parts.added import done
-from ui.parts.labels import MOVING, OUTCOMES, STATUS, ago, count, moment, seconds, sources, title, word
+from ui.parts.added import percent_done
+from ui.parts.labels import (
+    MOVING,
+    OUTCOMES,
+    STATUS,
+    format_count,
+    format_seconds,
+    offered_sources,
+    parse_time,
+    source_title,
+    status_word,
+    time_ago,
+)
 from ui.parts.widgets import csv_bytes
 
 PAGE = 50
@@ -27,32 +38,32 @@ FIELDS = url_state.Fields("runs", ("q", "source", "status"))
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Runs")
-    run = session.named("run")
+    person = session.current_person()
+    namespace = frame.show_head(person, "Runs")
+    run = session.read_id("run")
     if run:
-        url_state.forget("runs")
-        one(person, namespace, run)
+        url_state.forget_fields("runs")
+        show_run(person, namespace, run)
     else:
-        listing(person, namespace)
+        show_listing(person, namespace)
 
 
-def listing(person: session.Person, namespace: str) -> None:
+def show_listing(person: session.Person, namespace: str) -> None:
     """The newest runs of the namespace that match, page by page; moves by itself while something runs."""
     live = _filters(person)
-    searched = session.parameter("q") or session.parameter("status") in OUTCOMES
+    searched = session.read_parameter("q") or session.read_parameter("status") in OUTCOMES
 
-    @frame.live((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
+    @frame.live_fragment((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
     def table() -> None:
-        status = session.parameter("status")
+        status = session.read_parameter("status")
         data = person.api.get(
             "/v1/ingest-job-runs",
             namespaceId=namespace,
             status=None if status in OUTCOMES else status,
             outcome=status if status in OUTCOMES else None,
-            source=session.parameter("source"),
-            q=session.parameter("q"),
-            cursor=session.parameter("cursor"),
+            source=session.read_parameter("source"),
+            q=session.read_parameter("q"),
+            cursor=session.read_parameter("cursor"),
             pageSize=PAGE,
         )
         _table(data)
@@ -62,10 +73,10 @@ def listing(person: session.Person, namespace: str) -> None:
 
 def _filters(person: session.Person) -> bool:
     """Search by name, source and status, kept in the page's address; whether the table is to move."""
-    kinds = (ALL, *sources())
+    kinds = (ALL, *offered_sources())
     FIELDS.follow(
         {
-            "q": session.parameter("q") or "",
+            "q": session.read_parameter("q") or "",
             "source": url_state.one_of("source", kinds),
             "status": url_state.one_of("status", STATES),
         }
@@ -75,7 +86,7 @@ def _filters(person: session.Person) -> bool:
     chosen = source.selectbox(
         "Source",
         kinds,
-        format_func=lambda one: "all sources" if one == ALL else title(one),
+        format_func=lambda one: "all sources" if one == ALL else source_title(one),
         key="runs_source",
     )
     moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
@@ -91,31 +102,33 @@ def _filters(person: session.Person) -> bool:
                 "views/add_content.py",
                 label="Add content",
                 icon=":material/add_circle:",
-                query_params={"namespace": session.parameter("namespace") or ""},
+                query_params={"namespace": session.read_parameter("namespace") or ""},
             )
     if FIELDS.write(
         status=None if selected in (None, ALL) else selected, source=None if chosen == ALL else chosen, q=q.strip()
     ):
-        session.remember(cursor=None)
+        session.set_parameters(cursor=None)
     return bool(moves)
 
 
 def _said(state: str) -> str:
-    return word(state) if state in STATUS else state.capitalize()
+    return status_word(state) if state in STATUS else state.capitalize()
 
 
 def _table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
-        if any(session.parameter(name) for name in ("q", "source")):
+        if any(session.read_parameter(name) for name in ("q", "source")):
             widgets.show_empty("No run matches.", "Search for less, or choose all sources and every status.")
-        elif status := session.parameter("status"):
-            widgets.show_empty(f"No run has the status “{word(status)}” now.", "Choose “All” above to see every run.")
+        elif status := session.read_parameter("status"):
+            widgets.show_empty(
+                f"No run has the status “{status_word(status)}” now.", "Choose “All” above to see every run."
+            )
         else:
             widgets.add_content("No runs here.")
         widgets.show_pager(data)
         return
-    st.caption(f"{count(len(runs), 'run')} on this page, newest first")
+    st.caption(f"{format_count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
     columns = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     chosen = widgets.clicked_row(
@@ -131,7 +144,7 @@ def _table(data: dict[str, Any]) -> None:
         Prefect=st.column_config.LinkColumn(display_text="open"),
     )
     if chosen is not None:
-        session.remember(run=chosen)
+        session.set_parameters(run=chosen)
         st.rerun(scope="app")
     rows_with_id = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
@@ -145,35 +158,35 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     return {
         "Status": [run["outcome"] or run["status"]],
         "Name": run["name"],
-        "Source": title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
-        "Progress": done(run),
+        "Source": source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
+        "Progress": percent_done(run),
         "Queued for": run_detail.waiting_since(run["createdAt"]) if run["status"] == "QUEUED" else "",
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
         "To confirm": progress["awaitingConfirmation"],
         "Duration": _duration(run),
-        "Created": ago(run["createdAt"]),
+        "Created": time_ago(run["createdAt"]),
         "Prefect": run["prefectUrl"],
     }
 
 
 def _duration(run: dict[str, Any]) -> str:
     """The run's own: its steps' times are those of a batch, which other runs have too."""
-    began, ended = moment(run["createdAt"]), moment(run["updatedAt"])
-    return seconds((ended - began).total_seconds()) if run["outcome"] and began and ended else ""
+    began, ended = parse_time(run["createdAt"]), parse_time(run["updatedAt"])
+    return format_seconds((ended - began).total_seconds()) if run["outcome"] and began and ended else ""
 
 
-def one(person: session.Person, namespace: str, run_id: str) -> None:
+def show_run(person: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
     fetched = [run_detail.fetch_run(person, namespace, run_id)]
     first = fetched[0]
     _actions(person, namespace, first)
     if first["connection"]:
-        removals.lead(person, namespace, first["connection"]["id"])
+        removals.show_link(person, namespace, first["connection"]["id"])
     moving = first["status"] in MOVING
 
-    @frame.live(LIVE_SECONDS if moving else None)
+    @frame.live_fragment(LIVE_SECONDS if moving else None)
     def live() -> None:
         run = fetched.pop() if fetched else run_detail.fetch_run(person, namespace, run_id)
         if moving and run["status"] not in MOVING:
@@ -188,7 +201,7 @@ def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> Non
     confirmed = False
     with st.container(horizontal=True):
         if st.button("All runs", icon=":material/arrow_back:"):
-            session.remember(run=None)
+            session.set_parameters(run=None)
             st.rerun()
         if run["prefectUrl"]:
             st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
@@ -204,11 +217,11 @@ def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> Non
 def _retry(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
     """The failed documents again, as they were or with other settings."""
     with st.container(border=True):
-        st.markdown(f"**Failed: {count(run['progress']['failed'], 'document')}**")
-        changes = retrying.controls(frozenset({run["source"]}), run["id"])
+        st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
+        changes = retrying.show_controls(frozenset({run["source"]}), run["id"])
         pressed = st.button("Retry failed documents", type="primary", icon=":material/replay:")
-    if pressed and (new := retrying.again(person, namespace, run["id"], changes)):
-        session.remember(run=new)
+    if pressed and (new := retrying.retry_run(person, namespace, run["id"], changes)):
+        session.set_parameters(run=new)
         st.rerun()
 
 
@@ -216,7 +229,7 @@ def _cancel(person: session.Person, namespace: str, run_id: str) -> None:
     try:
         person.api.post(f"/v1/ingest-job-runs/{run_id}/cancel", {"namespaceId": namespace})
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
         return
     st.rerun()
 

@@ -8,16 +8,18 @@ from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
 from ui.parts.intervals import name_of
-from ui.parts.labels import moment, span_until, title
-from ui.parts.widgets import plain
+from ui.parts.labels import parse_time, source_title, span_until
+from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 
 
 def main() -> None:
-    person = session.person()
-    namespace = frame.head(person, "Schedules")
-    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    person = session.current_person()
+    namespace = frame.show_head(person, "Schedules")
+    data = person.api.get(
+        "/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
+    )
     scheduled = sorted(
         (connection for connection in data["connections"] if connection["syncIntervalMinutes"]),
         key=lambda one: one.get("nextSyncAt", {}).get("isoString", "~"),
@@ -43,7 +45,10 @@ def main() -> None:
     )
     for connection in scheduled:
         if connection["statusReason"]:
-            st.warning(f"{plain(connection['name'])}: {plain(connection['statusReason'])}", icon=":material/info:")
+            st.warning(
+                f"{escape_markdown(connection['name'])}: {escape_markdown(connection['statusReason'])}",
+                icon=":material/info:",
+            )
     if without:
         verb = "is" if without == 1 else "are"
         st.caption(f"{without:,} more on this page {verb} synced only when asked for.")
@@ -55,9 +60,9 @@ def _row(connection: Json) -> Json:
     due = connection.get("nextSyncAt")
     return {
         "Connection": connection["name"],
-        "Service": title(connection["connector"]),
+        "Service": source_title(connection["connector"]),
         "Sync schedule": name_of(connection["syncIntervalMinutes"]),
-        "Next run": moment(due),
+        "Next run": parse_time(due),
         "Due": f"in {span_until(due)}" if due else f"never while {connection['status'].lower()}",
     }
 

@@ -20,8 +20,8 @@ from ui.parts import (
     waiting,
     widgets,
 )
-from ui.parts.labels import count, milliseconds
-from ui.parts.search_request import MODES, MOST, Wanted, chosen, number
+from ui.parts.labels import format_count, format_milliseconds
+from ui.parts.search_request import MODES, MOST, Wanted, read_choices, read_number
 
 FIELDS = url_state.Fields("lab", ("q", "columns", "weight", "top"))
 USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
@@ -29,8 +29,8 @@ USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
 
 
 def main() -> None:
-    person = see_as.person()
-    namespace = frame.head(person, "Search lab")
+    person = see_as.current_person()
+    namespace = frame.show_head(person, "Search lab")
     request = _form(person, namespace)
     if request is None:
         return
@@ -44,11 +44,11 @@ def main() -> None:
     if not answers:
         return
     documents = {hit["document"]["id"] for data in answers.values() for hit in data["results"]}
-    spent = milliseconds((time.perf_counter() - started) * 1000)
-    st.caption(f"{count(len(documents), 'document')} found in {spent}")
+    spent = format_milliseconds((time.perf_counter() - started) * 1000)
+    st.caption(f"{format_count(len(documents), 'document')} found in {spent}")
     pages = {
         "Results": partial(search_results.show_results, person, request, answers, _advice(request)),
-        "Why not found?": partial(search_reasons.show_why, person, session.person(), request),
+        "Why not found?": partial(search_reasons.show_why, person, session.current_person(), request),
         "Ranks, scores and times": partial(search_reasons.show_reasons, answers, request),
         "API snippet": partial(_code, person, request),
     }
@@ -71,7 +71,7 @@ def _advice(wanted: Wanted) -> str:
 
 def _code(person: session.Person, wanted: Wanted) -> None:
     """The last column's search, to be run elsewhere."""
-    path, body = search_request.request(wanted, wanted.modes[-1])
+    path, body = search_request.build_request(wanted, wanted.modes[-1])
     body.pop("explain")
     search_options.show_snippets(person, path, body)
 
@@ -80,10 +80,10 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
     """The query and how to search, kept in the page's address; None where they cannot be used."""
     FIELDS.follow(
         {
-            "q": session.parameter("q") or "",
-            "columns": chosen("columns", MODES) or list(USUAL),
-            "weight": float(number("weight", WEIGHT, 0, 1)),
-            "top": int(number("top", TOP, 1, MOST)),
+            "q": session.read_parameter("q") or "",
+            "columns": read_choices("columns", MODES) or list(USUAL),
+            "weight": float(read_number("weight", WEIGHT, 0, 1)),
+            "top": int(read_number("top", TOP, 1, MOST)),
         }
     )
     query = st.text_input("Query", placeholder="What do you want to know?", key=FIELDS.key("q"))
@@ -120,7 +120,7 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
         int(top),
         metadata=metadata,
         where=condition,
-        viewer=see_as.name(),
+        viewer=see_as.viewer_name(),
         **options,
     )
 
@@ -139,15 +139,15 @@ def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
         else:
             by_mode[mode] = answer
     for error in refused.values():
-        frame.show(error)
+        frame.show_error(error)
     return by_mode
 
 
 def _search(person: session.Person, wanted: Wanted, mode: str) -> Json:
     try:
-        return person.api.post(*search_request.request(wanted, mode))
+        return person.api.post(*search_request.build_request(wanted, mode))
     except ApiError as error:
-        if session.unauthorized(error):
+        if session.key_has_ended(error):
             raise
         return {"refused": error}
 

@@ -9,7 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, url_state, widgets
-from ui.parts.labels import size
+from ui.parts.labels import format_size
 from ui.parts.widgets import csv_bytes
 
 BY = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
@@ -26,7 +26,7 @@ MOST = 100
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Usage")
     options = {"period": PERIODS, "by": tuple(BY)}
     FIELDS.follow({name: url_state.one_of(name, values) for name, values in options.items()})
@@ -34,7 +34,7 @@ def main() -> None:
     period = left_column.selectbox("Period", PERIODS, key="usage_period")
     by = right_column.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
     FIELDS.write(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
-    start, end = days(period, datetime.now(UTC).date())
+    start, end = first_and_last_day(period, datetime.now(UTC).date())
     query: Json = {"from": str(start), "to": str(end), "by": by}
     usage = person.api.get("/v1/usage", **query)
     _numbers(usage)
@@ -57,7 +57,7 @@ def main() -> None:
     )
 
 
-def days(period: str, today: date) -> tuple[date, date]:
+def first_and_last_day(period: str, today: date) -> tuple[date, date]:
     """The first and the last day of a period."""
     if period == "Last month":
         last = today.replace(day=1) - timedelta(days=1)
@@ -75,7 +75,9 @@ def _numbers(usage: Json) -> None:
     cells[0].metric("Tokens embedded", f"{sum(group['tokens'] for group in groups):,}", border=True)
     cells[1].metric("Cost", _money(sum(costs), usage["currency"]) if costs else "-", border=True)
     cells[2].metric("Documents", f"{usage['documents']:,}", border=True, help="All that are there now.")
-    cells[3].metric("Storage used", size(usage["storageBytes"]), border=True, help="All content, as it was sent.")
+    cells[3].metric(
+        "Storage used", format_size(usage["storageBytes"]), border=True, help="All content, as it was sent."
+    )
 
 
 def _money(amount: float, currency: str) -> str:
@@ -88,7 +90,7 @@ def _quotas(usage: Json) -> None:
         used, limit = usage["used"][name], usage["limit"][name]
         if limit is None:
             continue
-        figures = [size(number) if name == "storedBytes" else f"{number or 0:,}" for number in (used, limit)]
+        figures = [format_size(number) if name == "storedBytes" else f"{number or 0:,}" for number in (used, limit)]
         st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {figures[0]} of {figures[1]}")
 
 
@@ -99,7 +101,7 @@ def _row(group: Json, by: str, currency: str) -> Json:
         "Tokens": group["tokens"],
         f"Cost ({currency})": group["cost"],
         "Documents": group["documents"],
-        "Storage": size(group["storedBytes"]),
+        "Storage": format_size(group["storedBytes"]),
         "Models": ", ".join(f"{model['provider']} {model['model']}" for model in group["models"]),
     }
 

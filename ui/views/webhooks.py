@@ -7,8 +7,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, url_state, widgets
-from ui.parts.labels import ago, span_until, word
-from ui.parts.widgets import plain
+from ui.parts.labels import span_until, status_word, time_ago
+from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 LIVE_SECONDS = 5.0
@@ -23,7 +23,7 @@ _PICKED = "delivery_picked"
 def show_deliveries(person: session.Person, hook: Json) -> None:
     """The deliveries of one webhook, newest first."""
 
-    @frame.live(LIVE_SECONDS)
+    @frame.live_fragment(LIVE_SECONDS)
     def live() -> None:
         _show(person, hook["id"])
 
@@ -35,11 +35,11 @@ def _show(person: session.Person, hook: str) -> None:
     left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
     status = left_column.selectbox("Status", ["", *STATES], format_func=_status_word, key=FIELDS.key("deliveries"))
     if FIELDS.write(deliveries=status):
-        session.remember(sent=None)
+        session.set_parameters(sent=None)
     if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
         _post_delivery(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
     data = person.api.get(
-        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.parameter("sent"), status=status
+        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.read_parameter("sent"), status=status
     )
     deliveries = data["deliveries"]
     if not deliveries:
@@ -70,20 +70,20 @@ def _again(person: session.Person, hook: str, picked: Json | None) -> None:
             person, f"/v1/webhooks/{hook}/deliveries/{picked['id']}/redeliver", "The event is being sent again."
         )
     if picked:
-        st.caption(f"The one with the ID `{picked['id']}`, created {ago(picked['createdAt'])}.")
+        st.caption(f"The one with the ID `{picked['id']}`, created {time_ago(picked['createdAt'])}.")
 
 
 def _post_delivery(person: session.Person, path: str, done: str) -> None:
     try:
         person.api.post(path, {})
     except ApiError as error:
-        frame.show(error)
+        frame.show_error(error)
     else:
         st.toast(done, icon=":material/send:")
 
 
 def _status_word(state: str) -> str:
-    return word(WORDS.get(state, state)) if state else "Any"
+    return status_word(WORDS.get(state, state)) if state else "Any"
 
 
 def _delivery_row(one: Json) -> Json:
@@ -91,7 +91,7 @@ def _delivery_row(one: Json) -> Json:
     return {
         "Status": [WORDS.get(one["status"], one["status"])],
         "Event": one["type"],
-        "Created": ago(one["createdAt"]),
+        "Created": time_ago(one["createdAt"]),
         "Attempts": one["attempts"],
         "HTTP status": one["responseStatus"],
         "Next attempt": f"in {span_until(due)}" if due else "",
@@ -106,16 +106,16 @@ _SHOWN = "webhook_shown"
 
 
 def main() -> None:
-    person = session.person()
+    person = session.current_person()
     st.title("Webhooks")
-    opened = session.named("webhook")
+    opened = session.read_id("webhook")
     if opened:
         _back()
         _one(person, person.api.get(f"/v1/webhooks/{opened}")["webhook"])
         return
     if person.may("webhooks:write"):
         _create(person)
-    data = person.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.parameter("cursor"))
+    data = person.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.read_parameter("cursor"))
     if not data["webhooks"]:
         widgets.show_empty(
             "No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed."
@@ -128,15 +128,15 @@ def main() -> None:
 
 def _back() -> None:
     if st.button("All webhooks", icon=":material/arrow_back:"):
-        session.remember(webhook=None, deliveries=None, sent=None)
+        session.set_parameters(webhook=None, deliveries=None, sent=None)
         st.rerun()
 
 
 def _create(person: session.Person) -> None:
     with st.expander("Add webhook", icon=":material/add_circle:"), st.form("new-webhook", border=False):
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
-        events = st.multiselect("Events", [EVERY, *api_schema.events()], default=[EVERY], format_func=_event)
-        spaces = {space["id"]: space["name"] for space in session.namespaces(person)}
+        events = st.multiselect("Events", [EVERY, *api_schema.webhook_events()], default=[EVERY], format_func=_event)
+        spaces = {space["id"]: space["name"] for space in session.list_namespaces(person)}
         namespace = st.selectbox("Namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "All"))
         about = st.text_input("Description", placeholder="Search index of the website")
         if not st.form_submit_button("Add webhook", type="primary", icon=":material/add:"):
@@ -147,10 +147,10 @@ def _create(person: session.Person) -> None:
         try:
             created = widgets.post_once(person, "/v1/webhooks", body)
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
     st.session_state[_SHOWN] = (created["webhook"]["id"], created["secret"])
-    session.remember(webhook=created["webhook"]["id"])
+    session.set_parameters(webhook=created["webhook"]["id"])
     st.rerun()
 
 
@@ -162,30 +162,30 @@ def _card(hook: Json) -> None:
     with st.container(border=True):
         left_column, right_column = st.columns([4, 1], vertical_alignment="center")
         with left_column, st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{plain(hook['url'])}**", width="content")
+            st.markdown(f"**{escape_markdown(hook['url'])}**", width="content")
             widgets.status_badge(hook["status"])
-        left_column.caption(f"{_about(hook)} · created {ago(hook['createdAt'])}")
+        left_column.caption(f"{_about(hook)} · created {time_ago(hook['createdAt'])}")
         if hook["statusReason"]:
-            left_column.warning(plain(hook["statusReason"]), icon=":material/info:")
+            left_column.warning(escape_markdown(hook["statusReason"]), icon=":material/info:")
         if right_column.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
-            session.remember(webhook=hook["id"])
+            session.set_parameters(webhook=hook["id"])
             st.rerun()
 
 
 def _about(hook: Json) -> str:
-    events = "all events" if EVERY in hook["events"] else plain(", ".join(hook["events"]))
-    parts = [plain(hook["description"])] if hook["description"] else []
+    events = "all events" if EVERY in hook["events"] else escape_markdown(", ".join(hook["events"]))
+    parts = [escape_markdown(hook["description"])] if hook["description"] else []
     parts += [events, f"namespace {hook['namespaceId']}" if hook["namespaceId"] else "all namespaces"]
-    return " · ".join([*parts, *([f"tenant {plain(hook['tenantId'])}"] if hook["tenantId"] else [])])
+    return " · ".join([*parts, *([f"tenant {escape_markdown(hook['tenantId'])}"] if hook["tenantId"] else [])])
 
 
 def _one(person: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.header(plain(hook["url"]), width="content")
+        st.header(escape_markdown(hook["url"]), width="content")
         widgets.status_badge(hook["status"])
-    st.caption(f"`{hook['id']}` · {_about(hook)} · created {ago(hook['createdAt'])}")
+    st.caption(f"`{hook['id']}` · {_about(hook)} · created {time_ago(hook['createdAt'])}")
     if hook["statusReason"]:
-        st.warning(plain(hook["statusReason"]), icon=":material/info:")
+        st.warning(escape_markdown(hook["statusReason"]), icon=":material/info:")
     created = st.session_state.pop(_SHOWN, None)
     if created and created[0] == hook["id"]:
         st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")
@@ -208,7 +208,7 @@ def _one(person: session.Person, hook: Json) -> None:
 def _edit(person: session.Person, hook: Json) -> None:
     with st.form("edit-webhook", border=False):
         url = st.text_input("URL", value=hook["url"])
-        options = list(dict.fromkeys([EVERY, *api_schema.events(), *hook["events"]]))
+        options = list(dict.fromkeys([EVERY, *api_schema.webhook_events(), *hook["events"]]))
         events = st.multiselect("Events", options, default=hook["events"], format_func=_event)
         about = st.text_input("Description", value=hook["description"] or "")
         active = st.toggle("Active", value=hook["status"] == "ACTIVE")
@@ -227,7 +227,7 @@ def _edit(person: session.Person, hook: Json) -> None:
         try:
             saved = person.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
         if missing := [name for name, value in body.items() if saved[name] != value]:
             st.error(f"The service did not confirm {', '.join(missing)}: try again.")
@@ -245,7 +245,7 @@ def _rotate(person: session.Person, hook: Json) -> None:
         try:
             response = widgets.post_once(person, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
     st.session_state[_SHOWN] = (hook["id"], response["secret"])
     st.rerun()
@@ -257,9 +257,9 @@ def _delete(person: session.Person, hook: Json) -> None:
         try:
             person.api.delete(f"/v1/webhooks/{hook['id']}")
         except ApiError as error:
-            frame.show(error)
+            frame.show_error(error)
             return
-        session.remember(webhook=None, deliveries=None, sent=None)
+        session.set_parameters(webhook=None, deliveries=None, sent=None)
         st.toast("Deleted.", icon=":material/check:")
         st.rerun()
 
