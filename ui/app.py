@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from ui import session
-from ui.parts import frame, see_as, url_state
+from ui.parts import frame, url_state
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
@@ -73,7 +73,7 @@ def main() -> None:
     url_state.open_page(page.url_path)
     with frame.error_boundary():
         frame.show_sidebar(session.current_person())
-        see_as.show_choice(session.current_person())
+        frame.show_choice(session.current_person())
         page.run()
 
 

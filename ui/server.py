@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from streamlit.starlette import App
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
-from ui import returning
+from ui import session
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -109,7 +109,7 @@ threading.Thread(target=_prepare, name="prepare", daemon=True).start()
 
 
 class Return:
-    """Middleware that redirects from the identity provider to the page that was opened before (`ui.returning`)."""
+    """Middleware that redirects from the identity provider to the page that was opened before (`ui.session`)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -117,11 +117,11 @@ class Return:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def led_back(message: Message) -> None:
             leads = message["type"] == "http.response.start" and message["status"] == 302
-            if leads and (address := returning.take_address(returning.browser_of(scope["headers"]))):
+            if leads and (address := session.take_address(session.browser_of(scope["headers"]))):
                 MutableHeaders(scope=message)["Location"] = address
             await send(message)
 
-        comes = scope["type"] == "http" and scope["path"].endswith(returning.CALLBACK)
+        comes = scope["type"] == "http" and scope["path"].endswith(session.CALLBACK)
         await self._app(scope, receive, led_back if comes else send)
 
 

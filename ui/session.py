@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import time
+from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from http.cookies import CookieError, SimpleCookie
+from threading import Lock
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
-from ui.client import Api, ApiError
+from ui.client import Api, ApiError, Json
 from ui.parts import waiting
 
 DEFAULT_API = "http://127.0.0.1:8000"
@@ -208,3 +213,44 @@ def last_seen() -> str | None:
 def key_has_ended(error: ApiError) -> bool:
     """Tell whether the key has ended and the person has to sign in again."""
     return error.status == 401
+
+
+COOKIE = "_streamlit_xsrf"
+CALLBACK = "/oauth2callback"
+KEPT_SECONDS = 600.0
+"""How long somebody may take at the provider."""
+KEPT_ADDRESSES = 10_000
+LONGEST = 4_096
+"""Characters of an address that is kept."""
+_PATH = re.compile(r"/(?!/)[\w./-]*")
+_kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
+_lock = Lock()
+
+
+def remember_address(browser: str | None, url: str | None, query: Json) -> None:
+    """Keep the address of a page, of this app alone, for the browser with this cookie. Nothing without one."""
+    path = urlsplit(url or "").path
+    address = quote(path) + (f"?{urlencode(query, doseq=True)}" if query else "")
+    if not browser or not _PATH.fullmatch(path) or len(address) > LONGEST:
+        return
+    with _lock:
+        _kept.pop(browser, None)
+        _kept[browser] = time.monotonic(), address
+        while len(_kept) > KEPT_ADDRESSES:
+            _kept.popitem(last=False)
+
+
+def take_address(browser: str | None) -> str | None:
+    """The address kept for a browser, once; None if there is none, or it is too old."""
+    with _lock:
+        at, address = _kept.pop(browser or "", (0.0, ""))
+    return address if address and time.monotonic() - at <= KEPT_SECONDS else None
+
+
+def browser_of(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """Return the cookie that identifies a browser, from a request's headers."""
+    try:
+        cookies = SimpleCookie("; ".join(value.decode("latin-1") for name, value in headers if name == b"cookie"))
+    except CookieError:
+        return None
+    return cookies[COOKIE].value if COOKIE in cookies else None

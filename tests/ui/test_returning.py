@@ -9,23 +9,23 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from ui import returning
+from ui import session
 from ui.server import Return
 
 PAGE = "http://app.example/documents"
 
 
-def landing(browser: str | None, path: str = returning.CALLBACK) -> str:
+def landing(browser: str | None, path: str = session.CALLBACK) -> str:
     """Where a browser is led that comes by this path."""
-    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (returning.CALLBACK, "/auth/logout")]
+    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (session.CALLBACK, "/auth/logout")]
     client = TestClient(Starlette(routes=routes, middleware=[Middleware(Return)]))
-    cookies = {} if browser is None else {"Cookie": f"other=1; {returning.COOKIE}={browser}"}
+    cookies = {} if browser is None else {"Cookie": f"other=1; {session.COOKIE}={browser}"}
     return client.get(path, headers=cookies, follow_redirects=False).headers["location"]
 
 
 def test_each_browser_returns_to_its_own_page_once():
-    returning.remember_address("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
-    returning.remember_address("2|bob", "http://app.example/base/runs", {})
+    session.remember_address("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
+    session.remember_address("2|bob", "http://app.example/base/runs", {})
     assert landing("2|ada", "/auth/logout") == "/"
     assert landing(None) == "/"
     assert landing("2|mallory") == "/"
@@ -47,15 +47,15 @@ def test_each_browser_returns_to_its_own_page_once():
     ],
 )
 def test_what_is_no_page_of_the_app_is_not_kept(browser, url, query):
-    returning.remember_address(browser, url, query)
+    session.remember_address(browser, url, query)
     assert landing(browser) == "/"
 
 
 def test_what_is_kept_ends_and_is_bounded(monkeypatch):
-    monkeypatch.setattr(returning, "MOST", 2)
+    monkeypatch.setattr(session, "KEPT_ADDRESSES", 2)
     for browser in ("1", "2", "3"):
-        returning.remember_address(browser, PAGE, {})
+        session.remember_address(browser, PAGE, {})
     assert [landing(browser) for browser in ("1", "2", "3")] == ["/", "/documents", "/documents"]
-    returning.remember_address("1", PAGE, {})
-    monkeypatch.setattr(returning, "SECONDS", -1.0)
+    session.remember_address("1", PAGE, {})
+    monkeypatch.setattr(session, "KEPT_SECONDS", -1.0)
     assert landing("1") == "/"

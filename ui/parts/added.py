@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import additions, frame, retrying, widgets
+from ui.parts import additions, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item
 from ui.parts.labels import MOVING, STAGES, format_count, format_seconds
 from ui.parts.widgets import escape_markdown
@@ -149,10 +149,10 @@ def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
         ended = [run for run in failed if run["outcome"]]
         if not ended:
             return
-        changes = retrying.show_controls(frozenset(run["source"] for run in ended), "added")
+        changes = run_detail.show_controls(frozenset(run["source"] for run in ended), "added")
         label = "Retry" if len(ended) == 1 else f"Retry all {len(ended):,}"
         if st.button(label, type="primary", icon=":material/replay:", key="added_retry"):
-            retries = [(run["id"], retrying.retry_run(person, namespace, run["id"], changes)) for run in ended]
+            retries = [(run["id"], run_detail.retry_run(person, namespace, run["id"], changes)) for run in ended]
             for old, new in retries:
                 if new:
                     additions.replace_run(namespace, old, new)

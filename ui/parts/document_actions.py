@@ -12,7 +12,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Api, ApiError, Json
-from ui.parts import frame, see_as, widgets
+from ui.parts import frame, widgets
 from ui.parts.labels import document_label, format_count, status_word
 from ui.parts.widgets import escape_markdown, format_code
 
@@ -33,7 +33,7 @@ def summarize_access(document: Json) -> str:
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
     """Show the names in a document's access, their origin, and a form to change them."""
-    if see_as.viewer_name():
+    if frame.viewer_name():
         st.markdown(escape_markdown(explain_access(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")
         return
@@ -136,7 +136,7 @@ MOST_GROUPS = 200
 
 def explain_access(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
     """Return a sentence for each of the documents, by id; none unless the page is seen as another person."""
-    api, user = session.current_person().api, see_as.viewer_name()
+    api, user = session.current_person().api, frame.viewer_name()
     if not user or not document_ids:
         return {}
     documents = _list_documents(api, namespace, document_ids)

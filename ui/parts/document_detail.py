@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, see_as, url_state, widgets
+from ui.parts import document_actions, frame, url_state, widgets
 from ui.parts.labels import document_label, format_count, format_number, format_size, source_title, time_ago
 from ui.parts.widgets import escape_markdown
 
@@ -227,7 +227,7 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     document = data["documents"][0]
     _head(document)
     _links(person, namespace, document)
-    versions = {} if see_as.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}
+    versions = {} if frame.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}
     to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
         "Chunks": partial(show_chunks, person, namespace, document),

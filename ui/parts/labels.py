@@ -149,3 +149,19 @@ def document_counts(data: dict[str, Any]) -> str:
     total = sum(entry["totalCount"] for entry in groups)
     per_status = " · ".join(f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in groups)
     return f"{format_count(total, 'document')}: {per_status}" if groups else format_count(0, "document")
+
+
+INTERVALS = {
+    None: "Only when asked for",
+    15: "Every 15 minutes",
+    60: "Every hour",
+    360: "Every 6 hours",
+    1440: "Every day",
+    10080: "Every week",
+}
+"""Minutes between two ingestions, in words."""
+
+
+def name_of(minutes: int | None) -> str:
+    """An interval in words, also one that is not offered."""
+    return INTERVALS.get(minutes, f"Every {minutes} minutes")

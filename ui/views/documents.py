@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, document_detail, document_filters, frame, see_as, url_state, waiting, widgets
+from ui.parts import document_actions, document_detail, document_filters, frame, url_state, waiting, widgets
 from ui.parts.labels import (
     document_counts,
     format_count,
@@ -24,7 +24,7 @@ PAGE = 50
 
 
 def main() -> None:
-    person = see_as.current_person()
+    person = frame.current_person()
     namespace = frame.show_head(person, "Documents")
     document = session.read_parameter("document")
     if document:
@@ -97,7 +97,7 @@ def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -
     elif session.read_parameter("cursor"):
         widgets.show_empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
         widgets.show_pager(data)
-    elif see_as.viewer_name():
+    elif frame.viewer_name():
         widgets.show_empty("No document is to be seen.", "The user you see as may see none in this namespace.")
     else:
         widgets.show_empty("No documents yet.", "Add content: a text, files, a website, a connection.")

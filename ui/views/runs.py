@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import frame, removals, retrying, run_detail, url_state, widgets
+from ui.parts import frame, removals, run_detail, url_state, widgets
 from ui.parts.added import percent_done
 from ui.parts.labels import (
     MOVING,
@@ -218,9 +218,9 @@ def _retry(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
     """The failed documents again, as they were or with other settings."""
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
-        changes = retrying.show_controls(frozenset({run["source"]}), run["id"])
+        changes = run_detail.show_controls(frozenset({run["source"]}), run["id"])
         pressed = st.button("Retry failed documents", type="primary", icon=":material/replay:")
-    if pressed and (new := retrying.retry_run(person, namespace, run["id"], changes)):
+    if pressed and (new := run_detail.retry_run(person, namespace, run["id"], changes)):
         session.set_parameters(run=new)
         st.rerun()
 

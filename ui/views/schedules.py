@@ -7,8 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.intervals import name_of
-from ui.parts.labels import parse_time, source_title, span_until
+from ui.parts.labels import name_of, parse_time, source_title, span_until
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50

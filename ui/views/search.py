@@ -9,17 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import (
-    frame,
-    search_options,
-    search_reasons,
-    search_request,
-    search_results,
-    see_as,
-    url_state,
-    waiting,
-    widgets,
-)
+from ui.parts import frame, search_options, search_reasons, search_request, search_results, url_state, waiting, widgets
 from ui.parts.labels import format_count, format_milliseconds
 from ui.parts.search_request import MODES, MOST, Wanted, read_choices, read_number
 
@@ -29,7 +19,7 @@ USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
 
 
 def main() -> None:
-    person = see_as.current_person()
+    person = frame.current_person()
     namespace = frame.show_head(person, "Search lab")
     request = _form(person, namespace)
     if request is None:
@@ -120,7 +110,7 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
         int(top),
         metadata=metadata,
         where=condition,
-        viewer=see_as.viewer_name(),
+        viewer=frame.viewer_name(),
         **options,
     )
 

@@ -5,18 +5,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.dropbox import INFO, files, folders, listing, sharing
+from connectors.sources.dropbox import INFO, files, listing, sharing
 from connectors.sources.dropbox.client import DropboxSession
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.errors import Skippable
+from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
+
+PAGE: Final = 500
+NOT_THERE: Final = "There is no such folder in Dropbox, or the account may not read it."
+
+
+def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    """The cursor is Dropbox's own."""
+
+    def request(sdk: Any) -> Any:
+        from dropbox.exceptions import ApiError
+        from dropbox.stone_validators import ValidationError
+
+        try:
+            if cursor is not None:
+                return sdk.files_list_folder_continue(cursor)
+            return sdk.files_list_folder(parent or "", include_mounted_folders=True, limit=PAGE)
+        except (ApiError, ValidationError) as error:
+            raise Skippable(NOT_THERE) from error
+
+    answer = client.ask(tokens, request)
+    entries = [entry for metadata in answer.entries if (entry := _entry(metadata)) is not None]
+    return Level(entries, answer.cursor if answer.has_more else None)
+
+
+def _entry(found: Any) -> Entry | None:
+    """Entry of metadata; None for deleted or unsupported items. Dropbox does not report whether a folder is empty."""
+    from dropbox.files import FileMetadata, FolderMetadata
+
+    path = str(getattr(found, "path_display", None) or f"/{found.name}").lstrip("/")
+    if isinstance(found, FolderMetadata):
+        return Entry(found.id, found.name, is_folder=True, path=path, has_children=True)
+    item = files.as_source_item(found) if isinstance(found, FileMetadata) else ""
+    if isinstance(item, str):
+        return None
+    changed = found.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
+    return Entry(found.id, found.name, False, path, item.media_type, found.size, changed)  # noqa: FBT003
+
+
+def add_folders(
+    pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
+) -> Iterator[Page[SourceItem]]:
+    """Add to each item of the pages those of these folders that contain it."""
+    folders = {folder_id: path for folder_id in ids if (path := _folder_path(client, tokens, folder_id)) is not None}
+    for page in pages:
+        yield replace(page, items=[replace(item, above=_above(item, folders)) for item in page.items])
+
+
+def _above(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
+    path = "/" + str(item.properties.get("path") or "").casefold()
+    return tuple(folder_id for folder_id, folder in folders.items() if path.startswith(folder + "/"))
+
+
+def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
+    """Path of a folder in lower case; None for a file, and for a missing folder."""
+
+    def request(sdk: Any) -> str | None:
+        from dropbox.exceptions import ApiError
+        from dropbox.files import FolderMetadata
+        from dropbox.stone_validators import ValidationError
+
+        try:
+            metadata = sdk.files_get_metadata(folder)
+        except (ApiError, ValidationError):
+            return None
+        lies = metadata.path_display or metadata.path_lower
+        return str(lies).casefold() if isinstance(metadata, FolderMetadata) and lies else None
+
+    return client.ask(tokens, request) if folder.startswith("id:") else None
+
 
 SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
 SERVICE = Service(
@@ -52,10 +123,10 @@ class Dropbox:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         pages = listing.list_changes(self.client, tokens, cursor)
-        return folders.add_folders(pages, self.client, tokens, self.choice.ids) if self.choice.ids else pages
+        return add_folders(pages, self.client, tokens, self.choice.ids) if self.choice.ids else pages
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
-        return folders.list_folder(self.client, tokens, parent, cursor)
+        return list_folder(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch_file(self.client, tokens, item, to, self.most)
