@@ -7,14 +7,13 @@ goes into X-Api-Key. `texts`: by the end of its name, what a file is read as; `s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesParser
 from typing import Any
 
-from tests.standins.faults import Fault, Handler, served
+from tests.standins.faults import Fault, Handler, serving
 
 KEY = "canary-docling-key"
 PATH = "/v1/convert/file"
@@ -41,25 +40,16 @@ class Place:
         return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY}
 
 
-@contextmanager
-def running(**options: Any) -> Iterator[Place]:
-    """The server for as long as the block lasts; a breach of its form fails the test that made it."""
-    place = Place(**options)
-
-    class Bound(_Handler):
-        where = place
-
-    with served(Bound) as place.port:
-        yield place
-    assert place.violations == []
+def running(**options: Any) -> AbstractContextManager[Place]:
+    return serving(Place(**options), _Handler)
 
 
 class _Handler(Handler):
-    where: Place
+    place: Place
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        place = self.where
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        place = self.place
+        body = self.read_body()
         fault = place.faults.pop(0) if place.faults else None
         if fault is not None and fault(self):
             return

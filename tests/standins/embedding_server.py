@@ -14,8 +14,8 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tests.standins.described import Described
-from tests.standins.faults import Fault, Handler, served
+from tests.standins.faults import Fault, Handler, serving
 
 KEYS = {"OPENAI": "canary-openai-key", "COHERE": "canary-cohere-key", "JINA": "canary-jina-key"}
 PATHS = {"OPENAI": "/v1/embeddings", "COHERE": "/v2/embed", "JINA": "/v1/embeddings"}
@@ -89,17 +89,8 @@ class Vendor:
         return [body.get("texts") or body.get("input") for body in self.seen]
 
 
-@contextmanager
-def running(name: str, **options: Any) -> Iterator[Vendor]:
-    """The stand-in for as long as the block lasts; a breach of the vendor's limits fails the test that made it."""
-    vendor = Vendor(name, **options)
-
-    class Bound(_Handler):
-        place = vendor
-
-    with served(Bound) as vendor.port:
-        yield vendor
-    assert vendor.violations == []
+def running(name: str, **options: Any) -> AbstractContextManager[Vendor]:
+    return serving(Vendor(name, **options), _Handler)
 
 
 def vector(text: str, size: int) -> Any:
@@ -127,7 +118,7 @@ class _Handler(Handler):
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         vendor = self.place
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        body = json.loads(self.read_body())
         with vendor._lock:
             vendor.times.append(time.monotonic())
             vendor.headers.append({name.lower(): value for name, value in self.headers.items()})

@@ -12,17 +12,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
+
+P = TypeVar("P")
 
 
 class Handler(BaseHTTPRequestHandler):
     """A stand-in's handler: HTTP/1.1, silent, with answers in JSON."""
 
+    place: Any
+    """What `serving` was given."""
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body go out in two writes, and the second would wait 40 ms
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def read_body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def reply(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -55,6 +62,15 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+@contextmanager
+def serving(place: P, handler: type[Handler]) -> Iterator[P]:
+    """Serve a place, whose `port` is set, for as long as the block lasts; a breach of the vendor's contract that the
+    handler notes in its `violations` fails the test that made it."""
+    with served(type("Bound", (handler,), {"place": place})) as place.port:  # type: ignore[attr-defined]
+        yield place
+    assert not getattr(place, "violations", ())
 
 
 Fault = Callable[[Any], bool]

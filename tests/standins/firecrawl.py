@@ -13,8 +13,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.standins.faults import Handler
-from tests.standins.scraped import Seen, Vendor, about, chosen, links, markdown, serving
+from tests.standins.faults import Handler, serving
+from tests.standins.scraped import Seen, Vendor, about, chosen, links, markdown
 
 KEY = "canary-firecrawl-key"
 PAGE = {
@@ -68,7 +68,7 @@ class _Handler(Handler):
     place: Firecrawl
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        self._take(json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0))))
+        self._take(json.loads(self.read_body()))
 
     def do_GET(self) -> None:  # noqa: N802
         self._take(None)

@@ -6,8 +6,8 @@ import json
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tests.standins.faults import Handler
-from tests.standins.scraped import Vendor, about, markdown, serving
+from tests.standins.faults import Handler, serving
+from tests.standins.scraped import Vendor, about, markdown
 
 KEY = "canary-jina-reader-key"
 
@@ -20,7 +20,7 @@ class _Handler(Handler):
     place: Vendor
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        body = json.loads(self.read_body())
         self.place.asked.append(("POST", self.path, body))
         self.place.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.place.next_fault()

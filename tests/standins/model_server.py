@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tests.standins.embedding_server import listed, vector
-from tests.standins.faults import Handler, served
+from tests.standins.faults import Handler, serving
 
 
 @dataclass
@@ -60,12 +59,12 @@ def _encoded(values: Any, *, packed: bool) -> Any:
     return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode() if packed else listed(values)
 
 
-@contextmanager
-def running(server: ModelServer) -> Iterator[ModelServer]:
-    class Bound(Handler):
-        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-            self.reply(*server.answer(body))
+def running(server: ModelServer) -> AbstractContextManager[ModelServer]:
+    return serving(server, _Handler)
 
-    with served(Bound) as server.port:
-        yield server
+
+class _Handler(Handler):
+    place: ModelServer
+
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+        self.reply(*self.place.answer(json.loads(self.read_body())))

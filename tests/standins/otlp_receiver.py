@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.standins.faults import Handler, served
+from tests.standins.faults import Handler, serving
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,8 @@ class Receiver:
             return {span.name: span for span in self.spans if span.trace == trace}
 
 
-@contextmanager
-def running() -> Iterator[Receiver]:
-    receiver = Receiver()
-
-    class Bound(_Handler):
-        place = receiver
-
-    with served(Bound) as receiver.port:
-        yield receiver
+def running() -> AbstractContextManager[Receiver]:
+    return serving(Receiver(), _Handler)
 
 
 class _Handler(Handler):
@@ -57,7 +49,7 @@ class _Handler(Handler):
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.read_body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         asked = ExportTraceServiceRequest.FromString(body)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from tests.standins.described import Described
-from tests.standins.faults import Fault, Handler, cut, html, reset, served, slow, status
+from tests.standins.faults import Fault, Handler, cut, html, reset, serving, slow, status
 
 __all__ = ["Index", "cut", "html", "reset", "running", "slow", "status"]
 
@@ -114,17 +114,8 @@ class Index:
         return self._matrices[name]
 
 
-@contextmanager
-def running(**options: Any) -> Iterator[Index]:
-    """The stand-in for as long as the block lasts; a breach of the vendor's description fails the test that made it."""
-    index = Index(**options)
-
-    class Bound(_Handler):
-        place = index
-
-    with served(Bound) as index.port:
-        yield index
-    assert index.violations == []
+def running(**options: Any) -> AbstractContextManager[Index]:
+    return serving(Index(**options), _Handler)
 
 
 class _Handler(Handler):

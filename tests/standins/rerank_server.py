@@ -11,12 +11,11 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.standins.faults import Fault, Handler, served
+from tests.standins.faults import Fault, Handler, serving
 
 KEY = "canary-rerank-key"
 PATHS = {"COHERE": "/v2/rerank", "JINA": "/v1/rerank", "TEI": "/rerank", "VLLM": "/rerank"}
@@ -62,25 +61,16 @@ def share(query: str, text: str) -> float:
     return len(words & set(re.findall(r"\w+", text.lower()))) / max(len(words), 1)
 
 
-@contextmanager
-def running(name: str, **options: Any) -> Iterator[Place]:
-    """The server for as long as the block lasts; a breach of its limits fails the test that made it."""
-    place = Place(name, **options)
-
-    class Bound(_Handler):
-        where = place
-
-    with served(Bound) as place.port:
-        yield place
-    assert place.violations == []
+def running(name: str, **options: Any) -> AbstractContextManager[Place]:
+    return serving(Place(name, **options), _Handler)
 
 
 class _Handler(Handler):
-    where: Place
+    place: Place
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        place = self.where
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        place = self.place
+        body = json.loads(self.read_body())
         time.sleep(place.delay)
         fault = place.faults.pop(0) if place.faults else next(iter(place.always), None)
         if fault is not None and fault(self):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
-from tests.standins.faults import Fault, Handler, served
-
-V = TypeVar("V", bound="Vendor")
+from tests.standins.faults import Fault
 
 
 @dataclass
@@ -54,18 +50,6 @@ class Vendor:
         with self.lock:
             self.times.append(time.monotonic())
             return self.faults.pop(0) if self.faults else next(iter(self.always), None)
-
-
-@contextmanager
-def serving(vendor: V, handler: type[Handler]) -> Iterator[V]:
-    """The stand-in for as long as the block lasts; a breach of the service's contract fails the test that made it."""
-
-    class Bound(handler):  # type: ignore[valid-type,misc]
-        place = vendor
-
-    with served(Bound) as vendor.port:
-        yield vendor
-    assert vendor.violations == []
 
 
 def chosen(page: Seen, include: list[str], exclude: list[str]) -> str:

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.standins.faults import Handler
-from tests.standins.scraped import Seen, Vendor, serving
+from tests.standins.faults import Handler, serving
+from tests.standins.scraped import Seen, Vendor
 
 KEY = "canary-scrapingbee-key"
 PARAMETERS = {"api_key", "url", "render_js"}
