@@ -23,11 +23,11 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import notes, reranking, search, shaping
-from retrieval.search import why as reasons
+from retrieval.search import diversity, explain, reranking, search
+from retrieval.search.context_expansion import Texts
+from retrieval.search.queries import Hit
 from retrieval.search.reranking import Rerank
-from retrieval.search.search import Clock, Hit, Query
-from retrieval.search.shaping import Texts
+from retrieval.search.search import Clock, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -199,9 +199,9 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
     (space,) = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=None))
     by_meaning = query.semantic_weight > 0
 
-    def explain() -> WhyData:
+    def run() -> WhyData:
         with query_limits.limit_search(services, query.where):
-            explanation = reasons.explain(
+            explanation = explain.explain(
                 services.db,
                 space.scope,
                 query,
@@ -214,7 +214,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
             )
         return WhyData.of(explanation)
 
-    return await _in_thread(services, space.config, explain)
+    return await _in_thread(services, space.config, run)
 
 
 async def _answer(
@@ -250,7 +250,7 @@ async def _answer(
     if request.explain:
         data.timings = SearchTimings.of(_summed(parts))
     if not data.results and await _says_little(services, spaces, requested):
-        data.note = f"Nothing was found: {notes.STOP_WORDS_ALONE}"
+        data.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return data
 
 
@@ -265,7 +265,7 @@ async def _says_little(services: Services, spaces: Sequence[Space], query: Query
 
     def any_of_them() -> bool:
         return any(
-            notes.stop_words_alone(services.db, space.scope, query.text, usual, space.viewer) for space in spaces
+            explain.has_stop_words_alone(services.db, space.scope, query.text, usual, space.viewer) for space in spaces
         )
 
     return await services.in_thread(any_of_them)
@@ -280,7 +280,7 @@ async def _reread(
         services.reranking, lambda: registry.make_reranker(config), query.text, hits, rerank
     )
     if reranked and query.shape.recency is not None:
-        rescored = shaping.aged(rescored, query.shape.recency)
+        rescored = diversity.apply_recency(rescored, query.shape.recency)
     return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked
 
 

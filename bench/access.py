@@ -39,9 +39,10 @@ from retrieval.access.reading import reading
 from retrieval.database import database
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
+from retrieval.keywords import posting_blocks
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import hints, known_scopes, packing, search
+from retrieval.search import search, selectivity
 from retrieval.search.search import Query
 
 USER = "ada@example.com"
@@ -72,7 +73,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
     fill(db, partition, dice, options.chunks)
     _groups(db, partition, options.groups, options.of_user)
     store.ensure_index(scope)
-    packing.keep(db, partition)
+    posting_blocks.pack_postings(db, partition)
     queries = make_queries(db, partition, dice, 20)
     each: dict[str, Any] = {}
     for groups in EACH:
@@ -150,7 +151,7 @@ def _search(
     def run(text: str, values: Any) -> search.SearchResult:
         viewer = LOOP.run_until_complete(viewers.viewer(db, scope, user)) if user is not None else None
         if user == STRANGER:
-            hints.of(db, known_scopes.partition(db, scope) or 0, None, viewer).forget()
+            selectivity.forget(db)
         asked = replace(query, text=text)
         model: Any = Given()
         return search.run(db, scope, asked, viewer=viewer, embedder=model, vectors=store, values=values)

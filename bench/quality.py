@@ -31,8 +31,9 @@ from retrieval.database import database
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.keywords import postings
 from retrieval.ports import Parsed, Scope, Vector
-from retrieval.search import bm25, search
+from retrieval.search import search
 
 WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SIZE, OVERLAP, TOP = 1000, 200, 5
@@ -180,7 +181,7 @@ class Shelf:
         self.store.upsert(self.scope, written)
         with self.db.transaction() as connection:
             chunks = connection.execute("select id from chunks where partition_id = %s", (self.partition,)).fetchall()
-            more = bm25.index(connection, self.partition, [row["id"] for row in chunks], "english")
+            more = postings.index_chunks(connection, self.partition, [row["id"] for row in chunks], "english")
             connection.execute(
                 "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", (*more, self.partition)
             )

@@ -29,8 +29,9 @@ from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
 from retrieval import ids
 from retrieval.database import database
 from retrieval.database.halves import HalfVector
+from retrieval.keywords import posting_blocks
 from retrieval.ports import Scope
-from retrieval.search import packing, search
+from retrieval.search import search
 
 DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
 BASE = "pgvector, plain table, 10"
@@ -78,7 +79,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
         "filling": lambda: fill(db, partition, dice, options.chunks),
         "a plain pgvector table of the same": lambda: _plain(db, partition),
         "the service's index": lambda: store.ensure_index(scope),
-        "packing posting lists": lambda: packing.keep(db, partition),
+        "packing posting lists": lambda: posting_blocks.pack_postings(db, partition),
         "vacuum": lambda: vacuum(db.url),
     }
     for name, step in steps.items():

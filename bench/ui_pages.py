@@ -24,7 +24,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from bench.harness import NAMESPACE, instance, parse_options, write
 from local import postgres
 from retrieval.database import database
-from retrieval.search import bm25
+from retrieval.keywords import postings
 from retrieval.sources import CONNECTORS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -138,7 +138,7 @@ def _part(db: database.Database, values: dict[str, Any], dice: Any, start: int, 
     with db.transaction() as connection:
         connection.execute(_DOCUMENTS, given)
         made = connection.execute(_CHUNKS, given).fetchall()
-        chunks, terms = bm25.index(connection, values["partition"], [row["id"] for row in made], "english")
+        chunks, terms = postings.index_chunks(connection, values["partition"], [row["id"] for row in made], "english")
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
             {"chunks": chunks, "terms": terms, "partition": values["partition"]},

@@ -6,8 +6,8 @@ import json
 
 from retrieval import ids
 from retrieval.access import viewers
+from retrieval.keywords import postings
 from retrieval.ports import Vector
-from retrieval.search import bm25
 
 
 def clear_queue(db):
@@ -71,8 +71,8 @@ class Library:
                 "update documents set active_generation = %(generation)s where id = %(id)s and deleted_at is null",
                 values,
             )
-            less = bm25.remove(connection, [row["id"] for row in old])
-            more = bm25.index(connection, self.partition, [row["id"] for row in new], "english")
+            less = postings.remove_chunks(connection, [row["id"] for row in old])
+            more = postings.index_chunks(connection, self.partition, [row["id"] for row in new], "english")
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
                 {"chunks": more[0] - less[0], "terms": more[1] - less[1], "id": self.partition},

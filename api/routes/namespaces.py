@@ -32,6 +32,7 @@ from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
 from retrieval.ingestion import reembedding
+from retrieval.keywords import languages
 from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import (
     CONFIGS,
@@ -41,7 +42,6 @@ from retrieval.namespaces.namespaces import (
     Config,
     NamespaceConfig,
 )
-from retrieval.search import languages
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _CONFIG_NAME = re.compile("[a-z][A-Za-z]{0,40}Config")

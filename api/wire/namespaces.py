@@ -24,9 +24,9 @@ from api.wire.providers import (
     WebScraperView,
 )
 from retrieval.evaluations import gate as gates
+from retrieval.keywords.languages import CONFIGURATIONS
 from retrieval.namespaces import validation
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.search.languages import CONFIGURATIONS
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
 KeywordLanguage = Annotated[

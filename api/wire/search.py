@@ -15,10 +15,11 @@ from retrieval import filters
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.titles import embedded_text
-from retrieval.search.contexts import Unit
+from retrieval.search.context_expansion import Expansion, Unit
+from retrieval.search.diversity import Recency, Shape
+from retrieval.search.queries import Hit
 from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
-from retrieval.search.search import Hit, Query
-from retrieval.search.shaping import Expansion, Recency, Shape
+from retrieval.search.search import Query
 
 QUERY_BYTES = 8 * 1024
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST

@@ -31,8 +31,8 @@ from retrieval import filters
 from retrieval.conditions.model import All, Condition
 from retrieval.errors import ServiceError
 from retrieval.filters import DocumentFilter
+from retrieval.search.explain import Part, Why
 from retrieval.search.search import Query
-from retrieval.search.why import Part, Why
 
 QUERIES = 64
 

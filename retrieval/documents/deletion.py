@@ -13,7 +13,7 @@ from retrieval.database import sync_async
 from retrieval.database.database import Row
 from retrieval.database.sync_async import Statements
 from retrieval.documents import archive_members
-from retrieval.search import bm25
+from retrieval.keywords.queries import DELETE_POSTINGS
 
 _PART = 20_000
 """Chunks that one statement takes out of the keyword side."""
@@ -91,7 +91,7 @@ def _delete(
         parts = [ids[start : start + _PART] for start in range(0, len(ids), _PART)]
         fewer = []
         for part in parts:
-            fewer += yield bm25.REMOVE, {"chunks": part}
+            fewer += yield DELETE_POSTINGS, {"chunks": part}
         sums = {name: sum(int(row[name]) for row in fewer) for name in ("chunks", "terms")}
         yield _COUNT, {**sums, "partition": partition}
     return deleted

@@ -17,10 +17,11 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import metrics
 from retrieval.evaluations.metrics import Found, Interval, Judged
 from retrieval.ports import Embedder, Reranker, Scope, VectorStore
-from retrieval.search import reranking, search, shaping
+from retrieval.search import diversity, reranking, search
+from retrieval.search.diversity import Recency, Shape
+from retrieval.search.queries import Hit
 from retrieval.search.reranking import Rerank
-from retrieval.search.search import Hit, Query
-from retrieval.search.shaping import Recency, Shape
+from retrieval.search.search import Query
 
 MOST_RELEVANT = 1_000
 """Judged documents of one question."""
@@ -235,7 +236,7 @@ def _searched(
     scores = reranking.scores(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
     ordered = hits if scores is None else reranking.reordered(hits, scores)
     if scores is not None and query.shape.recency is not None:
-        ordered = shaping.aged(ordered, query.shape.recency)
+        ordered = diversity.apply_recency(ordered, query.shape.recency)
     return ordered[: query.top_k], scores is not None
 
 

@@ -17,8 +17,8 @@ from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
+from retrieval.keywords import postings
 from retrieval.namespaces import namespaces
-from retrieval.search import bm25
 from retrieval.statuses import DocumentStatus, Stage
 
 
@@ -215,8 +215,8 @@ def _reindex(
     """Move the keyword side from the old chunks to the new ones; the counters last, since all flips wait for them."""
     old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id].active_generation) for i in flipped])
     new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in flipped])
-    fewer_chunks, fewer_terms = bm25.remove(connection, old)
-    more_chunks, more_terms = bm25.index(connection, lease.partition, new, language)
+    fewer_chunks, fewer_terms = postings.remove_chunks(connection, old)
+    more_chunks, more_terms = postings.index_chunks(connection, lease.partition, new, language)
     connection.execute(
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
         {

@@ -22,8 +22,8 @@ from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
+from retrieval.keywords import languages
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
-from retrieval.search import languages
 from retrieval.statuses import Stage
 
 

@@ -17,9 +17,9 @@ from retrieval.ingestion import reembedding
 from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, place, row_name
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
+from retrieval.keywords import postings
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
-from retrieval.search import bm25
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import Stage, sql
 
@@ -160,8 +160,9 @@ _END: LiteralString = f"""
 
 def _reindex(connection: ThreadConnection, partition: int, values: Mapping[str, str], language: str) -> None:
     params = {**values, "partition": partition}
-    fewer_chunks, fewer_terms = bm25.remove(connection, connection.fetch(int, _OLD, params))
-    more_chunks, more_terms = bm25.index(connection, partition, connection.fetch(int, _NEW, params), language)
+    fewer_chunks, fewer_terms = postings.remove_chunks(connection, connection.fetch(int, _OLD, params))
+    new = connection.fetch(int, _NEW, params)
+    more_chunks, more_terms = postings.index_chunks(connection, partition, new, language)
     connection.execute(
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
         {"chunks": more_chunks - fewer_chunks, "terms": more_terms - fewer_terms, "partition": partition},

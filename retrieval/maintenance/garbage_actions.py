@@ -13,9 +13,9 @@ from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
+from retrieval.keywords import posting_blocks, postings
 from retrieval.maintenance import reading_back
 from retrieval.ports import FileStore, Scope, VectorStore
-from retrieval.search import bm25, packing
 from retrieval.statuses import DocumentStatus
 
 PAGE = 1000
@@ -137,7 +137,7 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
         while db.rows(_delete_slice(table), {**row, "page": 10 * PAGE}):
             pass
         if table == "postings":
-            packing.wait(db, row["partition_id"])
+            posting_blocks.wait_for_packing(db, row["partition_id"])
     for table, condition in _ROWS:
         statement = _delete_rows(table, condition)
         while db.rows(statement, {**row, "page": PAGE}):
@@ -236,7 +236,7 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int,
         {**values, "page": CHUNKS},
     ):
         chunks = [chunk["id"] for chunk in page]
-        bm25.forget(db, row["partition_id"], chunks, settings.load().keyword_language)
+        postings.forget_terms(db, row["partition_id"], chunks, settings.load().keyword_language)
         with db.transaction() as connection:
             embeddings.forget_chunks(connection, row["partition_id"], chunks)
 

@@ -17,10 +17,10 @@ import structlog
 
 from retrieval.database.database import UNLIMITED, Database
 from retrieval.errors import StepError
+from retrieval.keywords import languages, posting_blocks, postings, queries
+from retrieval.keywords.queries import FIXED
 from retrieval.maintenance.garbage_actions import Stores
 from retrieval.ports import Scope
-from retrieval.search import bm25, languages, packing
-from retrieval.search.documents_languages import FIXED
 
 log = structlog.get_logger()
 
@@ -84,7 +84,7 @@ class Upkeep:
     def _pack(self) -> None:
         """Pack the posting lists of the large scopes, and of those that were large once."""
         try:
-            packing.prune(self._db)
+            posting_blocks.prune_changes(self._db)
             rows = self._db.rows(
                 """
                 select p.id from partitions p join namespaces n on n.id = p.namespace_id
@@ -98,7 +98,7 @@ class Upkeep:
             return
         for row in rows:
             try:
-                packing.keep(self._db, int(row["id"]))
+                posting_blocks.pack_postings(self._db, int(row["id"]))
             except psycopg.Error as error:
                 log.warning("packing.postponed", partition=row["id"], reason=type(error).__name__)
 
@@ -208,7 +208,7 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
         _documents(db, {**params, "ids": group}, fixed, language)
         last_id, unpacked = group[-1], unpacked + size
         if unpacked > _UNPACKED:
-            packing.keep(db, partition)
+            posting_blocks.pack_postings(db, partition)
             unpacked = 0
     db.rows(_DONE, {"partition": partition, "fixed": fixed, "wanted": wanted})
 
@@ -219,10 +219,10 @@ def _documents(db: Database, params: dict[str, object], fixed: str | None, langu
         connection.execute(UNLIMITED)
         locked_ids = [row["id"] for row in connection.execute(_HOLD, params).fetchall()]
         chunks = [row["id"] for row in connection.execute(_CHUNKS, {"ids": locked_ids}).fetchall()]
-        words = bm25.words_of(connection, chunks)
-        removed = bm25.remove(connection, chunks)
-        added = bm25.index(connection, partition, chunks, language)
-        bm25.forget_unused(connection, partition, words)
+        words = queries.list_terms(connection, chunks)
+        removed = postings.remove_chunks(connection, chunks)
+        added = postings.index_chunks(connection, partition, chunks, language)
+        postings.forget_unused_terms(connection, partition, words)
         connection.execute(_EMPTY, {"ids": locked_ids, "language": FIXED + fixed if fixed else language})
         sums = {"chunks": added[0] - removed[0], "terms": added[1] - removed[1], "partition": partition}
         connection.execute(_COUNT, sums)

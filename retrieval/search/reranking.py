@@ -20,7 +20,8 @@ from retrieval.errors import StepError
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
-    from retrieval.search.search import Hit, Query
+    from retrieval.search.queries import Hit
+    from retrieval.search.search import Query
 
 log = structlog.get_logger()
 

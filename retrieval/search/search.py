@@ -1,13 +1,14 @@
-"""Search: candidates by vector and by keyword, hydrated, scored and fused into one order.
+"""Search: one plan for every request.
 
     score    = semantic_weight * semantic + keyword_weight * keyword
     semantic = max(0, cosine similarity of the query's and the chunk's embedding)
-    keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.search.bm25`
+    keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.keywords.bm25_scorer`
 
 Both parts are in [0, 1] and depend on query and chunk alone, not on other results, so a threshold means the same for
-every query. Candidates are the best 100 of each side; both parts are computed for every candidate; a side of
-weight 0 is skipped, and then fewer of the other side suffice. Equal scores are ordered by document id and
-position.
+every query. The steps: estimate how many chunks match (`selectivity`); propose the best of each side, by exact
+comparison or by the vector store and the posting lists; score every candidate on both sides and fuse; apply recency,
+diversity and context; read the hits. A side of weight 0 is skipped, and then fewer candidates suffice. Equal scores are
+ordered by document id and position.
 
 Vector stores only propose candidates. Results come from the tables: text, metadata, scope, the visible generation and
 the semantic score. A candidate of an invisible generation represents its document's visible chunks, so a document that
@@ -20,42 +21,39 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING
 
-from retrieval import text_filter
-from retrieval.access import viewers
 from retrieval.access.reading import reading
-from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
+from retrieval.keywords import bm25_scorer
+from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.principals import Viewer
-from retrieval.search import bm25 as keyword
-from retrieval.search import filtered, known_scopes
-from retrieval.search.contexts import Unit
-from retrieval.search.hints import LEAST
-from retrieval.search.hydration import Light, Place, hydrate, places, shown
-from retrieval.search.matching import Matching, compared_sooner, matching
+from retrieval.search import queries, selectivity
+from retrieval.search.context_expansion import Texts, Unit
+from retrieval.search.diversity import Pick, Shape, Shaper
+from retrieval.search.queries import Candidate, Hit, Partition, Place
 from retrieval.search.query_vectors import QueryVectors
-from retrieval.search.ranking import rank
-from retrieval.search.reach import LEAST_COUNTED, Reach, reach_of
-from retrieval.search.shaping import Context, Pick, Shape, Shaper, Texts
+from retrieval.search.selectivity import Selectivity
+
+if TYPE_CHECKING:
+    from retrieval.keywords.bm25_scorer import Numbers
 
 CANDIDATES = 100
-"""Best of each side that are scored, more if more results are asked for."""
+"""Best of each side that are scored, more if more results are requested."""
 AGED = 1_000
-"""The same if the age of documents counts: what is new may stand far down by its words and meaning."""
+"""The same if the age of documents counts: a new document may be far down by its words and meaning."""
 SPARE = 10
 """Candidates beyond `top_k`, for those that fall away."""
 MOST = 10_000
-"""Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
+"""The most candidates that a vector store is asked for; also the most that one of the hosted stores returns."""
+CHECKED = 2_000
+"""Chunks by words that a filter is applied to, at most, before all that match are listed."""
+LEAST_COUNTED = 10
+"""Chunks that a word has at least, as far as scores can tell a user who may see many."""
 _QUERIES = QueryVectors()
-_PARTITION: LiteralString = """
-    select p.id, p.keyword_languages from partitions p
-    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +68,13 @@ class Query:
     keyword_weight: float = 0.0
     shape: Shape = field(default_factory=Shape)
 
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that was found, the parts of its score, its place in the two lists (from 1) and its document."""
-
-    content: str
-    score: float
-    semantic: float
-    keyword: float
-    semantic_rank: int | None
-    keyword_rank: int | None
-    document_id: str
-    name: str
-    external_id: str
-    document_type: str
-    source: str
-    metadata: Mapping[str, Any]
-    index: int
-    start: int
-    end: int
-    page: int | None
-    rerank_score: float | None = None
-    rank_before: int | None = None
-    """The place before reranking, from 1."""
-    recency: float | None = None
-    context: Context | None = None
-    header: str = ""
-    """Column names of the table whose rows the chunk holds, "" without one."""
+    @property
+    def candidates(self) -> int:
+        """Number of candidates of each side to begin with."""
+        if self.shape.recency is not None:
+            return max(AGED, self.top_k + SPARE)
+        one_side = self.semantic_weight <= 0 or self.keyword_weight <= 0
+        return max(0 if one_side and self.shape.plain else CANDIDATES, self.top_k + SPARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,246 +122,191 @@ def run(
     them. values: the query's vector, if it is computed already; unused without semantic weight.
     """
     clock = clock or Clock()
-    values = values if query.semantic_weight > 0 else None
-    if query.semantic_weight > 0 and (embedder is None or vectors is None):
+    if query.semantic_weight <= 0:
+        embedder = values = None
+    elif embedder is None or vectors is None:
         raise ValueError("A semantic search needs an embedder and a vector store.")
-
-    def vector() -> Sequence[float] | None:
-        if embedder is None or query.semantic_weight <= 0 or values is not None:
-            return values
-        with clock("embed_ms"):
-            return embed(embedder, scope, query.text)
-
-    plain = query.shape.plain and query.where is None and query.keyword_weight <= 0
-    partition_id = known_scopes.partition(db, scope) if plain else None
-    if partition_id is not None:
-        values = vector()
-        reach = reach_of(db, partition_id, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
-        search = _Search(db, scope, query, viewer, partition_id, language, clock, vectors, values, reach, proven=False)
-        if rows := search.rows():
-            return SearchResult(_hits(query, rows), clock.spent)
-    row = _partition(db, scope)
-    if row is None or (query.where is not None and query.where.empty_lists):
+    partition = queries.find_partition(db, scope)
+    if partition is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
-    values = vector()
-    query = _of_few(db, scope, query)
-    partition, languages = int(row["id"]), row["keyword_languages"]
-    reach = reach_of(db, partition, query.where, viewer, _wanted(query), by_words=query.keyword_weight > 0)
-    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, reach, languages)
-    if query.shape.plain:
-        return SearchResult(_hits(query, search.rows()), clock.spent)
-    return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
-
-
-def _partition(db: Database, scope: Scope) -> Row | None:
-    with db.tuned() as connection:
-        row = connection.execute(_PARTITION, scopes.params(scope), prepare=True).fetchone()
-    known_scopes.remember(db, scope, None if row is None else int(row["id"]))
-    return row
-
-
-def _of_few(db: Database, scope: Scope, query: Query) -> Query:
-    """The query by ids besides, where an index finds that few documents have its words or are of its sites: else the
-    rule on names and addresses would be put to each chunk of the scope."""
-    where = query.where
-    if where is None or where.document_ids or not (where.words or where.sites):
-        return query
-    statement = text_filter.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
-    rows = db.rows(*statement)
-    if len(rows) > viewers.FEW:
-        return query
-    return replace(query, where=replace(where, document_ids=tuple(row["id"] for row in rows) or (viewers.NOBODYS,)))
-
-
-def _wanted(query: Query) -> int:
-    """Candidates of each side that are looked for first."""
-    if not query.shape.plain:
-        return max(AGED if query.shape.recency else CANDIDATES, query.top_k + SPARE)
-    both = query.semantic_weight > 0 and query.keyword_weight > 0
-    return max(CANDIDATES if both else 0, query.top_k + SPARE)
+    if embedder is not None and values is None:
+        with clock("embed_ms"):
+            values = embed(embedder, scope, query.text)
+    query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
+    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values)
+    return SearchResult(search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
 
 
 def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
-    """The vector of a query. Whatever the model raises."""
+    """Embed a query. Raises whatever the model raises."""
     return _QUERIES.embed(embedder, scope, text)
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """Keyword side of a search: its best chunks, and the scores of the chunks near the query's vector."""
-
-    terms: keyword.Terms
-    scored: Sequence[keyword.Scored] = ()
-
-
-@dataclass(slots=True)
 class _Search:
-    """One search on its way: what each of its steps needs."""
+    """One search: its request and what each step needs."""
 
     db: Database
     scope: Scope
     query: Query
     viewer: Viewer | None
-    partition: int
+    partition: Partition
     language: str
     clock: Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
-    reach: Reach
-    languages: Sequence[str] = ()
-    proven: bool = True
-    """Whether the partition is the scope's; else what is shown is read only where it still is."""
 
-    def rows(self) -> list[Row]:
-        """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
-        count = _wanted(self.query)
-        exact = self._exact(count)
-        words: _Words | None = None
+    def find_hits(self, shaper: Shaper) -> list[Hit]:
+        """Run the steps, with more candidates while hits are missing because candidates fell away."""
+        count, top_k = self.query.candidates, self.query.top_k
+        selected = self._estimate(count)
+        terms, ranking = self._rank(selected)
         while True:
-            matches = self._by_meaning(count) if exact is None else []
-            near = places(matches)
-            words = words or self._by_words(count, near)
-            rows = self._hydrated(near, exact, words, self.query.top_k)
-            if len(rows) >= self.query.top_k or len(matches) < count or count >= MOST:
-                return rows if exact is not None or len(matches) < MOST else self._all_that_match(words, rows)
-            count = min(count * 4, MOST)
-
-    def _all_that_match(self, words: _Words, rows: list[Row]) -> list[Row]:
-        """Compare every matching chunk, where a store that filters only partly proposed none that match."""
-        if len(rows) >= self.query.top_k or (exact := self._exact(self.query.top_k + SPARE, any_number=True)) is None:
-            return rows
-        return self._hydrated([], exact, words, self.query.top_k)
-
-    def shaped(self, shaper: Shaper) -> list[Hit]:
-        """The hits that the shape leaves, from more candidates of both sides while some are missing."""
-        shape = shaper.shape
-        count = _wanted(self.query)
-        light = Light.WITH_PAGES if shape.expansion is not None and shape.expansion.unit is Unit.PAGE else Light.PLAIN
-        while True:
-            exact = self._exact(count)
-            matches = self._by_meaning(count) if exact is None else []
-            near = places(matches)
-            words = self._by_words(count, near)
-            rows = self._hydrated(near, exact, words, light)
+            exact = self._nearest_matches(selected, count)
+            matches = self._nearest_vectors(selected, count) if exact is None else []
+            near = queries.parse_places(matches)
+            words = self._best_by_words(terms, ranking, selected, count)
+            candidates = self._score(near, exact or [], words, terms)
             with self.clock("hydrate_ms"):
-                picked = shaper.pick(rows)
-            has_more = (
-                max(len(matches), len(exact or []), sum(scored.rank is not None for scored in words.scored)) >= count
-            )
-            worse = bool(rows) and shape.recency is None and rows[-1]["score"] < self.query.threshold
-            if len(picked) >= self.query.top_k or worse or not has_more or count >= MOST:
-                return self._shown(self._shaped_of_all(picked, shaper, words, light, matches), shaper)
+                picks = shaper.pick(candidates)
+            if len(picks) >= top_k or max(len(matches), len(exact or []), len(words)) < count or count >= MOST:
+                break
+            if len(candidates) >= top_k and self._is_below_threshold(candidates[-1]):
+                break
             count = min(count * 4, MOST)
-
-    def _shaped_of_all(
-        self, picked: list[Pick], shaper: Shaper, words: _Words, light: Light, matches: Sequence[str]
-    ) -> list[Pick]:
-        """Form of `_all_that_match` for shaped searches."""
-        if len(picked) >= self.query.top_k or len(matches) < MOST:
-            return picked
-        exact = self._exact(MOST, any_number=True)
-        return picked if exact is None else shaper.pick(self._hydrated([], exact, words, light))
-
-    def _shown(self, picked: Sequence[Pick], shaper: Shaper) -> list[Hit]:
+        if len(picks) < top_k and len(matches) >= MOST and self._filters:
+            # a store that filters only in part proposed none that match
+            nearest = self._match_all(selected, MOST)
+            picks = shaper.pick(self._score([], nearest, words, terms))
         with self.clock("hydrate_ms"):
-            fields = shown(reading(self.db, self.viewer), [pick.row["id"] for pick in picked])
-            return [
-                Hit(
-                    **fields[pick.row["id"]],
-                    score=pick.score,
-                    **{name: pick.row[name] for name in ("semantic", "keyword", "semantic_rank", "keyword_rank")},
-                    recency=pick.recency,
-                    context=shaper.context(pick, fields[pick.row["id"]]),
-                )
-                for pick in picked
-                if pick.row["id"] in fields
-            ]
+            return self._read(picks, shaper)
 
-    def _hydrated(
-        self,
-        near: Sequence[Place],
-        exact: list[int] | None,
-        words: _Words,
-        limit: int | Light,
-    ) -> list[Row]:
+    @property
+    def _filters(self) -> bool:
+        return self.viewer is not None or (self.query.where is not None and self.query.where.narrows())
+
+    def _is_below_threshold(self, candidate: Candidate) -> bool:
+        return self.query.shape.recency is None and candidate.score < self.query.threshold
+
+    def _estimate(self, count: int) -> Selectivity:
+        if not self._filters:
+            return Selectivity(self.query.where)
+        with self.clock(self._side):
+            return selectivity.estimate(
+                self.db,
+                self.partition,
+                self.query.where,
+                self.values,
+                count,
+                viewer=self.viewer,
+                by_words=self.query.keyword_weight > 0,
+            )
+
+    @property
+    def _side(self) -> str:
+        return "keyword_ms" if self.values is None else "vector_ms"
+
+    def _nearest_matches(self, selected: Selectivity, count: int) -> list[int] | None:
+        """Return the nearest matching chunks by exact comparison; None: ask the vector store."""
+        if selected.matches is None or self.values is None:
+            return None
+        nearest, chunks = selected.matches.nearest, selected.matches.chunks or []
+        if len(nearest) < min(count, len(chunks)):
+            nearest = self._match_all(selected, count)
+        return nearest
+
+    def _match_all(self, selected: Selectivity, count: int) -> list[int]:
+        with self.clock("vector_ms"):
+            matches = selectivity.match_chunks(
+                self.db, self.partition, selected.where, self.values, count, viewer=self.viewer
+            )
+            return matches.nearest if matches is not None else []
+
+    def _nearest_vectors(self, selected: Selectivity, count: int) -> list[str]:
+        """Return the ids of the nearest vectors by the vector store."""
+        if self.values is None or self.vectors is None:
+            return []
+        # PGVECTOR compares each vector that it passes with a list of ids; a store outside must be told what is hidden
+        where = selected.where if self.vectors.labelled else self.query.where
+        with self.clock("vector_ms"):
+            matches = self.vectors.query(self.scope, self.values, count, where, self.viewer)
+        return [match.id for match in matches]
+
+    def _rank(self, selected: Selectivity) -> tuple[Terms, Ranking | None]:
+        """Score all chunks that have a term of the query."""
+        if self.query.keyword_weight <= 0:
+            return Terms(self.partition.id), None
+        counted = selected.counted
+        where = selected.where
+        by_viewer_alone = self.viewer is not None and (where is None or not where.narrows())
+        with self.clock("keyword_ms"), self.db.tuned(BY_INDEX if by_viewer_alone else {}) as connection:
+            terms = bm25_scorer.read_terms(
+                connection,
+                self.partition.id,
+                self.query.text,
+                self.language,
+                self.partition.keyword_languages,
+                counted=counted,
+                least=1 if self.viewer is None or counted is not None else LEAST_COUNTED,
+            )
+            return terms, bm25_scorer.rank_chunks(connection, terms) if terms.names else None
+
+    def _best_by_words(self, terms: Terms, ranking: Ranking | None, selected: Selectivity, count: int) -> list[Scored]:
+        """Return the best matching chunks by BM25.
+
+        A filter that matches many chunks is applied to the best of all, in parts. Where too few of these match, all
+        matching chunks are listed.
+        """
+        if ranking is None:
+            return []
+        with self.clock("keyword_ms"):
+            if selected.matches is not None:
+                return ranking.among(selected.matches.chunks or []).best(count)
+            if not self._filters:
+                return ranking.best(count)
+            matches: list[Scored] = []
+            checked, size = 0, 2 * count
+            while len(matches) < count and checked < len(ranking.ids):
+                if checked + size > max(CHECKED, 4 * count) and checked + size < len(ranking.ids):
+                    return ranking.among(self._list_matches(selected)).best(count)
+                part = ranking.best(checked + size)[checked:]
+                chunks = [scored.chunk_id for scored in part]
+                matching = queries.filter_chunks(self.db, terms.partition, chunks, selected.where, viewer=self.viewer)
+                matches += [scored for scored in part if scored.chunk_id in matching]
+                checked += len(part)
+                size = checked * count // len(matches) if matches else 4 * checked
+            return matches[:count]
+
+    def _list_matches(self, selected: Selectivity) -> Numbers:
+        import numpy as np
+
+        where = selected.where or DocumentFilter()
+        return np.frombuffer(queries.list_matching_chunks(self.db, self.partition.id, where, viewer=self.viewer), ">i8")
+
+    def _score(
+        self, near: Sequence[Place], exact: Sequence[int], words: Sequence[Scored], terms: Terms
+    ) -> list[Candidate]:
+        """Score the candidates that may be shown on both sides, and fuse."""
+        shape = self.query.shape
         with self.clock("hydrate_ms"):
-            return hydrate(
+            return queries.score_candidates(
                 reading(self.db, self.viewer),
                 near=near,
-                exact=exact or [],
-                words=words.scored,
-                terms=words.terms,
+                exact=exact,
+                words=words,
+                terms=terms,
                 values=self.values,
                 weights=(self.query.semantic_weight, self.query.keyword_weight),
                 where=self.query.where,
-                limit=limit,
-                scope=None if self.proven else self.scope,
+                limit=self.query.top_k if shape.plain else None,
+                with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
             )
 
-    def _by_words(self, wanted: int, near: Sequence[Place]) -> _Words:
-        """The keyword side, and in the same pass the scores of what the vector store has proposed."""
-        if self.query.keyword_weight <= 0:
-            return _Words(keyword.Terms(self.partition))
-        where, hint = self.reach.where, self.reach.hint
-        with self.clock("keyword_ms"):
-            with self.db.tuned(BY_INDEX if self._is_narrowed_by_viewer_alone(where) else {}) as connection:
-                text, least = self.query.text, 1 if self.viewer is None else LEAST_COUNTED
-                counted: Any = {"part": self.reach.part, "least": 1 if self.reach.part is not None else least}
-                terms = keyword.terms(connection, self.partition, text, self.language, self.languages, **counted)
-                if not terms.names:
-                    return _Words(terms)
-                ranking = rank(connection, terms, near)
-            if self.viewer is None and (where is None or not where.narrows()):
-                return _Words(terms, ranking.with_near(ranking.best(wanted)))
-            among = self.reach.among
-            best = filtered.best(self.db, ranking, terms, wanted, where, viewer=self.viewer, hint=hint, among=among)
-            return _Words(terms, ranking.with_near(best))
-
-    def _is_narrowed_by_viewer_alone(self, where: DocumentFilter | None) -> bool:
-        return self.viewer is not None and (where is None or not where.narrows())
-
-    def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
-        """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
-        where, hint = self.reach.where, self.reach.hint
-        many = hint is not None and hint.many and not (where is not None and where.reads_rows)
-        if (self.viewer is None and (where is None or not where.narrows())) or (many and not any_number):
-            return None
-        where = where or DocumentFilter()
-        with self.clock("vector_ms" if self.values is not None else "keyword_ms"):
-            matches = matching(
-                self.db, self.partition, where, self.values, wanted, viewer=self.viewer, any_number=any_number
-            )
-        if matches.nearest is None:
-            self._look_among(where, matches, wanted)
-        elif not any_number:
-            self.reach = replace(self.reach, among=matches)
-        return matches.nearest if self.values is not None else None
-
-    def _look_among(self, where: DocumentFilter, found: Matching, wanted: int) -> None:
-        """Both sides look among the documents that match if that is quicker; that it is not is remembered."""
-        labelled = self.vectors is not None and self.vectors.labelled
-        hint = None if labelled else self.reach.hint  # such a store proposes what is hidden, too, unless it is told ids
-        if hint is not None and found.documents is not None:
-            hint.note_share(found.share)
-        few = found.documents is not None and found.share < LEAST
-        by_words = few and self.query.keyword_weight > 0
-        by_meaning = few and self.values is not None and compared_sooner(found, wanted)
-        if not by_words and not by_meaning and hint is not None:
-            hint.note_many()
-        if by_meaning and not labelled:
-            where = replace(where, document_ids=found.documents or ())
-        narrowed: DocumentFilter | None = where
-        if not by_meaning and not few and not labelled:  # each vector on the way would be compared with the ids
-            narrowed = self.query.where
-        self.reach = replace(self.reach, where=narrowed, among=found if by_words else None)
-
-    def _by_meaning(self, wanted: int) -> list[str]:
-        if self.values is None or self.vectors is None:
-            return []
-        with self.clock("vector_ms"):
-            matches = self.vectors.query(self.scope, self.values, wanted, self.reach.where, self.viewer)
-        return [match.id for match in matches]
-
-
-def _hits(query: Query, rows: Sequence[Row]) -> list[Hit]:
-    return [Hit(**row) for row in rows if row["score"] >= query.threshold]
+    def _read(self, picks: Sequence[Pick], shaper: Shaper) -> list[Hit]:
+        """Read the hits, with their contexts."""
+        ranked = [(pick.candidate, pick.score, pick.recency) for pick in picks]
+        hits = queries.read_hits(reading(self.db, self.viewer), ranked)
+        if self.query.shape.expansion is None:
+            return hits
+        places = {(pick.candidate.document_id, pick.candidate.index): pick for pick in picks}
+        return [replace(hit, context=shaper.context(places[hit.document_id, hit.index], hit)) for hit in hits]

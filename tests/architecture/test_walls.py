@@ -40,7 +40,7 @@ PLANTED = [
         "retrieval.documents.documents",
     ),
     ("Only flows speak Prefect", "retrieval.jobs.queries.batches", "prefect"),
-    ("Layers within retrieval", "retrieval.search.hydration", "retrieval.documents.documents"),
+    ("Layers within retrieval", "retrieval.search.queries", "retrieval.documents.documents"),
     ("Layers within retrieval", "retrieval.database.pages", "retrieval.settings"),
     ("Layers within retrieval", "retrieval.jobs.runs", "retrieval.connections.schedules"),
     ("Layers within retrieval", "retrieval.ingestion.fetch", "retrieval.connections.tokens"),

@@ -4,7 +4,7 @@ import numpy as np
 
 from bench import search
 from retrieval.database.database import Database
-from retrieval.search import bm25
+from retrieval.keywords.postings import index_chunks
 
 
 def test_postings_and_counts_are_those_that_indexing_makes(database_url):
@@ -21,7 +21,7 @@ def test_postings_and_counts_are_those_that_indexing_makes(database_url):
             connection.execute("delete from postings where partition_id = %(partition)s", of)
             connection.execute("delete from term_counts where partition_id = %(partition)s", of)
             rows = connection.execute("select id from chunks where partition_id = %(partition)s", of).fetchall()
-            gained = bm25.index(connection, partition, [row["id"] for row in rows], "english")
+            gained = index_chunks(connection, partition, [row["id"] for row in rows], "english")
         assert mine == postings(db, of)
         indexed = "select term, sum(chunks)::int as chunks from term_counts where partition_id = %(partition)s"
         assert counts == db.rows(f"{indexed} group by term order by 1", of)

@@ -38,7 +38,7 @@ class Document(SQLModel, table=True):
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
     `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
-    `keyword_language`: the text search configuration that its chunks are indexed with (`search.documents_languages`).
+    `keyword_language`: the text search configuration that its chunks are indexed with (`keywords.postings`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata` keeps it. `accepted_bytes`: the size of content that is on its way, null once
@@ -193,7 +193,7 @@ class Posting(SQLModel, table=True):
 
 
 class PostingBlock(SQLModel, table=True):
-    """Postings of one frequent term, packed; what `posting_changes` names is not to be believed (`search.packing`)."""
+    """Packed postings of one frequent term, outdated for chunks of `posting_changes` (`keywords.posting_blocks`)."""
 
     __tablename__ = "posting_blocks"
     partition_id: int = number_column(primary_key=True)

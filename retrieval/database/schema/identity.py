@@ -134,7 +134,7 @@ class Namespace(SQLModel, table=True):
 class Partition(SQLModel, table=True):
     """One (namespace, tenant): the number that scopes chunks, postings, embeddings and vectors.
 
-    `keyword_languages`: text search configurations in use (`search.documents_languages`); `keyword_state`: what its
+    `keyword_languages`: text search configurations in use (`keywords.postings`); `keyword_state`: what its
     namespace wanted when the last of its documents was indexed as wanted, null while some may not be.
     """
 

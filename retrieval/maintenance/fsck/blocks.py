@@ -9,8 +9,8 @@ from typing import LiteralString
 from psycopg import Connection
 
 from retrieval.database.database import Row
+from retrieval.keywords.queries_blocks import LENGTH_BITS
 from retrieval.maintenance.fsck.findings import Finding, Instance
-from retrieval.search.packing import LENGTH_BITS
 
 _PACKS: LiteralString = """
     select k.partition_id, k.base, n.id as namespace_id from posting_packs k join partitions p on p.id = k.partition_id

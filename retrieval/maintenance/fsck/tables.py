@@ -8,9 +8,9 @@ from typing import LiteralString
 
 from retrieval.database.database import Row
 from retrieval.documents import embeddings
+from retrieval.keywords import postings, queries
 from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, finding
 from retrieval.maintenance.garbage_actions import ACTIONS
-from retrieval.search import bm25
 
 Repair = Callable[[Instance, Sequence[Finding]], None]
 
@@ -94,10 +94,10 @@ def reindex(instance: Instance, found: Sequence[Finding]) -> None:
                 " and d.active_generation = c.generation where c.id = %(id)s for update of d",
                 {"id": chunk},
             ).fetchone()
-            removed = bm25.remove(connection, [chunk])
+            removed = postings.remove_chunks(connection, [chunk])
             added = (0, 0)
             if visible is not None:
-                added = bm25.index(connection, item.data["partition_id"], [chunk], instance.language)
+                added = postings.index_chunks(connection, item.data["partition_id"], [chunk], instance.language)
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
                 {"chunks": added[0] - removed[0], "terms": added[1] - removed[1], "id": item.data["partition_id"]},
@@ -143,7 +143,7 @@ _NO_WORDS: LiteralString = (
     """
     with indexed as materialized (
         select chunk_id, coalesce(sum(tf) filter (where """
-    + bm25.COUNTED
+    + queries.IN_LENGTH
     + """), 0) as terms, min(length) as shortest, max(length) as longest
         from postings group by chunk_id
     )
@@ -157,7 +157,7 @@ _NO_WORDS: LiteralString = (
     where case when i.chunk_id is null
                then length(to_tsvector(replace(coalesce(d.keyword_language, %(language)s), '=', '')::regconfig,
                                        left(c.content, """
-    + bm25.CHARACTERS
+    + queries.MAX_CHARACTERS
     + """))) > 0
                else i.shortest <> i.longest or i.terms <> i.longest end
 """
@@ -177,7 +177,7 @@ _TERMS: LiteralString = """
 _COUNTERS: LiteralString = f"""
     with real as (
         select partition_id, count(distinct chunk_id) as chunks,
-               coalesce(sum(tf) filter (where {bm25.COUNTED}), 0) as terms
+               coalesce(sum(tf) filter (where {queries.IN_LENGTH}), 0) as terms
         from postings group by partition_id
     )
     select p.id as partition_id, n.id as namespace_id, null as document_id,

@@ -19,6 +19,7 @@ import psycopg
 from retrieval import ids
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
+from retrieval.keywords import languages, postings
 from retrieval.maintenance.moving import frame
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
 from retrieval.maintenance.moving.carried import Carrying
@@ -27,7 +28,6 @@ from retrieval.maintenance.moving.frame import PAGE, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore
-from retrieval.search import bm25, languages
 from retrieval.statuses import DocumentStatus, Stage
 
 T = TypeVar("T")
@@ -317,7 +317,7 @@ class _Import(Carrying):
                 for chunk in self._insert("chunks", rows, returning="id, partition_id"):
                     by_partition.setdefault(chunk["partition_id"], []).append(chunk["id"])
                 for partition, chunks in by_partition.items():
-                    added = bm25.index(connection, partition, chunks, self._to.language)
+                    added = postings.index_chunks(connection, partition, chunks, self._to.language)
                     connection.execute(
                         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s"
                         " where id = %(id)s",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.wire.search import SearchResult
-from retrieval.search.search import Hit
+from retrieval.search.queries import Hit
 from tests.api.support import assert_error
 
 WEIGHTS = {"semanticWeight": 0.0, "keywordWeight": 1.0}

@@ -11,7 +11,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
 from retrieval.principals import Access
-from retrieval.search import matching
+from retrieval.search import selectivity
 from tests.flows.configured import Configured
 from tests.library import viewer_of
 from tests.standins.pinecone import cut, reset, status
@@ -84,7 +84,7 @@ def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pine
 
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
 def test_filters_narrow_in_the_index_where_many_documents_match(space, index, monkeypatch, weights):
-    monkeypatch.setattr(matching, "FEW", 0)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     for number in range(6):
         space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
     space.work()
@@ -174,7 +174,7 @@ def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(spa
     index.always.clear()
     space.sweep()
     assert marks(space, index) == ['["team","blue"]']
-    monkeypatch.setattr(matching, "FEW", 0)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
     assert space.search("owls", where=DocumentFilter(metadata={"team": "red"})) == []
     assert not space.db.rows("select 1 from sweeps where kind = 'labels'")

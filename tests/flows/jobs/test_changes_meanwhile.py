@@ -16,7 +16,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion import activate, items
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches
-from retrieval.search import matching
+from retrieval.search import selectivity
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
 from tests.standins import memory
@@ -128,7 +128,7 @@ def found(space, **wanted):
 def test_a_change_at_any_moment_survives(space, monkeypatch, kind, killed):
     """In the document, in the search filter and in the labels of the vectors."""
     earlier, text, asked, wanted = KINDS[kind]
-    monkeypatch.setattr(matching, "FEW", 0)  # the store's own labels are asked
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)  # the store's own labels are asked
     for moment in MOMENTS:
         for one in earlier:
             space.text(BEFORE, moment, metadata=one)

@@ -21,9 +21,10 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover, poison_detection
 from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
+from retrieval.keywords import bm25_scorer, posting_blocks
 from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
-from retrieval.search import bm25, packing, search
+from retrieval.search import search
 from tests.flows.ingestion.test_pipeline import House
 
 BIG = {
@@ -185,8 +186,8 @@ def everything(db, house):
     garbage.forget(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]
-        bm25.best(connection, bm25.terms(connection, partition, "owls sleep", "english"), 10, viewer=None)
-    packing.prune(db)
+        bm25_scorer.rank_chunks(connection, bm25_scorer.read_terms(connection, partition, "owls sleep", "english"))
+    posting_blocks.prune_changes(db)
     few = DocumentFilter(types=("TEXT",), document_ids=("doc_1",))
     for semantic, where in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
         query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, where=where)

@@ -13,7 +13,7 @@ from retrieval.conditions.model import Field
 from retrieval.documents import documents, facets, stored_files
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Access, Viewer
-from retrieval.search import bm25, filtered, matching
+from retrieval.search import queries
 from tests.retrieval.search.test_search import axis
 
 WHERE = DocumentFilter(metadata={"kind": "note"})
@@ -75,18 +75,17 @@ class Reader:
         return sum(files is not None for files in found)
 
     def matched(self):
-        found = matching.matching(self.db, self.partition, WHERE, axis(0.9), 10, viewer=self.ada)
+        found = queries.match_chunks(self.db, self.partition, WHERE, axis(0.9), viewer=self.ada, most=10, nearest=10)
         assert set(found.nearest) == set(found.chunks)
         return self.chunks(found.chunks)
 
-    def ranked(self):
-        with self.db.transaction() as connection:
-            terms = bm25.terms(connection, self.partition, "wing", "english")
-            return self.chunks(hit.chunk_id for hit in bm25.best(connection, terms, 10, viewer=self.ada))
+    def all_matching(self):
+        found = queries.list_matching_chunks(self.db, self.partition, WHERE, viewer=self.ada)
+        return len(found) // 8
 
     def filtered(self):
-        part = [bm25.Scored(chunk, 1.0, 1) for chunk in self.all_chunks()]
-        return self.chunks(filtered._matching(self.db, self.partition, part, WHERE, None, self.ada))
+        chunks = self.all_chunks()
+        return self.chunks(queries.filter_chunks(self.db, self.partition, chunks, WHERE, viewer=self.ada))
 
 
 STATEMENTS = {
@@ -95,9 +94,9 @@ STATEMENTS = {
     "sites": "access/reading.py",
     "facets": "access/reading.py",
     "files": "documents/stored_files.py",
-    "matched": "search/matching.py",
-    "ranked": "search/bm25.py",
-    "filtered": "search/filtered.py",
+    "matched": "search/queries.py",
+    "all_matching": "search/queries.py",
+    "filtered": "search/queries.py",
 }
 
 
@@ -105,7 +104,7 @@ STATEMENTS = {
 def test_the_scope_of_the_statement_alone_hides_a_hidden_document(db, library, pair, monkeypatch, name):
     read = getattr(Reader(db, library, pair), name)
     assert read() == 1
-    for module in (reading, stored_files):
+    for module in (reading, stored_files, queries):
         monkeypatch.setattr(module, "visible", lambda statement, params, viewer: visible(statement, params, None))
     monkeypatch.setattr(stored_files, "_FIND_FOR_USER", stored_files._FIND)
     assert read() == 2, "the scope is what hides it"

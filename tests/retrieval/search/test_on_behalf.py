@@ -15,7 +15,7 @@ from retrieval.access import groups, reading, viewers
 from retrieval.access.lists import set_lists
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
-from retrieval.search import filtered, hints, search
+from retrieval.search import search, selectivity
 from retrieval.search.search import Query
 from tests.retrieval.access.test_worlds import World
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
@@ -36,7 +36,7 @@ def run(db):
 def seen_by(library, run, monkeypatch):
     """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
     monkeypatch.setattr(viewers, "FEW", 0)
-    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
@@ -48,8 +48,9 @@ def seen_by(library, run, monkeypatch):
     return ask
 
 
-def hint_of(library, user):
-    return hints.of(library.db, library.partition, None, Viewer(user, ()))
+def is_broad(library, user):
+    name = library.partition, selectivity._name(None, Viewer(user, ()), 0)
+    return selectivity._broad[library.db].has(name)
 
 
 def say(library, document, access):
@@ -66,7 +67,7 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     say(library, staff, Access(groups=("staff",)))
     say(library, mine, Access(users=("ada",)))
     assert seen_by(**way) == {mine, free}
-    assert hint_of(library, "ada").many, "the searches to come take the short way"
+    assert is_broad(library, "ada"), "the searches to come take the short way"
     group("staff", ["ada"])
     assert seen_by(**way) == {staff, mine, free}
     group("staff", [])
@@ -114,25 +115,22 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, way):
-    monkeypatch.setattr(filtered, "LOOK", 60)
+    monkeypatch.setattr(search, "CHECKED", 60)
     hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
     few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
-    hint = hint_of(library, "ada")
-    hint.note_share(1.0)
-    hint.note_many()
     for one in hidden:
         say(library, one, Access(users=("bob",)))
     assert seen_by(top_k=10, **way) == set(few)
 
 
 def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypatch):
-    monkeypatch.setattr("retrieval.search.matching.FEW", 1)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1)
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
     tried = []
-    few_seen, matching = viewers.few_seen, search.matching
+    few_seen, match = viewers.few_seen, selectivity.match_chunks
     monkeypatch.setattr(viewers, "few_seen", lambda *args: tried.append("list") or few_seen(*args))
-    monkeypatch.setattr(search, "matching", lambda *args, **more: tried.append("all") or matching(*args, **more))
+    monkeypatch.setattr(selectivity, "match_chunks", lambda *args, **more: tried.append("all") or match(*args, **more))
 
     def ask():
         tried.clear()
@@ -145,7 +143,7 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypa
         return list(tried)
 
     assert [ask(), ask()] == [["list", "all"], []]
-    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + hints.SECONDS)
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + selectivity.SECONDS)
     assert [ask(), ask()] == [["list", "all"], []]
 
 

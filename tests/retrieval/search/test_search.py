@@ -8,12 +8,12 @@ import pytest
 from connectors.vectors import pgvector
 from retrieval.access import viewers
 from retrieval.filters import DocumentFilter
+from retrieval.keywords import bm25_scorer
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
-from retrieval.search import bm25, filtered, known_scopes, ranking, search, why
-from retrieval.search.ranking import rank
+from retrieval.search import explain, search, selectivity
+from retrieval.search.diversity import Shape
 from retrieval.search.search import Query
-from retrieval.search.shaping import Shape
 from tests.conditions import condition_of
 from tests.library import viewer_of
 
@@ -76,7 +76,7 @@ def test_a_hit_knows_its_document_and_its_place(library, find):
 def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library, find, monkeypatch):
     library.put(["wing", "wing wing"], [axis(0.9), axis(0.8)])
     full = {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))}
-    monkeypatch.setattr(ranking.Ranking, "best", lambda *_: [])
+    monkeypatch.setattr(bm25_scorer.Ranking, "best", lambda *_: [])
     assert {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))} == pytest.approx(full)
 
 
@@ -164,6 +164,8 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
     class FlipsInBetween:
         """The new generation becomes visible after the store has answered with the old one."""
 
+        labelled = False
+
         def query(self, *_):
             matches = [Match(f"{document}#1#0", 0.9)]
             library.put(["wing new"], [axis(0.8)], document_id=document, generation=2)
@@ -179,14 +181,14 @@ def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeyp
     library.put([f"wing {n}" for n in range(20)], [axis(0.1)] * 20, metadata={"team": ["blue"]})
     where = DocumentFilter(metadata={"team": "blue"})
     for few in (2_000, 10):
-        monkeypatch.setattr("retrieval.search.matching.FEW", few)
+        monkeypatch.setattr(selectivity, "limit_exact", lambda *_, few=few: few)
         hits = find("wing", where=where, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
 
 
 def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(library, find, monkeypatch):
-    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     library.put([f"red {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
 
@@ -253,7 +255,7 @@ def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, fi
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("few", [2_000, 0])
 def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
-    monkeypatch.setattr("retrieval.search.matching.FEW", few)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: few)
     library.put([f"wing {n}" for n in range(150)], [axis(0.9)] * 150, metadata={"year": 2020})
     library.put([f"wing {n}" for n in range(15)], [axis(0.1)] * 15, metadata={"year": 2024, "by": "Ann"})
     newer = {"field": "metadata.year", "op": "gt", "value": 2020}
@@ -271,7 +273,7 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     def explained(where=None, **fields):
         query = Query("wing", where=where, **hybrid(0.5), **fields)
         both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
-        return why.explain(library.db, library.scope, query, document=last, external_id=None, parts=[], **both)
+        return explain.explain(library.db, library.scope, query, document=last, external_id=None, parts=[], **both)
 
     found = explained()
     assert (found.shown, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")
@@ -283,24 +285,22 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
 
 
 @pytest.mark.parametrize("share", [1, 2, 7, 100])
-def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share, monkeypatch):
-    monkeypatch.setattr("retrieval.search.filtered.LOOK", 60)
-    for n in range(210):
+def test_a_filter_is_applied_to_the_best_by_words_or_all_matches_are_listed(library, find, share, monkeypatch):
+    for n in range(101):
         text = " ".join(["wing"] * (1 + n % 5) + ["layer"] * (n % 3) + ["flow"] * (n % 7))
         library.put([text], [axis(0.5)], stored=False, metadata={"kept": n % share == 0})
     where = DocumentFilter(metadata={"kept": True})
     for number in (1, 10, 300):
-        with library.db.transaction() as connection:
-            terms = bm25.terms(connection, library.partition, "wing layer", "english")
-            expected = bm25.best(connection, terms, number, where, viewer=None)
-            ranking = rank(connection, terms)
-        found = filtered.best(library.db, ranking, terms, number, where, viewer=None)
-        assert [(one.chunk_id, one.rank) for one in found] == [(one.chunk_id, one.rank) for one in expected]
-        assert [one.score for one in found] == pytest.approx([one.score for one in expected])
+        monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1_000)
+        expected = find("wing layer", where=where, top_k=number, **hybrid(0.0))
+        monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
+        for checked in (30, 10**6, -(10**6)):
+            monkeypatch.setattr(search, "CHECKED", checked)
+            assert find("wing layer", where=where, top_k=number, **hybrid(0.0)) == expected
 
 
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
-    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     monkeypatch.setattr("retrieval.search.search.MOST", 50)
     library.put([f"red {n}" for n in range(60)], [axis(0.9)] * 60, metadata={"year": 2020})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
@@ -334,13 +334,13 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     library.put(["owls hunt"], [axis(0.9)], name="Owls at night", external_id="https://example.org/owls")
     new_library().put(["elsewhere"], [axis(1.0)], **page)
     asked = []
-    matching = search.matching
+    match = selectivity.match_chunks
 
     def told(db, partition, where, *args, **options):
         asked.append(where.document_ids)
-        return matching(db, partition, where, *args, **options)
+        return match(db, partition, where, *args, **options)
 
-    monkeypatch.setattr(search, "matching", told)
+    monkeypatch.setattr(selectivity, "match_chunks", told)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found]
     assert [hit.document_id for hit in find("seals", where=DocumentFilter(**where), **hybrid(0.5))] == [found]
     assert find(where=DocumentFilter(words=("nowhere",))) == []
@@ -352,7 +352,7 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
 
-@pytest.mark.parametrize(("weight", "statements"), [(1.0, 2), (0.0, 4), (0.5, 5)])
+@pytest.mark.parametrize(("weight", "statements"), [(1.0, 4), (0.0, 5), (0.5, 6)])
 def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypatch, weight, statements):
     """Each is a round trip, as begin and commit would be, which takes as long as to find a few rows."""
     library.put([" ".join(WORDS[: 1 + n % 4]) for n in range(120)], [axis(n / 120) for n in range(120)])
@@ -378,27 +378,10 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
 
 
 @ANYBODY
-def test_a_scope_that_is_remembered_is_asked_for_again_by_what_shows_its_content(library, find, looks):
+def test_a_deleted_namespace_is_not_searched(library, find, looks):
     library.put(["a wing"], [axis(0.9)])
     assert find(user=looks) == find(user=looks)
     library.db.rows("update namespaces set deleted_at = now() where id = %(id)s", {"id": library.scope.namespace})
     assert find(user=looks) == []
     library.db.rows("update namespaces set deleted_at = null where id = %(id)s", {"id": library.scope.namespace})
     assert [hit.content for hit in find(user=looks)] == ["a wing"]
-
-
-@ANYBODY
-def test_a_scope_whose_partition_is_another_one_now_is_found_there(library, find, looks):
-    library.put(["a wing"], [axis(0.9)])
-    before = find(user=looks)
-    known_scopes.remember(library.db, library.scope, library.partition + 1)
-    assert find(user=looks) == before
-    assert known_scopes.partition(library.db, library.scope) == library.partition
-
-
-def test_no_more_scopes_are_remembered_than_there_is_room_for(db, monkeypatch):
-    monkeypatch.setattr(known_scopes, "MOST", 2)
-    for number in range(5):
-        known_scopes.remember(db, Scope("org", f"ns_{number}"), number)
-    assert [known_scopes.partition(db, Scope("org", f"ns_{number}")) for number in range(5)][-1] == 4
-    assert sum(known_scopes.partition(db, Scope("org", f"ns_{number}")) is not None for number in range(5)) <= 2

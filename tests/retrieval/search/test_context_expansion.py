@@ -2,14 +2,16 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
-from retrieval.search.contexts import ParsedText, Unit
-from retrieval.search.shaping import Expansion, Recency, Shape, Shaper, Texts
+from retrieval.search.context_expansion import Expansion, ParsedText, Texts, Unit
+from retrieval.search.diversity import Recency, Shape, Shaper
+from retrieval.search.queries import Candidate
 
 TOKENIZER = tokenizer_for("LOCAL", MINILM)
 MANUAL = """# Manual
@@ -60,8 +62,10 @@ def found(text, wanted, unit, most=512, pages=()):
 
 
 def row(document, text, start, end, score, index=0, **fields):
-    place = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "score": score}
-    return {**place, "parsed_key": text, "pages": [], "modified_at": None, "created_at": datetime.now(UTC), **fields}
+    parts = {"semantic": score, "keyword": 0.0, "score": score, "semantic_rank": None, "keyword_rank": None}
+    place = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "parsed_key": text}
+    times = {"modified_at": None, "created_at": datetime.now(UTC)}
+    return Candidate(**parts, **place, **{**times, **fields}, pages=[])
 
 
 def shaper(top_k=10, threshold=0.0, **shape):
@@ -69,7 +73,7 @@ def shaper(top_k=10, threshold=0.0, **shape):
 
 
 def contexts(picks):
-    return [(pick.row["document_id"], *pick.part) for pick in picks]
+    return [(pick.candidate.document_id, *pick.part) for pick in picks]
 
 
 def test_each_unit_is_what_surrounds_the_hit():
@@ -131,7 +135,7 @@ def test_nothing_is_shown_twice(text, data, unit, most):
     ]
     picks = shaper(expansion=Expansion(unit, most)).pick(rows)
     assert picks
-    assert picks[0].row is rows[0]
+    assert picks[0].candidate is rows[0]
     for n, (document, start, end) in enumerate(contexts(picks)):
         assert count(text[start:end]) <= most
         for other, low, high in contexts(picks)[:n]:
@@ -143,7 +147,7 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
     first, second = (text.index("word100 "), text.index("word110 ")), (text.index("word105 "), text.index("word118 "))
     rows = [row("a", text, *first, 0.9), row("a", text, *second, 0.8, 1), row("b", text, *first, 0.7)]
     merged = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, 100)).pick(rows)
-    assert [pick.row["document_id"] for pick in merged] == ["a", "b"]
+    assert [pick.candidate.document_id for pick in merged] == ["a", "b"]
     assert merged[0].part == (first[0], second[1] - 1)
     tight = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, count(text[slice(*first)]))).pick(rows)
     assert contexts(tight) == [("a", first[0], first[1] - 1), ("b", first[0], first[1] - 1)]
@@ -152,7 +156,7 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
 def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
     away = Shaper(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
     [pick] = away.pick([row("a", "key", 7, 30, 0.9)])
-    context = away.context(pick, {"content": "one two three four five", "start": 7})
+    context = away.context(pick, SimpleNamespace(content="one two three four five", start=7))
     assert (context.content, context.start, context.end) == ("one two three", 7, 20)
 
 
@@ -164,9 +168,9 @@ def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum
     ]
     rows.append(row("no date", "", 0, 0, 0.9, modified_at="last week", created_at=now - timedelta(days=10)))
     aged = shaper(recency=Recency(10, 0.5)).pick(rows)
-    scores = {pick.row["document_id"]: (round(pick.score, 3), round(pick.recency, 3)) for pick in aged}
+    scores = {pick.candidate.document_id: (round(pick.score, 3), round(pick.recency, 3)) for pick in aged}
     assert scores == {"new": (0.85, 1.0), "future": (0.8, 1.0), "no date": (0.7, 0.5), "old": (0.525, 0.25)}
-    assert [pick.row["document_id"] for pick in aged] == list(scores)
+    assert [pick.candidate.document_id for pick in aged] == list(scores)
     assert len(shaper(threshold=0.75, recency=Recency(10, 0.5)).pick(rows)) == 2
     assert shaper(recency=Recency(5e-324, 1.0)).pick(rows)[-1].score == 0.0
 
@@ -192,7 +196,7 @@ def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
         tokenizer = Counting()
         shape = Shape(expansion=Expansion(Unit.DOCUMENT, 512))
         picked = Shaper(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(some)
-        assert [(pick.row["index"], pick.part[0]) for pick in picked] == [(0, 0)]
+        assert [(pick.candidate.index, pick.part[0]) for pick in picked] == [(0, 0)]
         asked.append(tokenizer.asked)
     assert asked[1] == asked[0]
 

@@ -1,4 +1,4 @@
-"""Contexts: the part of a parsed text around a hit, in whole units and bounded in tokens.
+"""Context expansion: the part of a parsed text around a hit, in whole units and bounded in tokens.
 
     parsed[start:end] == content        offsets in characters, blanks at both ends left out
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -38,6 +39,31 @@ class Unit(StrEnum):
     SECTION = "SECTION"
     PAGE = "PAGE"
     DOCUMENT = "DOCUMENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Context around a hit, with a token limit."""
+
+    unit: Unit
+    max_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Source of contexts. `read`: returns a parsed text by its key, None if it cannot be read."""
+
+    tokenizer: Tokenizer
+    read: Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A part of the parsed document: `parsed[start:end] == content`."""
+
+    content: str
+    start: int
+    end: int
 
 
 class ParsedText:

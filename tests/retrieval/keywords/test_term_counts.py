@@ -5,7 +5,7 @@ import time
 import pytest
 
 from retrieval.database.database import Database
-from retrieval.search import bm25
+from retrieval.keywords import postings
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def replaced(swept, library, document, generation, *texts):
         "select id from chunks where document_id = %(d)s and generation = %(g)s", {"d": document, "g": generation - 1}
     )
     began = time.monotonic()
-    bm25.forget(swept, library.partition, [row["id"] for row in old], "english")
+    postings.forget_terms(swept, library.partition, [row["id"] for row in old], "english")
     library.db.rows("delete from chunks where id = any(%(ids)s)", {"ids": [row["id"] for row in old]})
     return time.monotonic() - began
 

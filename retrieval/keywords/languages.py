@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from string import ascii_letters
 from typing import Final
 
-from retrieval.search import word_lists
+from retrieval.keywords import word_lists
 
 SIMPLE: Final = "simple"
 CONFIGURATIONS: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ import pytest
 from connectors.vectors import pgvector
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
-from retrieval.search import filtered, hints, matching, search
+from retrieval.search import queries, search, selectivity
 from tests.retrieval.search.test_search import WORDS, FixedEmbedder, axis, hybrid
 
 ROUNDS = 12
@@ -47,47 +47,48 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
     for _ in range(ROUNDS):
         teams = dice.sample(range(10), dice.choice([1, 1, 2, 5]))
         where, top_k = DocumentFilter(metadata={"team": teams}), dice.choice([3, 10])
-        monkeypatch.setattr(matching, "FEW", 10**6)
-        monkeypatch.setattr(matching, "DOCUMENTS", 10**6)
+        monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 10**6)
+        selectivity.forget(filled.db)
         expected = _found(filled, where, weight, top_k)
         met += bool(expected)
-        for few, documents, look, listed, least in (
-            (0, 1000, 10**6, 10**6, 1.1),  # by their documents, the best by words looked up
-            (0, 1000, -(10**6), 10**6, 1.1),  # by their documents, of which all chunks are listed
-            (0, 1000, -(10**6), 0, 1.1),  # the words by the database
-            (0, 1000, 10**6, 10**6, 0.0),  # too large a share
-            (5, 2, 5, 10, 0.3),  # too many documents to be listed
-            (5, 1000, 5, 10, 0.3),
+        for limit, checked in (
+            (0, 10**6),  # the filter is applied to the best by words
+            (0, -(10**6)),  # all matching chunks are listed
+            (5, 5),
         ):
-            monkeypatch.setattr(matching, "FEW", few)
-            monkeypatch.setattr(matching, "DOCUMENTS", documents)
-            monkeypatch.setattr(filtered, "LOOK", look)
-            monkeypatch.setattr(filtered, "LISTED", listed)
-            monkeypatch.setattr(search, "LEAST", least)
+            monkeypatch.setattr(selectivity, "limit_exact", lambda *_, limit=limit: limit)
+            monkeypatch.setattr(search, "CHECKED", checked)
             for _ in range(2):  # the second one knows what the first met
                 found = _found(filled, where, weight, top_k)
                 assert [one[2] for one in found] == pytest.approx([one[2] for one in expected])
-                assert _above_the_last(found) == _above_the_last(expected), (few, documents, look, listed)
+                assert _above_the_last(found) == _above_the_last(expected), (limit, checked)
     assert met > ROUNDS / 2
 
 
 def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypatch):
-    monkeypatch.setattr(matching, "DOCUMENTS", 3)
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 3)
     for _ in range(12):
         library.put([], [], metadata={"team": "red"})
     wanted = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
-    found = matching.matching(library.db, library.partition, _red(), axis(1.0), 10, viewer=None)
+    partition = queries.find_partition(library.db, library.scope)
+    found = selectivity.estimate(library.db, partition, _red(), axis(1.0), 10, viewer=None, by_words=True).matches
     assert (len(found.chunks), len(found.nearest)) == (1, 1)
     assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
 
 
-def test_hints_are_of_one_filter_and_so_many_candidates(library):
+def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(library, monkeypatch):
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
+    asked = []
+    match = selectivity.match_chunks
+    monkeypatch.setattr(
+        selectivity, "match_chunks", lambda *args, **more: asked.append(args[2]) or match(*args, **more)
+    )
+    library.put(["wing"], [axis(0.1)], metadata={"team": ["red", "blue"]})
+    partition = queries.find_partition(library.db, library.scope)
     other = DocumentFilter(metadata={"team": "blue"})
-    hints.of(library.db, library.partition, _red(), None, 100).note_many()
-    assert hints.of(library.db, library.partition, _red(), None, 100).many
-    assert not hints.of(library.db, library.partition, _red(), None, 20).many
-    assert not hints.of(library.db, library.partition, other, None, 100).many
-    assert not hints.of(library.db, library.partition + 1, _red(), None, 100).many
+    for where, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other, 100)):
+        selectivity.estimate(library.db, partition, where, None, candidates, viewer=None, by_words=True)
+    assert asked == [_red(), _red(), other]
 
 
 @pytest.mark.parametrize("most", [10**6, 8 * 20, 8])
@@ -114,15 +115,11 @@ def _red():
     return DocumentFilter(metadata={"team": "red"})
 
 
-@pytest.mark.parametrize(("share", "named"), [(1.1, 60), (0.0, 0)])
-def test_the_index_is_walked_without_a_long_list_of_documents(filled, monkeypatch, share, named):
-    monkeypatch.setattr(matching, "FEW", 0)
-    monkeypatch.setattr(search, "LEAST", share)
+def test_the_index_is_searched_without_a_long_list_of_documents(filled, monkeypatch):
+    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     asked = []
     query = filled.store.query
     monkeypatch.setattr(filled.store, "query", lambda *given: asked.append(given[-2:]) or query(*given))
     ada = Viewer("ada", ("u:ada",), filled.partition)
     assert _found(filled, None, 0.5, 10, viewer=ada) == _found(filled, None, 0.5, 10)
-    where, viewer = asked[0]
-    assert len(where.document_ids if where is not None else ()) == pytest.approx(named, abs=1)
-    assert viewer == ada
+    assert asked[0] == (None, ada)

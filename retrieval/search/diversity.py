@@ -1,4 +1,4 @@
-"""Shaping of hits: recency, a limit per document, and context expansion.
+"""Recency, diversity and context of the candidates of a search.
 
     final = (1 - weight) * score + weight * 0.5 ** (age / half-life)        the threshold applies to it
 
@@ -9,18 +9,14 @@ next candidate; the better hit's context then covers both if it fits into the to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from itertools import islice
 
-from retrieval.database.database import Row
-from retrieval.ports import Tokenizer
-from retrieval.search.contexts import ParsedText, Range, Unit
-
-if TYPE_CHECKING:
-    from retrieval.search.search import Hit
+from retrieval.search.context_expansion import Context, Expansion, ParsedText, Range, Texts, Unit
+from retrieval.search.queries import Candidate, Hit
 
 _READERS = 8
 """Files that are read at once."""
@@ -34,42 +30,17 @@ class Recency:
     half_life_days: float
     weight: float
 
-    def part(self, row: Row, now: datetime) -> float:
-        """1 for what was modified now or later, one half after each half-life."""
-        age = (now - (_instant(row["modified_at"]) or row["created_at"])).total_seconds() / _DAY
+    def part(self, candidate: Candidate, now: datetime) -> float:
+        """Return 1 for a document that was modified now or later, one half after each half-life."""
+        age = (now - (_instant(candidate.modified_at) or candidate.created_at)).total_seconds() / _DAY
         return math.pow(0.5, max(age, 0.0) / self.half_life_days)
-
-
-@dataclass(frozen=True, slots=True)
-class Expansion:
-    """Context around a hit, with a token limit."""
-
-    unit: Unit
-    max_tokens: int = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Source of contexts. `read`: returns a parsed text by its key, None if it cannot be read."""
-
-    tokenizer: Tokenizer
-    read: Callable[[str], str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """A part of the parsed document: `parsed[start:end] == content`."""
-
-    content: str
-    start: int
-    end: int
 
 
 @dataclass(slots=True)
 class Pick:
     """A candidate that is shown: its final score, the part that its age gave it, and its context."""
 
-    row: Row
+    candidate: Candidate
     score: float
     recency: float | None = None
     text: ParsedText | None = None
@@ -101,15 +72,15 @@ class Shaper:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     _known: dict[str, ParsedText | None] = field(default_factory=dict)
 
-    def pick(self, rows: Sequence[Row]) -> list[Pick]:
-        """The `top_k` best at most. rows: candidates of `hydration.candidates`, best first."""
-        ordered = self._scored(rows)
+    def pick(self, candidates: Sequence[Candidate]) -> list[Pick]:
+        """Choose `top_k` of the candidates at most, which are best first."""
+        ordered = self._scored(candidates)
         if self.shape.expansion is not None:
             self._prefetch(ordered)
         picked: list[Pick] = []
         counts: dict[str, int] = {}
         for pick in ordered:
-            document = pick.row["document_id"]
+            document = pick.candidate.document_id
             if self.shape.per_document is not None and counts.get(document, 0) >= self.shape.per_document:
                 continue
             if self.shape.expansion is not None and not self._place(pick, picked, self.shape.expansion):
@@ -120,7 +91,7 @@ class Shaper:
                 break
         return picked
 
-    def context(self, pick: Pick, shown: Row) -> Context | None:
+    def context(self, pick: Pick, hit: Hit) -> Context | None:
         """Return the context of a pick, if requested; of its chunk alone if the parsed text could not be read."""
         expansion = self.shape.expansion
         if expansion is None or self.texts is None:
@@ -128,27 +99,28 @@ class Shaper:
         if pick.text is not None:
             start, end = pick.part
             return Context(pick.text.text[start:end], start, end)
-        alone = ParsedText(shown["content"], (), self.texts.tokenizer)
+        alone = ParsedText(hit.content, (), self.texts.tokenizer)
         start, end = alone.around((0, len(alone.text)), Unit.CHUNK, expansion.max_tokens)
-        return Context(alone.text[start:end], shown["start"] + start, shown["start"] + end)
+        return Context(alone.text[start:end], hit.start + start, hit.start + end)
 
-    def _scored(self, rows: Sequence[Row]) -> list[Pick]:
+    def _scored(self, candidates: Sequence[Candidate]) -> list[Pick]:
         recency = self.shape.recency
         if recency is None:
-            return [Pick(row, row["score"]) for row in rows if row["score"] >= self.threshold]
+            return [Pick(candidate, candidate.score) for candidate in candidates if candidate.score >= self.threshold]
         picks: list[Pick] = []
-        for row in rows:
-            part = recency.part(row, self.now)
-            picks.append(Pick(row, (1 - recency.weight) * row["score"] + recency.weight * part, part))
-        picks.sort(key=lambda pick: (-pick.score, pick.row["document_id"], pick.row["index"]))
+        for candidate in candidates:
+            part = recency.part(candidate, self.now)
+            score = (1 - recency.weight) * candidate.score + recency.weight * part
+            picks.append(Pick(candidate, score, part))
+        picks.sort(key=lambda pick: (-pick.score, pick.candidate.document_id, pick.candidate.index))
         return [pick for pick in picks if pick.score >= self.threshold]
 
     def _place(self, pick: Pick, picked: Sequence[Pick], expansion: Expansion) -> bool:
         """Find the context of a candidate; False if it belongs to a better hit's."""
-        pick.text = self._text(pick.row)
+        pick.text = self._text(pick.candidate)
         if pick.text is None:
             return True
-        pick.span = pick.text.trimmed(pick.row["start"], pick.row["end"])
+        pick.span = pick.text.trimmed(pick.candidate.start, pick.candidate.end)
         same = [neighbour for neighbour in picked if neighbour.text is pick.text]
         if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in same):
             return False  # it is shown there already; finding its own context would count thousands of tokens
@@ -159,42 +131,36 @@ class Shaper:
         _grow(better, pick, [neighbour for neighbour in same if neighbour is not better], expansion)
         return False
 
-    def _text(self, row: Row) -> ParsedText | None:
+    def _text(self, candidate: Candidate) -> ParsedText | None:
         """None, and no context, if the parsed text cannot be read now."""
-        document = row["document_id"]
+        document = candidate.document_id
         if document not in self._known and self.texts is not None:
-            text = self.texts.read(row["parsed_key"]) if row["parsed_key"] else None
-            whole = text is not None and row["end"] <= len(text)
-            self._known[document] = ParsedText(text, row["pages"], self.texts.tokenizer) if text and whole else None
+            text = self.texts.read(candidate.parsed_key) if candidate.parsed_key else None
+            whole = text is not None and candidate.end <= len(text)
+            self._known[document] = (
+                ParsedText(text, candidate.pages or (), self.texts.tokenizer) if text and whole else None
+            )
         return self._known.get(document)
 
     def _prefetch(self, ordered: Sequence[Pick]) -> None:
         """Read the texts of the documents that will probably be shown, several at once."""
-        first: Mapping[str, Row] = {
-            row["document_id"]: row for row in _firsts(ordered, self.top_k) if row["document_id"] not in self._known
-        }
-        if len(first) > 1:
-            with ThreadPoolExecutor(min(_READERS, len(first)), thread_name_prefix="context") as pool:
-                list(pool.map(self._text, first.values()))
+        first: dict[str, Candidate] = {}
+        for pick in ordered:
+            first.setdefault(pick.candidate.document_id, pick.candidate)
+        unread = [
+            candidate for candidate in islice(first.values(), self.top_k) if candidate.document_id not in self._known
+        ]
+        if len(unread) > 1:
+            with ThreadPoolExecutor(min(_READERS, len(unread)), thread_name_prefix="context") as pool:
+                list(pool.map(self._text, unread))
 
 
-def aged(hits: Sequence[Hit], recency: Recency) -> list[Hit]:
+def apply_recency(hits: Sequence[Hit], recency: Recency) -> list[Hit]:
     """Return the hits with recency applied to their new scores, best first."""
     weighed = [
         replace(hit, score=(1 - recency.weight) * hit.score + recency.weight * (hit.recency or 0.0)) for hit in hits
     ]
     return sorted(weighed, key=lambda hit: -hit.score)
-
-
-def _firsts(ordered: Sequence[Pick], count: int) -> Iterator[Row]:
-    """The best candidate of each of the first so many documents."""
-    document_ids: set[str] = set()
-    for pick in ordered:
-        if pick.row["document_id"] not in document_ids:
-            document_ids.add(pick.row["document_id"])
-            yield pick.row
-        if len(document_ids) == count:
-            return
 
 
 def _grow(better: Pick, worse: Pick, others: Sequence[Pick], expansion: Expansion) -> None:

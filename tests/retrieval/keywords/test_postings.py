@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from retrieval.search import bm25 as keyword
+from retrieval.keywords import bm25_scorer, postings
 
 WORDS = ["wing", "flow", "plate", "shock", "cone", "jet", "heat", "drag"]
 
@@ -21,8 +21,8 @@ def texts():
 def ask(library):
     def run(query, n=100):
         with library.db.transaction() as connection:
-            terms = keyword.terms(connection, library.partition, query, "english")
-            return keyword.best(connection, terms, n, viewer=None)
+            terms = bm25_scorer.read_terms(connection, library.partition, query, "english")
+            return bm25_scorer.rank_chunks(connection, terms).best(n)
 
     return run
 
@@ -75,7 +75,7 @@ def test_adding_up_the_counts_changes_no_score(library, ask, texts):
         library.put([text])
     before = ask("wing drag cone")
     with library.db.transaction() as connection:
-        keyword.compact(connection, library.partition, chunk_ids(library))
+        postings.compact_counts(connection, library.partition, chunk_ids(library))
     parts = library.db.row(
         "select count(*) as n from term_counts where partition_id = %(partition)s", {"partition": library.partition}
     )
@@ -88,8 +88,8 @@ def test_adding_up_the_counts_changes_no_score(library, ask, texts):
 def test_indexing_twice_or_removing_what_is_not_there_changes_nothing(library, texts):
     library.put(texts)
     with library.db.transaction() as connection:
-        assert keyword.index(connection, library.partition, chunk_ids(library), "english") == (0, 0)
-        assert keyword.remove(connection, [-1, -2]) == (0, 0)
+        assert postings.index_chunks(connection, library.partition, chunk_ids(library), "english") == (0, 0)
+        assert postings.remove_chunks(connection, [-1, -2]) == (0, 0)
 
 
 def test_huge_words_and_texts_are_no_error(library, ask):
@@ -101,5 +101,8 @@ def test_only_the_rarest_terms_of_a_very_long_query_count(library, ask):
     words = [f"word{number}" for number in range(100)]
     library.put([" ".join(words), *words])
     with library.db.transaction() as connection:
-        assert len(keyword.terms(connection, library.partition, " ".join(words), "simple").names) == keyword.TERMS
-    assert len(ask(" ".join(words))) == 1 + keyword.TERMS
+        assert (
+            len(bm25_scorer.read_terms(connection, library.partition, " ".join(words), "simple").names)
+            == bm25_scorer.TERMS
+        )
+    assert len(ask(" ".join(words))) == 1 + bm25_scorer.TERMS

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.search import search, why, words
+from retrieval.keywords import analyzer
+from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED
+from retrieval.search import explain, search
 from retrieval.search.search import Query
-from retrieval.search.stop_words import STOP_WORDS
-from retrieval.search.word_lists import UNACCENTED
 
 LONG = " with harbour seals along rocky coasts" * 8
 """Makes a text long enough that its stop words count only where they say something."""
@@ -112,8 +112,8 @@ def found(db):
         return {*row["terms"], *prepared.terms}
 
     def is_found(text, query, configuration="simple"):
-        asked = terms(words.of_query(query, configuration), configuration)
-        return bool(asked & terms(words.of_text(text, configuration), configuration))
+        asked = terms(analyzer.analyze_query(query, configuration), configuration)
+        return bool(asked & terms(analyzer.analyze_text(text, configuration), configuration))
 
     return is_found
 
@@ -229,8 +229,8 @@ def test_what_is_indexed_of_stop_words_is_little():
     prose = (
         "The seals that were seen on the rocks of the coast were counted, but it took years until they came back. " * 9
     )
-    assert not words.of_text(prose, "english").terms
-    assert len(words.of_text(prose[:60], "english").terms) > 3
+    assert not analyzer.analyze_text(prose, "english").terms
+    assert len(analyzer.analyze_text(prose[:60], "english").terms) > 3
 
 
 @pytest.mark.parametrize("configuration", sorted(STOP_WORDS))
@@ -245,7 +245,7 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
 def test_why_tells_of_the_words_as_they_were_looked_for(library):
     document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
     query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
-    told = why.explain(
+    told = explain.explain(
         library.db, library.scope, query, document=document, external_id=None, parts=(), embedder=None, vectors=None,
         language="english",
     )  # fmt: skip

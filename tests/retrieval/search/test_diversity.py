@@ -3,8 +3,8 @@
 import pytest
 
 from retrieval.search import search
+from retrieval.search.diversity import Recency, Shape
 from retrieval.search.search import Query
-from retrieval.search.shaping import Recency, Shape
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
 

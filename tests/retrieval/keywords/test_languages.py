@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.keywords import analyzer, languages
 from retrieval.maintenance import index_upkeep
-from retrieval.search import languages, search, words
+from retrieval.search import search
 from retrieval.search.search import Query
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "languages.tsv"
@@ -167,12 +168,14 @@ def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
 
 
 def test_a_plain_text_is_left_as_it_is():
-    assert words.of_text("the boundary layer of a wing", "simple") == words.Prepared("the boundary layer of a wing")
+    assert analyzer.analyze_text("the boundary layer of a wing", "simple") == analyzer.Prepared(
+        "the boundary layer of a wing"
+    )
 
 
 @pytest.mark.parametrize("run", ["a" * 8_192, "7" * 8_192, "é" * 4_096])
 def test_a_run_of_letters_without_an_end_takes_no_time_to_read(run):
     start = time.process_time()
-    words.of_query(run, "english")
-    words.of_text(run * 4, "english")
+    analyzer.analyze_query(run, "english")
+    analyzer.analyze_text(run * 4, "english")
     assert time.process_time() - start < 1

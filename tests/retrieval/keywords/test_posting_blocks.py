@@ -10,11 +10,12 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
-import psycopg
 import pytest
 
+from retrieval.database.sessions import ThreadConnection
+from retrieval.keywords import bm25_scorer, posting_blocks, postings, queries, queries_blocks
 from retrieval.maintenance import garbage_actions
-from retrieval.search import bm25, packing, ranking, search
+from retrieval.search import search
 from retrieval.search.search import Query
 
 WORDS = [f"term{number}" for number in range(40)]
@@ -27,8 +28,10 @@ def oracle(bags, query):
     average = sum(bag.total() for bag in bags.values()) / max(len(bags), 1)
     scores = Counter()
     typed = Counter(query.split())
-    parts = {part: bm25.PART for word in typed for part in re.findall(r"[a-z]+|[0-9]+", word) if part not in typed}
-    for word, times in (typed | parts).items():
+    parts = {
+        part: bm25_scorer.PART for word in typed for part in re.findall(r"[a-z]+|[0-9]+", word) if part not in typed
+    }
+    for word, times in (typed | dict.fromkeys(parts, bm25_scorer.PART)).items():
         df = sum(word in bag for bag in bags.values())
         weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
         for key, bag in bags.items():
@@ -70,25 +73,20 @@ class Shelf:
         self.library.flip(document, 1 + self.versions[document])
 
     def pack(self):
-        packing.keep(self.library.db, self.library.partition)
+        posting_blocks.pack_postings(self.library.db, self.library.partition)
 
     def prune(self):
-        packing.prune(self.library.db)
+        posting_blocks.prune_changes(self.library.db)
 
     def found(self, query):
         with self.library.db.transaction() as connection:
-            terms = bm25.terms(connection, self.library.partition, query, "english")
-            ranked, plain = (
-                ranking.rank(connection, terms).best(10_000),
-                bm25.best(connection, terms, 10_000, viewer=None),
-            )
+            terms = bm25_scorer.read_terms(connection, self.library.partition, query, "english")
+            ranked = bm25_scorer.rank_chunks(connection, terms).best(10_000)
         rows = self.library.db.rows(
             "select id, document_id, index from chunks where id = any(%(ids)s)",
             {"ids": [one.chunk_id for one in ranked]},
         )
         names = {row["id"]: (row["document_id"], row["index"]) for row in rows}
-        assert [one.score for one in ranked] == pytest.approx([one.score for one in plain], rel=1e-12)
-        assert {one.chunk_id for one in ranked} == {one.chunk_id for one in plain}
         return {names[one.chunk_id]: one.score for one in ranked}
 
     def expected(self, query):
@@ -111,12 +109,12 @@ def packed(library):
 @pytest.mark.parametrize("seed", range(6))
 def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monkeypatch, seed):
     dice = random.Random(seed)
-    monkeypatch.setattr(packing, "FREQUENT", dice.choice([1, 5, 20]))
-    monkeypatch.setattr(packing, "STALE", dice.choice([2, 50]))
-    monkeypatch.setattr(packing, "_CHANGES", dice.choice([1, 100]))
-    monkeypatch.setattr(ranking, "CHANGES", dice.choice([3, 1_000]))
-    monkeypatch.setattr(ranking, "ADDED", dice.choice([0, 10, 5_000]))
-    monkeypatch.setattr(ranking, "SPAN", dice.choice([-1, 4_000_000]))
+    monkeypatch.setattr(posting_blocks, "FREQUENT", dice.choice([1, 5, 20]))
+    monkeypatch.setattr(posting_blocks, "STALE", dice.choice([2, 50]))
+    monkeypatch.setattr(posting_blocks, "_CHANGES", dice.choice([1, 100]))
+    monkeypatch.setattr(queries, "CHANGES", dice.choice([3, 1_000]))
+    monkeypatch.setattr(queries, "ADDED", dice.choice([0, 10, 5_000]))
+    monkeypatch.setattr(bm25_scorer, "SPAN", dice.choice([-1, 4_000_000]))
     shelf = Shelf(library, dice)
     steps = [shelf.add, shelf.add, shelf.replace, shelf.remove, shelf.take_out_and_put_back, shelf.pack, shelf.prune]
     for _ in range(12):
@@ -152,7 +150,7 @@ def many(library, count, dice):
             " from unnest(%(texts)s::text[]) with ordinality t(text, n) returning id, index",
             {"partition": library.partition, "document": document, "texts": texts},
         ).fetchall()
-        more = bm25.index(connection, library.partition, [row["id"] for row in rows], "english")
+        more = postings.index_chunks(connection, library.partition, [row["id"] for row in rows], "english")
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
             {"chunks": more[0], "terms": more[1], "id": library.partition},
@@ -162,13 +160,13 @@ def many(library, count, dice):
 
 def scores(library, query):
     with library.db.transaction() as connection:
-        terms = bm25.terms(connection, library.partition, query, "english")
-        return {one.chunk_id: one.score for one in ranking.rank(connection, terms).best(100_000)}
+        terms = bm25_scorer.read_terms(connection, library.partition, query, "english")
+        return {one.chunk_id: one.score for one in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
 
 
 def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
     bags = many(library, 3_000, random.Random(1))
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     counts = Counter(word for bag in bags.values() for word in bag)
     frequent = [word for word, count in counts.items() if count >= 1_000]
     assert 0 < len(frequent) < len(counts)
@@ -189,8 +187,8 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
             " embedding_key) values (%(p)s, 'late', 1, 0, 0, 1, 1, 'term0 term0 term1', '') returning id",
             {"p": library.partition},
         ).fetchone()["id"]
-        more = bm25.index(connection, library.partition, [chunk], "english")
-        worker = threading.Thread(target=packing.keep, args=(library.db, library.partition))
+        more = postings.index_chunks(connection, library.partition, [chunk], "english")
+        worker = threading.Thread(target=posting_blocks.pack_postings, args=(library.db, library.partition))
         worker.start()
         worker.join(30)
         assert not worker.is_alive()
@@ -201,30 +199,30 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
         )
     bags[chunk] = Counter(["term0", "term0", "term1"])
     assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
 
 
 def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(library, monkeypatch):
     bags = many(library, 2_500, random.Random(3))
-    monkeypatch.setattr(packing, "_AT_ONCE", 1)
+    monkeypatch.setattr(posting_blocks, "_AT_ONCE", 1)
     with monkeypatch.context() as broken:
-        broken.setattr(packing, "_DONE", "select 1 / 0")
+        broken.setattr(queries_blocks, "finish_packing", lambda connection, *_: connection.execute("select 1 / 0"))
         with pytest.raises(Exception, match="division"):
-            packing.keep(library.db, library.partition)
+            posting_blocks.pack_postings(library.db, library.partition)
     assert scores(library, "term0 term3") == pytest.approx(oracle(bags, "term0 term3"))
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     bags |= many(library, 50, random.Random(4))
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     assert scores(library, "term0 term3") == pytest.approx(oracle(bags, "term0 term3"))
 
 
 def test_a_removed_text_leaves_the_blocks_within_a_day(library):
     bags = many(library, 2_000, random.Random(5))
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     gone = list(bags)[:10]
     with library.db.transaction() as connection:
-        fewer = bm25.remove(connection, gone)
+        fewer = postings.remove_chunks(connection, gone)
         connection.execute(
             "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(id)s",
             {"chunks": fewer[0], "terms": fewer[1], "id": library.partition},
@@ -232,13 +230,13 @@ def test_a_removed_text_leaves_the_blocks_within_a_day(library):
     bags = {chunk: bag for chunk, bag in bags.items() if chunk not in gone}
     assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
     before = packed(library)["postings"]
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     assert packed(library)["postings"] == before
     library.db.rows(
         "update posting_packs set packed_at = now() - interval '25 hours' where partition_id = %(p)s",
         {"p": library.partition},
     )
-    packing.keep(library.db, library.partition)
+    posting_blocks.pack_postings(library.db, library.partition)
     assert packed(library)["postings"] < before
     assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
 
@@ -246,14 +244,14 @@ def test_a_removed_text_leaves_the_blocks_within_a_day(library):
 def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
     for _ in range(5):
         library.put(["term0 term1"])
-    packing.prune(library.db)
+    posting_blocks.prune_changes(library.db)
     rows = library.db.rows("select 1 from posting_changes where partition_id = %(p)s", {"p": library.partition})
     assert rows == []
 
 
 def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):
     many(library, 2_000, random.Random(6))
-    packing.prune(library.db)
+    posting_blocks.prune_changes(library.db)
     values = {"partition_id": library.partition, "organization_id": library.scope.organization}
     row = {
         **values,
@@ -265,9 +263,9 @@ def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, da
         "tenant": library.scope.tenant,
     }
     nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(**{"keys.return_value": []}), end=Mock())
-    with psycopg.connect(database_url) as packer:
-        packer.execute(packing._TRY, {"partition": library.partition})
-        packer.execute(packing._PACK, {"partition": library.partition, "terms": ["term0"], "base": 0})
+    with ThreadConnection.connect(database_url) as packer:
+        queries_blocks.try_lock(packer, library.partition)
+        queries_blocks.pack_terms(packer, {"partition": library.partition, "base": 0}, ["term0"])
         sweep = threading.Thread(target=garbage_actions.ACTIONS["partition"], args=(library.db, nothing, row))
         sweep.start()
         ends = time.monotonic() + 30
@@ -298,7 +296,7 @@ class Given:
 @pytest.mark.parametrize("at", ["rows", "blocks"])
 def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library, monkeypatch, weight, at):
     """400 chunks, so that most are in the candidates of one side alone."""
-    monkeypatch.setattr(packing, "FREQUENT", 10)
+    monkeypatch.setattr(posting_blocks, "FREQUENT", 10)
     dice, numbers = random.Random(7), np.random.default_rng(7)
     bags, near, names = {}, {}, []
     query, asked = "term1 term5 term9 term20", numbers.normal(size=8)
@@ -314,7 +312,7 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
             bags[key] = Counter(text.split())
             near[key] = max(0.0, float(vectors[index].astype(np.float16).astype(float) @ asked))
     if at == "blocks":
-        packing.keep(library.db, library.partition)
+        posting_blocks.pack_postings(library.db, library.partition)
         assert packed(library)["postings"] > 100
     words = oracle(bags, query)
     keyword = {key: words[key] / (words[key] + 10) for key in names}

@@ -1,7 +1,7 @@
 """Analyzer: terms of a text for the index, and of a query for lookup.
 
 A configuration of PostgreSQL stems the words of most languages. Before it sees them each character is written in one
-way (`folding`), on both sides alike, and what it would parse differently from how people type it is simplified, so
+way (`normalize`), on both sides alike, and what it would parse differently from how people type it is simplified, so
 that it sees words and numbers alone:
 
     AB-1234  10.1000/xyz  AT&T        their parts, and the whole as one term: ab1234, 101000xyz, att
@@ -24,14 +24,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, LiteralString
 
-from retrieval.search.folding import folded
-from retrieval.search.stop_words import STOP_WORDS
-from retrieval.search.word_lists import UNACCENTED
+from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED
 
 LIMIT: LiteralString = "200000"
 """Characters of a text that are indexed; a tsvector holds a megabyte at most."""
@@ -50,6 +48,39 @@ _VOWELS: Final = (
     "\u0b80-\u0bd7\u0c00-\u0c63\u0c80-\u0ce3\u0d00-\u0d63\u0d80-\u0df3"
 )
 """Ranges of Indic letters, with the vowels and signs that stand in words and are no letters to `re`."""
+
+
+_LATIN: Final = {
+    "ß": "ss", "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "œ": "oe", "Œ": "OE", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D",
+    "\u0131": "i", "þ": "th", "Þ": "Th", "ð": "d", "Ð": "D", "\u0451": "\u0435", "\u0401": "\u0415",
+}  # fmt: skip
+_VARIANTS: Final = {
+    "\u1e9e": "SS", "\u03c2": "\u03c3",
+    # hamza on alef, waw and yeh; teh marbuta and the hehs; alef maksura and Persian yeh; Persian kaf
+    "\u0622": "\u0627", "\u0623": "\u0627", "\u0625": "\u0627", "\u0671": "\u0627", "\u0672": "\u0627",
+    "\u0673": "\u0627", "\u0624": "\u0648", "\u0626": "\u064a", "\u0629": "\u0647", "\u06c0": "\u0647",
+    "\u06c1": "\u0647", "\u06c2": "\u0647", "\u06c3": "\u0647", "\u06d5": "\u0647", "\u0649": "\u064a",
+    "\u06cc": "\u064a", "\u06a9": "\u0643",
+    # letters that Unicode composes with a nukta
+    "\u0929": "\u0928", "\u0931": "\u0930", "\u0934": "\u0933",
+    # marks that stand for those of ASCII: Arabic points of numbers, modifier apostrophes, Hebrew marks, minus
+    "\u066b": ".", "\u066c": ",", "\u02bc": "'", "\u2019": "'", "\u05f3": "'", "\u05f4": '"', "\u201d": '"',
+    "\u05be": "-", "\u2212": "-",
+}  # fmt: skip
+_DROPPED: Final = (
+    (0x00AD, 0x00AD), (0x0300, 0x036F), (0x0591, 0x05BD), (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5),
+    (0x05C7, 0x05C7), (0x0610, 0x061A), (0x061C, 0x061C), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670),
+    (0x06D6, 0x06DC), (0x06DF, 0x06E4), (0x06E7, 0x06E8), (0x06EA, 0x06ED), (0x08D3, 0x08E1), (0x08E3, 0x08FF),
+    (0x093C, 0x093C), (0x180E, 0x180E), (0x200D, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064), (0x2066, 0x2069),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
+)  # fmt: skip
+"""Ranges of dropped characters. Zero-width spaces and non-joiners stay: they part words."""
+_ZEROS: Final = (
+    0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0E50, 0x0ED0,
+    0x0F20, 0x1040, 0x17E0, 0x1810,
+)  # fmt: skip
+_QUOTE_IN_WORD: Final = re.compile("['\"](?<=[\u05d0-\u05ea].)(?=[\u05d0-\u05ea])(?:(?<=')|(?=.\\b))")
+"""Geresh and gershayim of Hebrew words and abbreviations, however they are typed; they are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,26 +150,26 @@ class Prepared:
     parts: str = ""
 
 
-def of_text(text: str, configuration: str) -> Prepared:
+def analyze_text(text: str, configuration: str) -> Prepared:
     """Analyze a chunk."""
     terms: Counter[str] = Counter()
     plain = _plain(text, terms)
     if stops := STOP_WORDS.get(configuration):
-        _say(plain, stops, terms)
-    return Prepared(without(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS], terms)
+        _count_stop_words(plain, stops, terms)
+    return Prepared(_drop_words(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS], terms)
 
 
-def of_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prepared:
+def analyze_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prepared:
     """Analyze a query, with alternative spellings. dropped: stop words of the query's language."""
     terms: Counter[str] = Counter()
-    plain = _plain(without(text, dropped), terms)
-    stop_terms = _meant(plain, STOP_WORDS.get(configuration, frozenset()))
-    plain = without(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS]
-    respelling = respelled(text, plain, terms)
+    plain = _plain(_drop_words(text, dropped), terms)
+    stop_terms = _queried_stop_words(plain, STOP_WORDS.get(configuration, frozenset()))
+    plain = _drop_words(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS]
+    respelling = _respell(text, plain, terms)
     return Prepared(respelling.text, respelling.terms + stop_terms, respelling.parts)
 
 
-def respelled(text: str, asked: str, terms: Counter[str]) -> Prepared:
+def _respell(text: str, asked: str, terms: Counter[str]) -> Prepared:
     """Add alternative spellings to an analyzed query; further terms of that kind are added to `terms`."""
     joined = list(terms)
     plain = " ".join(asked.split())
@@ -153,50 +184,50 @@ def respelled(text: str, asked: str, terms: Counter[str]) -> Prepared:
     return Prepared(" ".join([plain, *spellings]), terms, " ".join(within))
 
 
-def words(text: str) -> list[str]:
+def list_words(text: str) -> list[str]:
     """The words of a query, each once."""
     return sorted({word.lower() for word in _WORD.findall(text)})
 
 
-def only_stop_words(text: str, configuration: str) -> bool:
+def has_only_stop_words(text: str, configuration: str) -> bool:
     """Tell if a query has only stop words, so that it is looked up where they are indexed alone."""
-    lower_words = [word.lower() for word in _ANY.word.findall(folded(text))]
+    lower_words = [word.lower() for word in _ANY.word.findall(normalize(text))]
     return bool(lower_words) and STOP_WORDS.get(configuration, frozenset()).issuperset(lower_words)
 
 
-def typed(text: str) -> list[str]:
+def list_typed_words(text: str) -> list[str]:
     """Return the words of a query as typed, each once, without punctuation around them: `AT&T`, `C++`, `/srv/share`."""
     runs = (run.strip("'`\u2018\u2019").rstrip(".:") for run in _TYPED.findall(text))
     return list(dict.fromkeys(run for run in runs if run))
 
 
-def pairs(run: str, terms: Counter[str]) -> str:
+def _count_pairs(run: str, terms: Counter[str]) -> str:
     """Count the pairs of neighbours; nothing is left for the configuration."""
     terms.update(run[at : at + 2] for at in range(max(len(run) - 1, 1)))
     return " "
 
 
-def without(text: str, dropped: Iterable[str]) -> str:
+def _drop_words(text: str, dropped: Iterable[str]) -> str:
     pattern = _any_of(tuple(sorted(dropped)))
     return text if pattern is None else pattern.sub(" ", text)
 
 
-def grouped(text: str) -> str:
+def _join_numbers(text: str) -> str:
     """Numbers without the commas in them, and without the sign before."""
     return _SIGN.sub(" ", _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
 
 
 def _plain(text: str, terms: Counter[str]) -> str:
     """Words and numbers; what they make together, and what no configuration reads, is counted in terms."""
-    plain = folded(text[:CHARACTERS])
+    plain = normalize(text[:CHARACTERS])
     patterns = _ANY
     if plain.isascii():
         patterns = _ASCII
     else:
         if "\u200b" in plain or "\u200c" in plain:
             plain = _HIDDEN.sub(lambda match: _shown(match[0]), plain)
-        plain = UNSPACED.sub(lambda run: pairs(run[0], terms), plain)
-    plain = grouped(plain).replace("_", "-")
+        plain = UNSPACED.sub(lambda run: _count_pairs(run[0], terms), plain)
+    plain = _join_numbers(plain).replace("_", "-")
     if "&" in plain:
         plain = patterns.spaced.sub(r"\1&\2", plain.replace("&amp;", "&"))
     if "#" in plain or "++" in plain:
@@ -230,7 +261,7 @@ def _parts(match: str, terms: Counter[str], between: re.Pattern[str]) -> str:
     return " ".join(parts)
 
 
-def _say(plain: str, stops: frozenset[str], terms: Counter[str]) -> None:
+def _count_stop_words(plain: str, stops: frozenset[str], terms: Counter[str]) -> None:
     """Count the stop words of a text that say something."""
     patterns = _ASCII if plain.isascii() else _ANY
     for word in patterns.capitals.findall(plain):
@@ -245,7 +276,7 @@ def _say(plain: str, stops: frozenset[str], terms: Counter[str]) -> None:
         terms.update(STANDS + word for word in lower_words[row.start() : row.end()])
 
 
-def _meant(plain: str, stops: frozenset[str]) -> Counter[str]:
+def _queried_stop_words(plain: str, stops: frozenset[str]) -> Counter[str]:
     """Return the stop words that a query looks up: all of them if it has no other words, else those in capitals."""
     plain_words = _ANY.word.findall(plain)
     lower = [word.lower() for word in plain_words]
@@ -275,5 +306,32 @@ def _tree(endings: Iterable[str]) -> str:
 def _spelled(text: str) -> list[str]:
     """Words with umlauts written out, and words whose `ue` may stand for one."""
     text_words = _WORD.findall(unicodedata.normalize("NFC", text))
-    written = [folded(word.translate(_UMLAUTS)) for word in text_words if word.translate(_UMLAUTS) != word]
+    written = [normalize(word.translate(_UMLAUTS)) for word in text_words if word.translate(_UMLAUTS) != word]
     return written + [_SPELLED.sub(r"\1", word) for word in text_words if _SPELLED.search(word)]
+
+
+def normalize(text: str) -> str:
+    """Return the text with each character written in one way; ASCII stays as it is.
+
+    Accents of Latin and Greek letters, vowel points of Hebrew and Arabic, the nukta of Devanagari and invisible
+    characters are dropped. Alefs, yehs, kafs and hehs, ß and ss, digits of all scripts, and the compatible forms of
+    Unicode become one.
+    """
+    if text.isascii():
+        return text
+    pattern, replacements = _replacements()
+    plain = pattern.sub(lambda match: replacements[match[0]], unicodedata.normalize("NFKC", text))
+    return _QUOTE_IN_WORD.sub("", plain)
+
+
+@lru_cache(maxsize=1)
+def _replacements() -> tuple[re.Pattern[str], Mapping[str, str]]:
+    """Return the pattern of the characters that are replaced, and the replacement of each."""
+    digits = {chr(first + digit): str(digit) for first in _ZEROS for digit in range(10)}
+    hidden = {chr(number): "" for first, last in _DROPPED for number in range(first, last + 1)}
+    table = _LATIN | digits | hidden | _VARIANTS
+    for number in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00), *range(0x370, 0x400), *range(0x1F00, 0x2000)):
+        base = unicodedata.normalize("NFD", chr(number))
+        if len(base) > 1:
+            table.setdefault(chr(number), "".join(part for part in base if not unicodedata.combining(part)))
+    return re.compile(f"[{''.join(map(re.escape, sorted(table)))}]"), table

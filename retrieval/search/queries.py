@@ -1,0 +1,368 @@
+"""SQL of searches: matches of a filter, statistics and lists of terms, scores of candidates, hits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.access.reading import reading, visible
+from retrieval.database import scopes
+from retrieval.database.database import Database
+from retrieval.database.halves import HalfVector
+from retrieval.database.rows import Executor, Params
+from retrieval.database.sessions import BY_INDEX
+from retrieval.filters import DocumentFilter
+from retrieval.keywords.bm25_scorer import K1, B, Scored, Terms
+from retrieval.ports import Scope
+from retrieval.principals import Viewer
+from retrieval.search.context_expansion import Context
+
+HALF: LiteralString = "10.0"
+"""BM25 score that counts as one half of the keyword part."""
+_STALE: LiteralString = "1000"
+"""Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+
+Place = tuple[str, int, int]
+"""Document, generation and index of a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Partition of a scope: its number of visible chunks, and the configurations that its documents are read in."""
+
+    id: int
+    chunks: int
+    keyword_languages: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Visible chunks that match a filter, None if they are too many, and the nearest of them, nearest first."""
+
+    chunks: list[int] | None
+    nearest: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A visible chunk with the parts of its score, and what diversity, recency and context decide by."""
+
+    id: int
+    document_id: str
+    index: int
+    semantic: float
+    keyword: float
+    score: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+    start: int
+    end: int
+    parsed_key: str | None
+    modified_at: str | None
+    created_at: datetime
+    pages: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A result: a chunk, the parts of its score, its place in the two lists (from 1) and its document."""
+
+    content: str
+    score: float
+    semantic: float
+    keyword: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+    document_id: str
+    name: str
+    external_id: str
+    document_type: str
+    source: str
+    metadata: Mapping[str, Any]
+    index: int
+    start: int
+    end: int
+    page: int | None
+    rerank_score: float | None = None
+    rank_before: int | None = None
+    """The place before reranking, from 1."""
+    recency: float | None = None
+    context: Context | None = None
+    header: str = ""
+    """Column names of the table whose rows the chunk holds, "" without one."""
+
+
+def find_partition(db: Database, scope: Scope) -> Partition | None:
+    """Find the partition of a scope."""
+    statement: LiteralString = """
+        select p.id, p.chunks, p.keyword_languages from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    """
+    with db.tuned() as connection:
+        return connection.fetch_one(Partition, statement, scopes.params(scope), prepare=True)
+
+
+DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
+    then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
+"""Distance of an embedding `e` from the query's vector, from 0 to 2; 1 without one."""
+
+
+def match_chunks(
+    db: Database,
+    partition_id: int,
+    where: DocumentFilter,
+    values: Sequence[float] | None,
+    *,
+    viewer: Viewer | None,
+    most: int,
+    nearest: int,
+) -> Matches:
+    """List the chunks that match, if they are at most `most`, and so many that are `nearest` to the query's vector."""
+    condition, params = where.sql("d")
+    statement: LiteralString = f"""
+        with matches as materialized (
+            select c.id, c.embedding_key from documents d
+            join chunks c on c.document_id = d.id and c.generation = d.active_generation
+            where d.partition_id = %(partition)s and d.deleted_at is null and {condition} and {where.rows_sql("c", "d")}
+            limit %(most)s::bigint + 1
+        ),
+        few as (select count(*) <= %(most)s as are from matches)
+        select case when are then array(select id from matches) end as chunks, array(
+            select m.id from matches m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
+            where are and %(size)s::int is not null order by {DISTANCE}, m.id limit %(nearest)s
+        ) as nearest from few
+    """
+    params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
+    scoped = visible(statement, params, viewer)
+    return db.fetch_one(Matches, scoped.text, dict(scoped.params)) or Matches([], [])
+
+
+def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None) -> bytes:
+    """List all chunks that match, as numbers of 8 bytes."""
+    condition, params = where.sql("d")
+    statement: LiteralString = f"""
+        select string_agg(int8send(c.id), ''::bytea) as chunks from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
+    """
+    scoped = visible(statement, {**params, "partition": partition_id}, viewer)
+    return db.fetch_one(bytes, scoped.text, dict(scoped.params)) or b""
+
+
+def filter_chunks(
+    db: Database, partition_id: int, chunks: Sequence[int], where: DocumentFilter | None, *, viewer: Viewer | None
+) -> set[int]:
+    """Return those of the chunks that match and that the viewer may see.
+
+    Postings are those of visible chunks, so without a filter it is enough to read a chunk as the viewer.
+    """
+    chunk_ids = literal(chunks)
+    if where is None or not where.narrows():
+        seen: LiteralString = """
+            select c.id from unnest(%(chunks)s::bigint[]) n(id)
+            cross join lateral (select id from chunks where id = n.id limit 1) c
+        """
+        with reading(db, viewer).tuned(BY_INDEX) as connection:
+            return set(connection.fetch(int, seen, {"chunks": chunk_ids}, prepare=True))
+    condition, params = where.sql("d")
+    statement: LiteralString = f"""
+        select c.id from unnest(%(chunks)s::bigint[]) n(id)
+        cross join lateral (select id, document_id, generation from chunks where id = n.id limit 1) c
+        cross join lateral (select * from documents where id = c.document_id limit 1) d
+        where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation
+          and {condition}
+    """
+    scoped = visible(statement, {**params, "partition": partition_id, "chunks": chunk_ids}, viewer)
+    return set(db.fetch(int, scoped.text, dict(scoped.params)))
+
+
+def list_chunks(db: Executor, documents: Sequence[str], limit: int) -> list[int]:
+    """List the visible chunks of the documents, `limit` at most."""
+    statement: LiteralString = """
+        select c.id from unnest(%(documents)s::text[]) n (id)
+        cross join lateral (
+            select id, active_generation from documents where id = n.id and deleted_at is null limit 1
+        ) d
+        cross join lateral (
+            select id from chunks where document_id = d.id and generation = d.active_generation offset 0
+        ) c limit %(limit)s
+    """
+    return db.fetch(int, statement, {"documents": list(documents), "limit": limit})
+
+
+@lru_cache(maxsize=256)
+def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralString:
+    """Return the statement that scores candidates, in one line: psycopg caches its parsing only of short ones."""
+    of_rows: LiteralString = f"""where exists (
+            select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
+            where row_chunk.id = c.id and {rows}
+        )"""
+    statement = f"""
+    with near as (
+        select document_id, generation, index, min(rank)::int as rank
+        from unnest(%(documents)s::text[], %(generations)s::bigint[], %(indexes)s::int[])
+            with ordinality n(document_id, generation, index, rank)
+        group by 1, 2, 3
+    ),
+    words as (
+        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[]) with ordinality w(chunk_id, score, rank)
+    ),
+    exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
+    proposed as (
+        select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
+        left join lateral (
+            select id, embedding_key from chunks
+            where document_id = n.document_id and generation = n.generation and index = n.index limit 1
+        ) c on true
+        union
+        select c.document_id, c.generation, c.index, c.id, c.embedding_key
+        from (select chunk_id from words union select chunk_id from exact) i
+        cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
+    ),
+    open as materialized (
+        select p.*, d.active_generation
+        from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
+        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and {condition}
+    ),
+    visible as materialized (
+        select id, document_id, generation, index, embedding_key from open
+        where generation = active_generation and id is not null
+        union
+        select c.* from (
+            select distinct document_id, active_generation from open where generation <> active_generation
+        ) o
+        cross join lateral (
+            select id, document_id, generation, index, embedding_key from chunks
+            where document_id = o.document_id and generation = o.active_generation order by index limit {_STALE}
+        ) c
+    ),
+    scored as (
+        select p.chunk_id, sum(
+            t.weight * p.tf * {K1 + 1}::float8 / (p.tf + {K1 * (1 - B)}::float8 + %(slope)s::float8 * p.length)
+            order by t.place
+        ) as score
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) with ordinality t(term, weight, place)
+        cross join lateral (
+            select chunk_id, tf, length from postings
+            where partition_id = %(partition)s and term = t.term
+              and chunk_id = any(array(select id from visible except select chunk_id from words))
+        ) p group by p.chunk_id
+    ),
+    parts as materialized (
+        select c.id, c.document_id, c.index, coalesce((
+                select least(1.0, greatest(0.0, 1 - ({DISTANCE}))) from embeddings e
+                where %(size)s::int is not null and e.partition_id = %(partition)s and e.key = c.embedding_key
+            ), 0.0::float8) as semantic, coalesce(w.score, s.score, 0.0) as bm25,
+            coalesce(n.rank, x.rank::int) as semantic_rank, w.rank::int as keyword_rank
+        from visible c
+        left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
+        left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id
+        left join scored s on s.chunk_id = c.id {of_rows if rows != "true" else ""}
+    ),
+    best as materialized (
+        select id, document_id, index, semantic, bm25 / (bm25 + {HALF}) as keyword, semantic_rank, keyword_rank,
+               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
+        from parts order by score desc, document_id collate "C", index limit %(limit)s
+    )
+    select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
+           case when %(with_pages)s then (
+               select m.pages from run_documents m
+               where m.document_id = d.id and m.generation = d.active_generation limit 1
+           ) end as pages
+    from best b join lateral (select start, "end" from chunks where id = b.id limit 1) c on true
+    join lateral (select * from documents where id = b.document_id limit 1) d on true
+    order by b.score desc, b.document_id collate "C", b.index
+    """
+    return " ".join(statement.split())
+
+
+def score_candidates(
+    db: Database,
+    *,
+    near: Sequence[Place],
+    exact: Sequence[int],
+    words: Sequence[Scored],
+    terms: Terms,
+    values: Sequence[float] | None,
+    weights: tuple[float, float],
+    where: DocumentFilter | None,
+    limit: int | None,
+    with_pages: bool,
+) -> list[Candidate]:
+    """Score the candidates that match and that `db` shows, best first, `limit` at most.
+
+    near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, best first; terms:
+    of the partition that is searched; weights: semantic, keyword. with_pages: with the offsets of the document's pages.
+    """
+    condition, params = where.sql("d") if where is not None else ("true", {})
+    rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
+    params |= {
+        **terms.params(),
+        **vector_params(values),
+        **place_params(near),
+        "chunks": literal(scored.chunk_id for scored in words),
+        "scores": literal(scored.score for scored in words),
+        "exact": literal(exact),
+        "semantic_weight": weights[0],
+        "keyword_weight": weights[1],
+        "limit": limit,
+        "with_pages": with_pages,
+    }
+    by_viewer_alone = db.is_viewed and (where is None or not where.narrows())
+    with db.tuned(BY_INDEX if by_viewer_alone else {}) as connection:
+        return connection.fetch(Candidate, _select_scores(condition, rows), params, prepare=True)
+
+
+def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | None]]) -> list[Hit]:
+    """Read the hits of candidates, each with its final score and recency, in order; without what was deleted since."""
+    statement: LiteralString = """
+        select c.content, c.header, i.score, i.semantic, i.keyword, i.semantic_rank, i.keyword_rank, i.recency,
+               d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start,
+               c."end", c.page
+        from unnest(%(chunks)s::bigint[], %(scores)s::float8[], %(semantic)s::float8[], %(keyword)s::float8[],
+                    %(semantic_ranks)s::int[], %(keyword_ranks)s::int[], %(recency)s::float8[]) with ordinality
+             i(id, score, semantic, keyword, semantic_rank, keyword_rank, recency, place)
+        join lateral (select * from chunks where id = i.id limit 1) c on true
+        join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
+        order by i.place
+    """
+    params = {
+        "chunks": literal(candidate.id for candidate, _, _ in ranked),
+        "scores": literal(score for _, score, _ in ranked),
+        "semantic": literal(candidate.semantic for candidate, _, _ in ranked),
+        "keyword": literal(candidate.keyword for candidate, _, _ in ranked),
+        "semantic_ranks": literal(candidate.semantic_rank for candidate, _, _ in ranked),
+        "keyword_ranks": literal(candidate.keyword_rank for candidate, _, _ in ranked),
+        "recency": literal(recency for _, _, recency in ranked),
+    }
+    with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
+        return connection.fetch(Hit, statement, params, prepare=True)
+
+
+def vector_params(values: Sequence[float] | None) -> Params:
+    """Return the parameters of `DISTANCE`."""
+    return {"values": None if values is None else HalfVector(values), "size": None if values is None else len(values)}
+
+
+def parse_places(vector_ids: Iterable[str]) -> list[Place]:
+    """Parse vector ids, `document#generation#index`; ids of any other form are left out."""
+    parsed = map(ids.parse_vector_id, vector_ids)
+    return [place for place in parsed if place is not None and _ID.fullmatch(place[0])]
+
+
+def place_params(places: Sequence[Place]) -> dict[str, str]:
+    """Return the parameters `documents`, `generations` and `indexes`."""
+    parts = zip(*places, strict=True) if places else ((), (), ())
+    return dict(zip(("documents", "generations", "indexes"), map(literal, parts), strict=True))
+
+
+def literal(values: Iterable[object]) -> str:
+    """Write an array of numbers or ids as PostgreSQL does; as lists they would take ten times as long to send."""
+    return "{" + ",".join("null" if value is None else str(value) for value in values) + "}"
