@@ -65,7 +65,7 @@ def _backup(folder: Path, settings: Settings) -> None:
     """Copy what is there while the instance runs. Files are copied before the database and once more after it, and none
     is deleted from in between: whatever the database of that moment refers to is among them."""
     home = settings.home.resolve()
-    running = instance.running(home)
+    running = instance.find_running(home)
     if environment.reveal_secret(settings.database_url) or (running is not None and not running.embedded):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL names a PostgreSQL of your own: back it up by its own means, then the directory of"
@@ -117,7 +117,7 @@ def _restore(folder: Path, settings: Settings) -> None:
             exit_code=2,
         )
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = None if instance.running(home) else instance.lock(home)
+    lock = None if instance.find_running(home) else instance.lock_home(home)
     if lock is None:
         raise LocalError(f"An instance is running in {home}: stop it with `retrieval down`, or choose another home.")
     try:
@@ -138,14 +138,14 @@ def _put_in(folder: Path, home: Path, settings: Settings) -> Path | None:
     inside, has_files = settings.files.resolve() == home / _FILES, (folder / _FILES).is_dir()
     if inside and has_files:
         shutil.copytree(folder / _FILES, fresh / _FILES)
-    instance.clear(home)
+    instance.clear_home(home)
     postgres.stop(home)
     aside = _put_aside(home)
     if not inside and has_files and settings.allow_local_files:
         shutil.copytree(folder / _FILES, settings.files, dirs_exist_ok=True)
     for name in (_KEY, _PASSWORD):
         write_private(home / name, (folder / name).read_text())
-    postgres.own(home, fresh / _DATA)
+    postgres.change_owner(home, fresh / _DATA)
     for path in (fresh / _FILES, fresh / _DATA):
         if path.exists():
             path.rename(home / path.name)

@@ -42,7 +42,7 @@ MCP_VERSION = "2025-11-25"
 
 def run(options: Options, settings: Settings) -> int:
     """Run a command of `retrieval_client.cli`. LocalError: nothing runs in this home, and no other server is named."""
-    service = instance.service(settings.home)
+    service = instance.read_service(settings.home)
     is_local = not (options.url or os.environ.get("RETRIEVAL_API_URL"))
     if is_local and service and not (settings.home / "service.json").exists():
         raise LocalError(f"Nothing runs in {settings.home}: start it with `retrieval up`, or give --url.")
@@ -55,7 +55,7 @@ def run(options: Options, settings: Settings) -> int:
 
 def find_server(options: Options, settings: Settings) -> tuple[str, str]:
     """URL and key by options, by environment, else of this home's instance. LocalError if none of them is set."""
-    service = instance.service(settings.home)
+    service = instance.read_service(settings.home)
     url = options.url or os.environ.get("RETRIEVAL_API_URL") or service.get("api")
     key = options.key or os.environ.get("RETRIEVAL_API_KEY")
     if key is None and url == service.get("api"):  # the key of this home goes to no other server
@@ -145,7 +145,7 @@ def _start_demo(home: Path) -> Iterator[RetrievalClient]:
     print("Starting the service …", flush=True)
     try:
         _run_command(environment, "up", "--detach")
-        service = instance.service(home)
+        service = instance.read_service(home)
         print(f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})")
         with RetrievalClient(service["api"], service["apiKey"]) as client:
             yield client

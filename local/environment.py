@@ -96,7 +96,7 @@ def secret_key(settings: Settings) -> str:
 
 def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
     """For a role or command started alone: given addresses first, else those of the instance that runs in this home."""
-    running = instance.running(settings.home)
+    running = instance.find_running(settings.home)
     database_url = reveal_secret(settings.database_url)
     if database_url is None and running and running.embedded:
         database_url = postgres.url(settings.home)
@@ -112,7 +112,7 @@ def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Res
 
 def resolve_prefect(settings: Settings) -> Resolved:
     """For what speaks with Prefect alone: neither a database nor the key of stored secrets is looked for."""
-    prefect, login = _find_prefect(settings, instance.running(settings.home), needed=True)
+    prefect, login = _find_prefect(settings, instance.find_running(settings.home), needed=True)
     return Resolved("", "", prefect, login)
 
 
@@ -269,7 +269,7 @@ or 20 seconds looks less often: nothing of this service waits for it."""
 def _list_own_addresses(settings: Settings) -> list[str]:
     """`host:port` of what the fetch guard of a role cannot know: the ports of an instance that it is started beside,
     and Prefect's database, whose address holds a password."""
-    running = instance.running(settings.home)
+    running = instance.find_running(settings.home)
     addresses = [urlsplit(url).netloc for url in (running.addresses.values() if running else ()) if url]
     if database := reveal_secret(settings.prefect_database_url):
         addresses.append(urlsplit(database).netloc.rpartition("@")[2])

@@ -127,7 +127,7 @@ def probe_role(options: Namespace, settings: Settings) -> int:
 
 
 def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
-    running = instance.running(settings.home)
+    running = instance.find_running(settings.home)
     host, port = getattr(settings, f"{role}_host"), getattr(settings, f"{role}_port")
     address = (running.addresses.get(role) if running else None) or instance.build_url(host, port)
     name, path = SERVERS[role]
@@ -154,7 +154,7 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
 def print_status(options: Namespace, settings: Settings) -> int:
     """Print the roles and the state of dispatch; 0 if all roles are up and work proceeds, else 3."""
     home = settings.home.resolve()
-    record = instance.load(home)
+    record = instance.load_record(home)
     if record is None or not record.supervisor.alive():
         if options.json:
             states = [_describe_role(role, alive=False) for role in record.roles] if record else []
@@ -297,7 +297,7 @@ def _repeated_errors(home: Path, record: Record) -> Iterator[str]:
                 times = f"{series.count} times within {_format_duration(int(series.last - series.first))}"
                 age = int(clock - series.last)
                 yield f"\n{role.name} repeats an error ({times}, last {age} s ago):\n    {series.message}"
-                yield f"  Its log: {logs.path(home, role.name)}"
+                yield f"  Its log: {logs.log_path(home, role.name)}"
 
 
 def _format_table(states: list[dict[str, Any]]) -> str:

@@ -61,11 +61,11 @@ class Record:
         return Process(self.pid, self.started)
 
 
-def save(home: Path, record: Record) -> None:
+def save_record(home: Path, record: Record) -> None:
     write_private(home / "state.json", json.dumps(asdict(record), indent=1))
 
 
-def load(home: Path) -> Record | None:
+def load_record(home: Path) -> Record | None:
     """The last instance of this home, alive or not; None if there was none or it went in order."""
     state = read_json(home / "state.json")
     if not state:
@@ -77,13 +77,13 @@ def _role(record: dict[str, Any]) -> RoleRecord:
     return RoleRecord(**(record | {"errors": [Series(**series) for series in record.get("errors", [])]}))
 
 
-def running(home: Path) -> Record | None:
+def find_running(home: Path) -> Record | None:
     """The instance whose supervisor lives now."""
-    record = load(home)
+    record = load_record(home)
     return record if record and record.supervisor.alive() else None
 
 
-def lock(home: Path) -> int | None:
+def lock_home(home: Path) -> int | None:
     """The descriptor of the held lock; None if another supervisor of this home has it."""
     descriptor = os.open(home / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -94,20 +94,20 @@ def lock(home: Path) -> int | None:
     return descriptor
 
 
-def clear(home: Path) -> None:
+def clear_home(home: Path) -> None:
     """End what a dead supervisor left behind, whole families included, and forget it."""
-    if record := load(home):
+    if record := load_record(home):
         roles = [Process(r.pid, r.started) for r in record.roles if r.pid and r.started and r.name != "postgres"]
-        processes.end(roles, grace=5)
+        processes.end_processes(roles, grace=5)
         # Postgres is never ended from here: `postgres.stop` lets it write what it holds.
-        processes.end(processes.carrying(record.token, besides="postgres"), grace=2)
+        processes.end_processes(processes.list_carrying(record.token, besides="postgres"), grace=2)
         (home / "state.json").unlink(missing_ok=True)
     service = home / "service.json"
     if service.exists():
         service.replace(home / "service.last.json")
 
 
-def publish(home: Path, service: dict[str, Any]) -> None:
+def publish_service(home: Path, service: dict[str, Any]) -> None:
     """Write service.json; the copy of the last instance goes."""
     write_private(home / "service.json", json.dumps(service, indent=2) + "\n")
     (home / "service.last.json").unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def keep_service(home: Path, service: dict[str, Any]) -> None:
     write_private(home / "service.last.json", json.dumps(service))
 
 
-def service(home: Path) -> dict[str, Any]:
+def read_service(home: Path) -> dict[str, Any]:
     """Last record for clients: of the running instance, else of the one before."""
     return read_json(home / "service.json") or read_json(home / "service.last.json")
 

@@ -43,20 +43,20 @@ _TIME = re.compile(r"^\S*\d\d:\d\d:\d\d\S* (?:UTC )?(?:\[\d+\] )?(?:\| )?")
 _VARYING = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[a-z]{1,5}_[0-9A-Za-z]{8,}|0x[0-9a-f]+|\d+")
 
 
-def path(home: Path, role: str) -> Path:
+def log_path(home: Path, role: str) -> Path:
     return home / "logs" / f"{role}.log"
 
 
-def open_for(home: Path, role: str) -> BinaryIO:
+def open_log(home: Path, role: str) -> BinaryIO:
     """For appending; a file that has grown is put aside as `.1` first."""
-    file = path(home, role)
+    file = log_path(home, role)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size > _LIMIT:
         file.replace(file.with_suffix(".log.1"))
     return file.open("ab")
 
 
-def bound(home: Path) -> None:
+def bound_logs(home: Path) -> None:
     """Copy each log that has grown past 20 MB aside and empty it in place, for its writer holds it open."""
     for file in (home / "logs").glob("*.log"):
         if file.stat().st_size > _LIMIT:
@@ -65,9 +65,9 @@ def bound(home: Path) -> None:
                 opened.truncate(0)
 
 
-def tail(home: Path, role: str, *, since: int = 0, lines: int = 8) -> str:
+def read_tail(home: Path, role: str, *, since: int = 0, lines: int = 8) -> str:
     """The last lines written after offset `since`, indented."""
-    file = path(home, role)
+    file = log_path(home, role)
     if not file.exists():
         return ""
     with file.open("rb") as opened:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import signal
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,7 +54,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() in _LOOPBACK_NAMES
 
 
-def serve(configured: Settings, db: Database) -> ThreadingHTTPServer:
+def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
     """A server that is bound and not yet running."""
     figures, token = Figures(db), configured.metrics_token
     secret = token.get_secret_value() if token else None
@@ -85,18 +86,13 @@ def serve(configured: Settings, db: Database) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the base class's name
-            log.debug("metrics.request", said=format % values)
+            log.debug("metrics.request", message=format % values)
 
     return _Server((configured.metrics_host, configured.metrics_port or 0), Handler)
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        import socket
-
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._room = threading.BoundedSemaphore(AT_ONCE)
         super().__init__(address, handler)
@@ -127,7 +123,7 @@ def _is_right(header: str, secret: str) -> bool:
 
 def _roles(configured: Settings) -> dict[str, Values]:
     """Roles of this machine's supervisor; empty without one."""
-    record = instance.running(configured.home)
+    record = instance.find_running(configured.home)
     roles = [role for role in record.roles if role.name in catalog.ROLES] if record else []
     up: Values = {(role.name,): float(role.state == "up") for role in roles}
     return {
@@ -144,7 +140,7 @@ def main() -> None:
         sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
     try:
         require_a_token(configured)
-        server = serve(configured, Database(configured.database_url.get_secret_value(), size=2, role="metrics"))
+        server = build_server(configured, Database(configured.database_url.get_secret_value(), size=2, role="metrics"))
     except LocalError as error:
         sys.exit(str(error))
     except OSError as error:

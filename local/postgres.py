@@ -191,25 +191,22 @@ def base_backup(home: Path, target: Path) -> None:
     """Copy the data of a running Postgres, whole as of the end of this call; LocalError if that fails."""
     password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
     options = ("--wal-method=stream", "--checkpoint=fast", "--no-password", "--format=plain")
-    done = subprocess.run(
-        [str(_program("pg_basebackup")), *options, f"--pgdata={target}", f"--host={socket}", f"--username={USER}"],
-        env={**_environment(), "PGPASSWORD": password},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise LocalError(f"The embedded Postgres could not be copied: {done.stderr.strip()[-400:]}")
+    server = (f"--pgdata={target}", f"--host={socket}", f"--username={USER}")
+    process = _run_tool("pg_basebackup", *options, *server, PGPASSWORD=password)
+    if process.returncode != 0:
+        raise LocalError(f"The embedded Postgres could not be copied: {process.stderr.strip()[-400:]}")
 
 
-def own(home: Path, folder: Path) -> None:
+def change_owner(home: Path, folder: Path) -> None:
     """Give restored data to the user of PostgreSQL."""
     processes.choose_identity(home, _program("postgres")).own(folder)
 
 
-def _environment() -> dict[str, str]:
-    """None of the caller's own PostgreSQL variables."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+def _run_tool(name: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of PostgreSQL, without the caller's own variables for it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | variables
+    command = [str(_program(name)), *options]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def _reap(home: Path) -> None:
@@ -233,15 +230,9 @@ def _begin_recovery_again(cluster: Cluster) -> None:
 
 
 def _has_recovered(cluster: Cluster) -> bool:
-    process = subprocess.run(
-        [str(_program("pg_controldata")), str(cluster.data)],
-        env={**_environment(), "LC_ALL": "C"},
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    started = [line.split()[-1] for line in process.splitlines() if line.startswith("Backup start location:")]
-    return started != [] and started[0] == "0/0"
+    output = _run_tool("pg_controldata", str(cluster.data), LC_ALL="C").stdout
+    locations = [line.split()[-1] for line in output.splitlines() if line.startswith("Backup start location:")]
+    return locations[:1] == ["0/0"]
 
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Check free disk space")
@@ -317,11 +308,11 @@ def _clear_leftovers(cluster: Cluster) -> None:
 
 def _end(data: Path) -> bool:
     """Stop the postmaster, then backends of one that was killed; return whether any ran."""
-    running = processes.working_in(data.resolve(), "postgres")
+    running = processes.list_working_in(data.resolve(), "postgres")
     recorded = data / "postmaster.pid"
     leader = recorded.read_text().split("\n", 1)[0] if recorded.exists() else ""
-    processes.end([p for p in running if str(p.pid) == leader], first=signal.SIGINT, grace=15)
-    processes.end(running, first=signal.SIGQUIT)
+    processes.end_processes([p for p in running if str(p.pid) == leader], first=signal.SIGINT, grace=15)
+    processes.end_processes(running, first=signal.SIGQUIT)
     return bool(running)
 
 

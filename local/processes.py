@@ -67,19 +67,19 @@ def end_with_parent(number: int) -> Callable[[], None]:
     return arrange
 
 
-def carrying(token: str, *, besides: str = "") -> list[Process]:
+def list_carrying(token: str, *, besides: str = "") -> list[Process]:
     """Every process whose environment holds this token of an instance, but this one and those of a program."""
     marker = f"{TOKEN}={token}".encode()
     matching = (p for p in _all() if p.pid != os.getpid() and marker in _read(p.pid, "environ").split(b"\0"))
     return [p for p in matching if not besides or Path(_link(p.pid, "exe")).name != besides]
 
 
-def working_in(folder: Path, program: str) -> list[Process]:
+def list_working_in(folder: Path, program: str) -> list[Process]:
     """Every process of this program whose working directory is `folder`: it identifies a PostgreSQL."""
     return [p for p in _all() if _link(p.pid, "cwd") == str(folder) and Path(_link(p.pid, "exe")).name == program]
 
 
-def end(processes: Iterable[Process], *, first: int = signal.SIGTERM, grace: float = 5.0) -> None:
+def end_processes(processes: Iterable[Process], *, first: int = signal.SIGTERM, grace: float = 5.0) -> None:
     """Send `first`, wait up to `grace` seconds, then SIGKILL the rest and wait until they have ended."""
     remaining = list(processes)
     for number, patience in ((first, grace), (signal.SIGKILL, 5.0)):

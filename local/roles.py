@@ -35,7 +35,7 @@ def has_ui() -> bool:
     return (PROJECT / "ui" / "app.py").exists()
 
 
-def locate(settings: Settings) -> Addresses:
+def locate_roles(settings: Settings) -> Addresses:
     """Addresses as the settings say, ports already settled."""
     prefect = settings.prefect_api_url or f"{build_url(settings.prefect_host, settings.prefect_port)}/api"
     admin = build_url(settings.ui_host, settings.ui_port) if has_ui() else None

@@ -52,7 +52,7 @@ def run(options: Namespace, settings: Settings) -> int:
     if name == "api":
         instance.settle_ports({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
     _claim_files(settings, resolved)
-    running = instance.running(settings.home)
+    running = instance.find_running(settings.home)
     ports = instance.port_settings(running.addresses) if running else {}
     ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)  # that of the instance's own role is taken
     return _become(name, settings, environment.build_variables(name, settings, resolved) | ports)
@@ -96,7 +96,7 @@ def _prepare_prefect(settings: Settings) -> dict[str, str]:
 def _prepare_ui(settings: Settings) -> dict[str, str]:
     if not roles.has_ui():
         raise LocalError("There is no admin app in this version.", exit_code=2)
-    running = instance.running(settings.home)
+    running = instance.find_running(settings.home)
     api = running.addresses.get("api") if running else None
     environment.write_sign_in(settings, instance.build_url(settings.ui_host, settings.ui_port))
     return environment.build_ui(settings.ui_api_url or api or settings.base_url, authorities=settings.oidc_ca_bundle)
@@ -192,7 +192,7 @@ def bootstrap_installation(settings: Settings) -> None:
 
 def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Bootstrap) -> str:
     """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
-    key = installation.api_key or instance.service(settings.home).get("apiKey")
+    key = installation.api_key or instance.read_service(settings.home).get("apiKey")
     if isinstance(key, str):
         hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"

@@ -103,7 +103,7 @@ class Supervisor:
         """Start a role as soon as those it comes after are ready. Roles end in the reverse order of their addition."""
         record = RoleRecord(role.name, address=role.address)
         self._record.roles.append(record)
-        self._children[role.name] = _Child(role, record, Watch(logs.path(self._home, role.name), record.errors))
+        self._children[role.name] = _Child(role, record, Watch(logs.log_path(self._home, role.name), record.errors))
 
     def wait_ready(self, seconds: float) -> None:
         """Wait until every role is up, or done; LocalError names one that is not in time."""
@@ -136,7 +136,7 @@ class Supervisor:
             self._next_bound = clock + _BOUND_LOGS_EVERY
             if not self._is_saved:
                 self._save()
-            logs.bound(self._home)
+            logs.bound_logs(self._home)
 
     def stop(self) -> None:
         """End the roles, each in its grace, then whatever they left; a second signal shortens it."""
@@ -145,7 +145,7 @@ class Supervisor:
         for child in reversed(self._children.values()):
             if child.process is not None:
                 self._end(child, child.process)
-        processes.end(processes.carrying(self._record.token), grace=1)
+        processes.end_processes(processes.list_carrying(self._record.token), grace=1)
 
     def _end(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
         stop_requests = max(self._stop_requests, 1)
@@ -222,19 +222,19 @@ class Supervisor:
         if child.role.is_errand:
             self._mark(child, "stopped" if code else "done")
             if code == REFUSED:
-                raise LocalError(logs.tail(self._home, name, since=child.log_offset, lines=1).strip())
+                raise LocalError(logs.read_tail(self._home, name, since=child.log_offset, lines=1).strip())
             if code:
                 raise LocalError(f"{name} failed ({_reason(code)}).\n{self._last_words(name, child.log_offset)}")
             return
         child.deaths.append(clock)
         while child.deaths[0] < clock - _DEATHS_WINDOW:
             child.deaths.popleft()
-        story = f"{name} died ({_reason(code)}).\n{logs.tail(self._home, name, since=child.log_offset)}"
+        story = f"{name} died ({_reason(code)}).\n{logs.read_tail(self._home, name, since=child.log_offset)}"
         limit = _DEATHS if child.was_ready else _DEATHS_BEFORE_READY
         if len(child.deaths) >= limit and not (child.role.lacks and child.role.lacks()):
             raise LocalError(
                 f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
-                f"Its log: {logs.path(self._home, name)}"
+                f"Its log: {logs.log_path(self._home, name)}"
             )
         pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (len(child.deaths) - 1))
         child.due = clock + pause
@@ -243,7 +243,7 @@ class Supervisor:
 
     def _spawn(self, child: _Child) -> None:
         role, record = child.role, child.record
-        with logs.open_for(self._home, role.name) as log:
+        with logs.open_log(self._home, role.name) as log:
             child.log_offset = log.tell()
             child.process = subprocess.Popen(
                 role.command,
@@ -263,7 +263,7 @@ class Supervisor:
         self._mark(child, "starting")
 
     def _last_words(self, name: str, since: int = 0) -> str:
-        return f"{logs.tail(self._home, name, since=since)}\n  Its log: {logs.path(self._home, name)}"
+        return f"{logs.read_tail(self._home, name, since=since)}\n  Its log: {logs.log_path(self._home, name)}"
 
     def _mark(self, child: _Child, state: RoleState) -> None:
         if child.record.state != state:
@@ -273,7 +273,7 @@ class Supervisor:
     def _save(self) -> None:
         """On a full disk the last state stays; what happens next is written when there is room again."""
         try:
-            instance.save(self._home, self._record)
+            instance.save_record(self._home, self._record)
             self._is_saved = True
         except OSError:
             self._is_saved = False

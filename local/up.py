@@ -37,11 +37,11 @@ def run(options: Namespace, settings: Settings) -> int:
         return _run_detached(settings)
     home = settings.home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = instance.lock(home)
+    lock = instance.lock_home(home)
     if lock is None:
         raise LocalError(_already_running(home))
     try:
-        instance.clear(home)
+        instance.clear_home(home)
         _supervise(_settle(settings), home, show_key=not options.for_a_log)
     finally:
         os.close(lock)
@@ -51,10 +51,10 @@ def run(options: Namespace, settings: Settings) -> int:
 def _run_detached(settings: Settings) -> int:
     """Start an instance in a session of its own; back when it is ready, or with the reason why it is not."""
     home = settings.home.resolve()
-    if instance.running(home):
+    if instance.find_running(home):
         say(_already_running(home))
         return 0
-    with logs.open_for(home, "up") as log:
+    with logs.open_log(home, "up") as log:
         offset = log.tell()
         child = subprocess.Popen(
             [sys.executable, "-m", "local.cli", "up", "--for-a-log"],
@@ -75,16 +75,16 @@ def _run_detached(settings: Settings) -> int:
 def stop(_options: Namespace, settings: Settings) -> int:
     """Stop the instance of this home, or a database that runs there alone."""
     home = settings.home.resolve()
-    record = instance.load(home)
+    record = instance.load_record(home)
     if record is None and not home.exists():
         say(f"Nothing runs in {home}.")
         return 0
     was_running = record is not None and record.supervisor.alive()
     if record and was_running:
-        processes.end([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
-    if instance.lock(home) is None:
+        processes.end_processes([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
+    if instance.lock_home(home) is None:
         raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
-    instance.clear(home)
+    instance.clear_home(home)
     had_database = postgres.stop(home)
     what = "instance" if was_running else "database"
     say(f"Stopped the {what} in {home}." if was_running or had_database else f"Nothing runs in {home}.")
@@ -94,9 +94,9 @@ def stop(_options: Namespace, settings: Settings) -> int:
 def print_variables(_options: Namespace, settings: Settings) -> int:
     """Print lines that set up a shell for the running instance. LocalError: nothing runs in this home."""
     home = settings.home.resolve()
-    if instance.running(home) is None or not (home / "service.json").exists():
+    if instance.find_running(home) is None or not (home / "service.json").exists():
         raise LocalError(f"Nothing runs in {home}: start it with `retrieval up`.", exit_code=3)
-    service = instance.service(home)
+    service = instance.read_service(home)
     variables = {
         "API": service["api"],
         "API_KEY": service["apiKey"] or "<API_KEY>",
@@ -111,7 +111,7 @@ def print_variables(_options: Namespace, settings: Settings) -> int:
 
 def _already_running(home: Path) -> str:
     """One line with the addresses of the instance that has this home."""
-    record = instance.running(home)
+    record = instance.find_running(home)
     addresses = [f"{name} {url}" for name, url in (record.addresses if record else {}).items() if url]
     return f"An instance is running in {home} already: {', '.join(addresses) or 'it is starting'}."
 
@@ -133,7 +133,7 @@ def _settle(settings: Settings) -> Settings:
 
 def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
     """`show_key`: show the API key once it is ready; not where the output goes into a log."""
-    key, at = environment.secret_key(settings), roles.locate(settings)
+    key, at = environment.secret_key(settings), roles.locate_roles(settings)
     process = Process.of(os.getpid())
     if process is None:
         raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
@@ -147,16 +147,16 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
         for role in roles.build_roles(settings, at, key, record):
             supervisor.add(role)
         supervisor.wait_ready(_START_SECONDS)
-        service = instance.service(home) | {
+        service = instance.read_service(home) | {
             "api": at.api,
             "prefect": at.prefect.removesuffix("/api"),
             "prefectLogin": environment.prefect_login(settings),
             "ui": at.ui,
             "metrics": at.metrics,
         }
-        instance.publish(home, service)
+        instance.publish_service(home, service)
         record.phase = "ready"
-        instance.save(home, record)
+        instance.save_record(home, record)
         say(build_banner(service) if show_key else "The service is ready.")
         supervisor.watch()
     except Stopped:
@@ -164,24 +164,24 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
     finally:
         supervisor.stop()
         postgres.stop(home)
-        instance.clear(home)
+        instance.clear_home(home)
     say("Stopped.")
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:
     deadline = time.monotonic() + _DETACHED_SECONDS
     while child.poll() is None:
-        record = instance.running(home)
+        record = instance.find_running(home)
         if record and record.pid == child.pid and record.phase == "ready":
-            say(build_banner(instance.service(home)))
+            say(build_banner(instance.read_service(home)))
             child.returncode = 0  # it goes on without us: this program no longer waits for it
             return 0
         if time.monotonic() > deadline:
             child.send_signal(signal.SIGTERM)
-            raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.path(home, 'up')}")
+            raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.log_path(home, 'up')}")
         time.sleep(0.1)
-    print(logs.tail(home, "up", since=offset, lines=20), file=sys.stderr)
-    print(f"It did not start. Its log: {logs.path(home, 'up')}", file=sys.stderr)
+    print(logs.read_tail(home, "up", since=offset, lines=20), file=sys.stderr)
+    print(f"It did not start. Its log: {logs.log_path(home, 'up')}", file=sys.stderr)
     return child.returncode or 1
 
 

@@ -11,6 +11,7 @@ import pytest
 from local import LocalError, client
 from retrieval.accounts import api_keys
 from retrieval.settings import Settings
+from retrieval_client import cli
 
 
 @pytest.fixture
@@ -114,3 +115,21 @@ def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_it
         search(base, key, tmp_path, "space")
     (tmp_path / "service.json").write_text(json.dumps({"api": base, "apiKey": "another", "namespaceId": space}))
     assert search(base, key, tmp_path) == 0, "that of this home's instance"
+
+
+def test_the_clients_own_command_names_its_server_by_options_or_variables(base, org, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["retrieval-client", "namespaces", "--json"])
+    for name in ("RETRIEVAL_API_URL", "RETRIEVAL_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "--url or RETRIEVAL_API_URL" in capsys.readouterr().err
+    monkeypatch.setenv("RETRIEVAL_API_URL", base)
+    monkeypatch.setenv("RETRIEVAL_API_KEY", org.api_key)
+    namespace = org.namespace()
+    assert cli.main() == 0
+    assert namespace in [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.setattr("sys.argv", ["retrieval-client", "search", "owls", "--namespace", "nowhere"])
+    assert cli.main() == 1
+    assert "retrieval-client: No namespace is called nowhere" in capsys.readouterr().err

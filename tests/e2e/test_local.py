@@ -35,7 +35,7 @@ def _home(path: Path) -> Iterator[Path]:
 
 
 def _running(home: Path) -> list[processes.Process]:
-    return processes.working_in(home / "postgres", "postgres")
+    return processes.list_working_in(home / "postgres", "postgres")
 
 
 def _note(url: str, text: str) -> list[str]:
@@ -204,6 +204,6 @@ time.sleep(60)
         running = _running(home)
         assert running
         parent.kill()
-    processes.end(running, first=0, grace=10)
+    processes.end_processes(running, first=0, grace=10)
     assert _running(home) == []
     assert not (home / "postgres" / "postmaster.pid").exists(), "it was killed, not shut down"

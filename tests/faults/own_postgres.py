@@ -103,7 +103,7 @@ class OwnPostgres:
         self._reap()
 
     def _processes(self) -> list[processes.Process]:
-        return processes.working_in((self._home / "postgres").resolve(), "postgres")
+        return processes.list_working_in((self._home / "postgres").resolve(), "postgres")
 
     def _reap(self) -> None:
         if self._process is not None:

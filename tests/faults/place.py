@@ -126,7 +126,7 @@ class Place:
 
     def roles(self) -> dict[str, Process]:
         """Living processes by role; `child` is one that the worker runs flows in, where there is one."""
-        record = instance.load(self.service.home)
+        record = instance.load_record(self.service.home)
         found = (
             {one.name: Process(one.pid, one.started) for one in record.roles if one.pid and one.started}
             if record
@@ -151,7 +151,7 @@ class Place:
         """Until the supervisor says that every role is up."""
         deadline = time.monotonic() + UP_SECONDS
         while True:
-            record = instance.load(self.service.home)
+            record = instance.load_record(self.service.home)
             if record and record.supervisor.alive() and all(one.state in {"up", "done"} for one in record.roles):
                 return
             states = {one.name: one.state for one in record.roles} if record else {}

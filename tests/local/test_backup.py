@@ -45,7 +45,7 @@ def started(home):
     """Postgres, and the record that a supervisor would leave: this process."""
     url = postgres.start(home)
     ours = Process.of(os.getpid())
-    instance.save(home, Record(pid=ours.pid, started=ours.started, token="none", phase="ready"))
+    instance.save_record(home, Record(pid=ours.pid, started=ours.started, token="none", phase="ready"))
     return url
 
 

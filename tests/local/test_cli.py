@@ -164,7 +164,7 @@ def test_a_worker_elsewhere_needs_the_address_of_prefect(home: Path) -> None:
 def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     (home / "postgres.password").write_text("p/w")
     (home / "postgres.socket").write_text("/run/sock et")
-    instance.save(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
+    instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
     found = environment.resolve_addresses(Settings(home=home), needs_prefect=True)
     assert found.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
     assert found.prefect_api_url == "http://127.0.0.1:4444/api"
@@ -181,7 +181,7 @@ def test_a_damaged_secret_of_the_home_is_a_sentence(
     """As a full disk, a restored disk or a mistake leaves it: empty, noise, several lines, a folder."""
     for other in ("postgres.password", "postgres.socket"):
         (home / other).write_text("/run/x")
-    instance.save(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}, roles=[RoleRecord("prefect")]))
+    instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}, roles=[RoleRecord("prefect")]))
     (home / name).unlink(missing_ok=True)
     (home / name).mkdir() if content is None else (home / name).write_bytes(content)
     assert cli.main(["key", "list"]) == 1
@@ -195,9 +195,9 @@ def test_a_role_alone_signs_in_to_the_prefect_of_its_instance_and_to_no_other(ho
     (home / "postgres.socket").write_text("/run/socket")
     login = environment.prefect_login(Settings(home=home))
     at = {"prefect": "http://127.0.0.1:4444/api"}
-    instance.save(home, _mine(addresses=at, roles=[RoleRecord("prefect")]))
+    instance.save_record(home, _mine(addresses=at, roles=[RoleRecord("prefect")]))
     assert environment.resolve_addresses(Settings(home=home)).prefect_login == login
-    instance.save(home, _mine(addresses=at))
+    instance.save_record(home, _mine(addresses=at))
     assert environment.resolve_addresses(Settings(home=home)).prefect_login is None
     elsewhere = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
     assert environment.resolve_addresses(elsewhere).prefect_login is None
@@ -218,7 +218,9 @@ _RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retriev
 
 def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
     """Started alone, with ports that were picked at the start: the fetch guard refuses them."""
-    instance.save(home, _mine(addresses={"api": "http://127.0.0.1:41001", "prefect": "http://127.0.0.1:41002/api"}))
+    instance.save_record(
+        home, _mine(addresses={"api": "http://127.0.0.1:41001", "prefect": "http://127.0.0.1:41002/api"})
+    )
     prefect_database = SecretStr("postgresql://user:canary@pg:6543/prefect")
     given = Settings(home=home, own_addresses="db:1234", prefect_database_url=prefect_database)
     made = environment.build_variables("worker", given, _RESOLVED)
@@ -404,13 +406,13 @@ def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFi
 
 
 def test_up_where_one_runs_names_its_addresses(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    instance.save(home, _mine(addresses={"api": "http://127.0.0.1:1234", "ui": None}))
+    instance.save_record(home, _mine(addresses={"api": "http://127.0.0.1:1234", "ui": None}))
     assert cli.main(["up", "--detach"]) == 0
     assert "http://127.0.0.1:1234" in capsys.readouterr().out
 
 
 def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = instance.lock(home)
+    held = instance.lock_home(home)
     assert held is not None
     try:
         assert cli.main(["up"]) == 1
@@ -424,7 +426,7 @@ def test_status_warns_of_a_kernel_without_landlock(
 ) -> None:
     me = Process.of(os.getpid())
     assert me is not None
-    instance.save(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
+    instance.save_record(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
     monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
     assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
     assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
@@ -436,11 +438,11 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     me = Process.of(os.getpid())
     assert me is not None
     here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
-    instance.save(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
+    instance.save_record(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
     assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
     assert json.loads(capsys.readouterr().out)["roles"][0]["state"] == "up"
     gone = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
-    instance.save(home, _mine(phase="ready", roles=[here, gone]))
+    instance.save_record(home, _mine(phase="ready", roles=[here, gone]))
     assert health.print_status(Namespace(json=False), Settings(home=home)) == 3
     assert "stopped" in capsys.readouterr().out
 
@@ -451,7 +453,7 @@ def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.
     me = Process.of(os.getpid())
     assert me is not None
     role = RoleRecord("prefect", "up", me.pid, me.started, now, errors=[often, once])
-    instance.save(home, _mine(phase="ready", roles=[role]))
+    instance.save_record(home, _mine(phase="ready", roles=[role]))
     assert cli.main(["status", "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)["roles"]
     assert [(one["message"], one["count"]) for one in shown["repeatedErrors"]] == [("scheduler - no bulk DML", 14)]
@@ -463,11 +465,11 @@ def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.
 
 
 def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> None:
-    instance.publish(home, {"apiKey": "rtr_x", "api": "http://127.0.0.1:1"})
+    instance.publish_service(home, {"apiKey": "rtr_x", "api": "http://127.0.0.1:1"})
     assert stat.S_IMODE((home / "service.json").stat().st_mode) == 0o600
-    instance.clear(home)
+    instance.clear_home(home)
     assert not (home / "service.json").exists()
-    assert instance.service(home)["apiKey"] == "rtr_x"
+    assert instance.read_service(home)["apiKey"] == "rtr_x"
 
 
 def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> None:

@@ -24,7 +24,7 @@ def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fre
     url = fresh_database("status_of_writes")
     settings = Settings(home=tmp_path, database_url=url, secret_key="1:" + "A" * 43 + "=")
     myself = Process.of(os.getpid())
-    instance.save(tmp_path, Record(myself.pid, myself.started, "token", phase="ready"))
+    instance.save_record(tmp_path, Record(myself.pid, myself.started, "token", phase="ready"))
     assert health.print_status(Namespace(json=False), settings) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("ready (supervisor ")
@@ -48,8 +48,8 @@ def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_p
         settings = Settings(home=home, database_url=url, secret_key="1:" + "A" * 43 + "=")
         myself = Process.of(os.getpid())
         dispatcher = RoleRecord("dispatcher", state="up", pid=myself.pid, started=myself.started)
-        instance.save(home, Record(myself.pid, myself.started, "token", phase="ready", roles=[dispatcher]))
-        stopped = processes.working_in((home / "postgres").resolve(), "postgres")
+        instance.save_record(home, Record(myself.pid, myself.started, "token", phase="ready", roles=[dispatcher]))
+        stopped = processes.list_working_in((home / "postgres").resolve(), "postgres")
         for process in stopped:
             process.signal(signal.SIGSTOP)
         try:

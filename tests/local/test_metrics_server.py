@@ -17,7 +17,7 @@ from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: 
 def running(url, tmp_path, **given):
     configured = Settings(home=tmp_path, metrics_port=0, **given)
     db = Database(url, size=2, role="metrics")
-    server = metrics_server.serve(configured, db)
+    server = metrics_server.build_server(configured, db)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

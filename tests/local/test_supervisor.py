@@ -42,7 +42,7 @@ def supervisor(tmp_path: Path, record: Record, said: list[str]) -> Iterator[Supe
     started = Supervisor(tmp_path, record, said.append)
     yield started
     started.stop()
-    assert processes.carrying(record.token) == []
+    assert processes.list_carrying(record.token) == []
 
 
 def _role(record: Record, tmp_path: Path, program: str, name: str = "sample") -> Role:
@@ -62,7 +62,7 @@ def test_a_killed_role_is_started_again_and_its_death_is_told(
 ) -> None:
     supervisor.add(_role(record, tmp_path, _STAYS))
     supervisor.wait_ready(10)
-    _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
+    _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "sample"))
     first = record.roles[0].pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
@@ -169,10 +169,10 @@ def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
         "print('here', flush=True); time.sleep(60)"
     )
     supervisor.add(_role(record, tmp_path, program))
-    _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
-    assert len(processes.carrying(record.token)) == 2
+    _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "sample"))
+    assert len(processes.list_carrying(record.token)) == 2
     supervisor.stop()
-    assert processes.carrying(record.token) == []
+    assert processes.list_carrying(record.token) == []
 
 
 def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record, tmp_path: Path) -> None:
@@ -183,13 +183,13 @@ def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record,
     ):
         assert left.pid
         record.roles.append(instance.RoleRecord("api", pid=foreign.pid, started=1))
-        instance.save(tmp_path, record)
+        instance.save_record(tmp_path, record)
         _wait_for_exec(left.pid)
-        instance.clear(tmp_path)
+        instance.clear_home(tmp_path)
         assert left.wait(timeout=5) == -signal.SIGTERM
         assert foreign.poll() is None, "a reused process id was taken for ours"
         foreign.kill()
-    assert instance.load(tmp_path) is None
+    assert instance.load_record(tmp_path) is None
 
 
 def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
@@ -206,11 +206,11 @@ def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: R
 
 
 def test_a_log_that_has_grown_is_put_aside(tmp_path: Path) -> None:
-    file = logs.path(tmp_path, "api")
+    file = logs.log_path(tmp_path, "api")
     file.parent.mkdir()
     file.write_bytes(b"x" * (21 * 1024 * 1024))
     with file.open("ab") as writer:
-        logs.bound(tmp_path)
+        logs.bound_logs(tmp_path)
         writer.write(b"after\n")
     assert file.read_bytes() == b"after\n"
     assert file.with_suffix(".log.1").stat().st_size == 21 * 1024 * 1024

@@ -142,7 +142,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
     db.close()
     with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:
         assert client.get("/v1/namespaces").status_code == 200
-        stopped = processes.working_in((cluster / "postgres").resolve(), "postgres")
+        stopped = processes.list_working_in((cluster / "postgres").resolve(), "postgres")
         for one in stopped:
             one.signal(signal.SIGSTOP)
         try:

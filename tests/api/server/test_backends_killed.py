@@ -101,7 +101,7 @@ def kill_backends(url: str, most: int) -> int:
 
 def kill_server(home: Path) -> None:
     """Kill PostgreSQL, all of its processes at once, and start it again."""
-    for process in processes.working_in((home / "postgres").resolve(), "postgres"):
+    for process in processes.list_working_in((home / "postgres").resolve(), "postgres"):
         process.signal(signal.SIGKILL)
     postgres.start(home)
 

@@ -163,7 +163,7 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     settings = Settings(home=tmp_path, database_url=database_url, secret_key="1:" + "A" * 43 + "=")
     me = Process.of(os.getpid())
     roles = [RoleRecord("dispatcher", "up", me.pid, me.started, 1.0)]
-    instance.save(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
+    instance.save_record(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
     levers.record(db, [])
     readiness.record(db, "here:1", beats())
     assert health.print_status(Namespace(json=False), settings) == 0

@@ -34,14 +34,14 @@ def find_namespace(client: RetrievalClient, given: str | None, unlisted: str | N
         if len(namespaces) == 1:
             return namespaces[0].id
         if not namespaces:
-            raise CommandError("There is no namespace yet: create one by `retrieval namespaces create NAME`.")
+            raise CommandError("There is no namespace yet: create one by `namespaces create NAME`.")
         names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES])
         raise CommandError(f"There are several namespaces: choose one by --namespace ({names}).")
     ids = [namespace.id for namespace in namespaces if given in (namespace.id, namespace.name)]
     if not ids:
-        raise CommandError(f"No namespace is called {given}: `retrieval namespaces` lists them.")
+        raise CommandError(f"No namespace is called {given}: `namespaces` lists them.")
     if len(ids) > 1:
-        raise CommandError(f"{len(ids)} namespaces are called {given}: use the id, which `retrieval namespaces` lists.")
+        raise CommandError(f"{len(ids)} namespaces are called {given}: use the id, which `namespaces` lists.")
     return ids[0]
 
 
@@ -135,7 +135,7 @@ def _document(client: RetrievalClient, namespace: str, given: str) -> Document:
         if documents:
             ids = _few([document.id for document in documents])
             raise CommandError(f"{len(documents)} documents are called {given}: give one of their ids, {ids}.")
-    raise CommandError(f"No document is called {given}: nothing was deleted. `retrieval documents` lists them.")
+    raise CommandError(f"No document is called {given}: nothing was deleted. `documents` lists them.")
 
 
 def change_namespaces(client: RetrievalClient, options: Options) -> int:

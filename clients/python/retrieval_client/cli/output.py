@@ -17,7 +17,7 @@ _OPTIONS_BY_FIELD = (
     (re.compile(r"with the OCR strategy STANDARD_OCR \(ocrConfig\)"), "with --ocr"),
     (
         re.compile(r"The namespace has no webScraperConfig; set one, for instance [^.]*\."),
-        "The namespace has no webScraperConfig: set one, or use a namespace that `retrieval namespaces create` made.",
+        "The namespace has no webScraperConfig: set one, or use a namespace that `namespaces create` made.",
     ),
 )
 """Words of the API that stand for an option of the command line."""
