@@ -6,7 +6,7 @@ flows are executed (`flows/warm_worker/allowed_flows.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import anyio
 import anyio.to_thread
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from anyio.abc import TaskStatus
+    from prefect.client.orchestration import PrefectClient
     from prefect.client.schemas.objects import FlowRun, State
     from prefect.client.schemas.responses import DeploymentResponse
 
@@ -33,6 +34,24 @@ log = structlog.get_logger()
 
 REPORT_SECONDS: Final = 10.0
 """Seconds in which a worker that stops tells Prefect of a flow run that it ended."""
+
+
+class SubmissionClient:
+    """Prefect's client for a worker that submits flow runs.
+
+    Prefect's worker asks for the deployment before it submits a run, and drops the answer. Where that question fails,
+    it keeps the run's slot for ever or ends. Here only the second question, which is part of the submission, is asked:
+    if it fails, Prefect marks the run Crashed and frees the slot, and the dispatcher starts the batch again.
+    """
+
+    def __init__(self, client: PrefectClient) -> None:
+        self.prefect = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.prefect, name)
+
+    async def read_deployment(self, _deployment_id: UUID) -> None:
+        """Ask nothing; `WarmConfiguration.resolve_for_flow_run` reads the deployment."""
 
 
 class WarmVariables(BaseVariables):
@@ -49,6 +68,12 @@ class WarmConfiguration(BaseJobConfiguration):
     grace_seconds: float = 10
     _entrypoint: str = PrivateAttr(default="")
     _refusal: str | None = PrivateAttr(default=None)
+
+    @classmethod
+    async def resolve_for_flow_run(cls, flow_run: FlowRun, *, client: Any, **options: Any) -> Self:
+        """Read what Prefect stores of the run, by the client that asks for its deployment."""
+        client = client.prefect if isinstance(client, SubmissionClient) else client
+        return await super().resolve_for_flow_run(flow_run, client=client, **options)
 
     def prepare_for_flow_run(
         self, flow_run: FlowRun, deployment: DeploymentResponse | None = None, *args: Any, **context: Any
@@ -94,6 +119,10 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         super().__init__(work_pool_name, **options)
         self._embedder, self._freed = embedder, freed
         self._processes: dict[UUID, RunProcess] = {}
+
+    @property
+    def client(self) -> PrefectClient:
+        return cast("PrefectClient", SubmissionClient(super().client))
 
     @property
     def is_submitting(self) -> bool:
