@@ -33,7 +33,7 @@ from local import postgres
 from local.environment import prefect_database
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1")
+SERVER = (sys.executable, "-m", "flows.prefect_server", "--host", "127.0.0.1")
 WARM = [sys.executable, "-m", "flows.warm_worker"]
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")

@@ -17,12 +17,10 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, levers, prefect_client, prefect_events, prefect_login, reconcile, schedules
-from flows.lanes import Lane
-from flows.pulse import WRITE_SECONDS, Pulse
+from flows import context, levers, prefect_client, reconcile, schedules
+from flows.background_loop import WRITE_SECONDS, Heartbeat, LoopThread, listen_for_notices
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
-from retrieval.database import listening
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
 from retrieval.jobs import levers as recorded_levers
@@ -55,8 +53,6 @@ SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
 LANGUAGES_SECONDS = 10.0
 """Between two looks for documents to index in another language."""
-LISTEN_SECONDS = 10.0
-"""How long the connection that listens may be silent until it is tried."""
 LISTENED_SECONDS = 0.25
 """Between two looks into the outbox of webhooks while there is one and a batch is open: a notice within the
 transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
@@ -70,19 +66,21 @@ REGISTER = "register"
 LEVERS = "levers"
 LEVERS_SECONDS, LEVERS_BUSY_SECONDS = 5.0, 2.0
 """Between two looks at Prefect's levers, and while work waits or a lever holds it."""
-Loop = Callable[[Lane], Awaitable[None]]
+Loop = Callable[[LoopThread], Awaitable[None]]
 
 
-async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int) -> int:
+async def dispatch(
+    thread: LoopThread, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int
+) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
 
     But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
     not know a batch's deployment, the batch waits, and `missed` is called.
     """
-    room = 2 * limit - await lane.run(batches.in_flight)
-    await lane.run(batches.form, size=size, batches=room, places=limit)
-    held_sources = await lane.run(recorded_levers.held_sources)
-    waiting = [batch for batch in await lane.run(batches.undispatched) if batch.source not in held_sources]
+    room = 2 * limit - await thread.run(batches.in_flight)
+    await thread.run(batches.form, size=size, batches=room, places=limit)
+    held_sources = await thread.run(recorded_levers.held_sources)
+    waiting = [batch for batch in await thread.run(batches.undispatched) if batch.source not in held_sources]
     started = 0
     for batch in waiting:
         try:
@@ -91,24 +89,33 @@ async def dispatch(lane: Lane, client: PrefectClient, missed: Callable[[], None]
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
             missed()
             continue
-        await lane.run(batches.dispatched, batch, flow_run)
+        await thread.run(batches.dispatched, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
         started += 1
-        await lane.run(notifications.tell, notifications.FLOW_RUNS)
+        await thread.run(notifications.tell, notifications.FLOW_RUNS)
     return started
 
 
-async def evaluate(lane: Lane, client: PrefectClient) -> None:
+async def evaluate(thread: LoopThread, client: PrefectClient) -> None:
     """Start runs of evaluations that wait, or whose worker was lost."""
-    due = await lane.run(runs.waiting)
+    due = await thread.run(runs.waiting)
     for index, run in enumerate(due):
         try:
             await prefect_client.start_evaluation(client, run["id"], run["attempt"], run["asked"])
         except prefect_client.AWAY:
-            await lane.run(runs.not_started, [run_row["id"] for run_row in due[index:]])
+            await thread.run(runs.not_started, [run_row["id"] for run_row in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run["id"], attempt=run["attempt"])
-        await lane.run(notifications.tell, notifications.FLOW_RUNS)
+        await thread.run(notifications.tell, notifications.FLOW_RUNS)
+
+
+async def emit_events(thread: LoopThread) -> int:
+    """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
+    rows = await thread.run(events.waiting)
+    if rows:
+        await prefect_client.emit_events(rows)
+        await thread.run(events.emitted, [row["id"] for row in rows])
+    return len(rows)
 
 
 class Dispatcher:
@@ -128,8 +135,8 @@ class Dispatcher:
             "listen": self.listen,
             "webhooks": self.tell,
         }
-        self.pulse = Pulse(*self.loops)
-        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
+        self.heartbeat = Heartbeat(*self.loops)
+        self.threads = {name: LoopThread(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
         self.sender = Sender(
@@ -153,64 +160,64 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(*AWAY):
-            await self.lanes[REPORT].run(self.pulse.end)
+            await self.threads[REPORT].run(self.heartbeat.end)
         self.sender.close()
         self.sweeper.close()
         self.upkeep.close()
-        for lane in self.lanes.values():
-            lane.close()
+        for thread in self.threads.values():
+            thread.close()
 
-    async def start_waiting(self, lane: Lane) -> None:
+    async def start_waiting(self, thread: LoopThread) -> None:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
-                while await dispatch(lane, client, self.missed.set, size=self.config.batch_limit, limit=limit):
+                while await dispatch(thread, client, self.missed.set, size=self.config.batch_limit, limit=limit):
                     self.busy.set()
-                    self.pulse.succeeded("dispatch")
-                await evaluate(lane, client)
-                self.pulse.succeeded("dispatch")
+                    self.heartbeat.succeeded("dispatch")
+                await evaluate(thread, client)
+                self.heartbeat.succeeded("dispatch")
                 looked = time.monotonic()
-                pause = LOOK_SECONDS if await lane.run(job_queue.is_any_unfinished) else QUIET_SECONDS
+                pause = LOOK_SECONDS if await thread.run(job_queue.is_any_unfinished) else QUIET_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
                 await asyncio.sleep(looked + PACE_SECONDS - time.monotonic())
                 self.wake.clear()
 
-    async def take_back(self, lane: Lane) -> None:
+    async def take_back(self, thread: LoopThread) -> None:
         attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
                 self.workers = await prefect_client.workers(client, self.config.work_pool)
-                if await lane.run(job_queue.is_any_unclaimed):
-                    at_work = await lane.run(job_queue.count_at_work)
+                if await thread.run(job_queue.is_any_unclaimed):
+                    at_work = await thread.run(job_queue.count_at_work)
                     closed = await prefect_client.closed(client, self.config.work_pool, at_work)
-                    await lane.run(job_queue.close_queues, closed)
-                if await reconcile.once(lane, client, attempts=attempts, lease=lease):
+                    await thread.run(job_queue.close_queues, closed)
+                if await reconcile.once(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
-                self.pulse.succeeded("reconcile")
-                await self._until_busy(lane)
+                self.heartbeat.succeeded("reconcile")
+                await self._until_busy(thread)
                 await asyncio.sleep(RECONCILE_SECONDS)
 
-    async def _until_busy(self, lane: Lane) -> None:
+    async def _until_busy(self, thread: LoopThread) -> None:
         """While no batch is open: until this dispatcher makes one, or for some seconds, as others may."""
         self.busy.clear()
-        if not await lane.run(job_queue.is_any_open):
+        if not await thread.run(job_queue.is_any_open):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.busy.wait(), IDLE_SECONDS)
 
-    async def schedule(self, lane: Lane) -> None:
+    async def schedule(self, thread: LoopThread) -> None:
         troubled: dict[str, str] = {}
         told, again_at = None, 0.0
         async with get_client() as client:
             while True:
-                schedules_wanted = await lane.run(connections_by_schedule.wanted)
+                schedules_wanted = await thread.run(connections_by_schedule.wanted)
                 if schedules_wanted != told or troubled or time.monotonic() >= again_at:
                     await schedules.reconcile(client, schedules_wanted, troubled)
                     told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
-                self.pulse.succeeded("schedule")
+                self.heartbeat.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
-    async def register_again(self, _lane: Lane) -> None:
+    async def register_again(self, _thread: LoopThread) -> None:
         """Register again what Prefect has lost with its database, once a deployment is missed."""
         await self.missed.wait()
         await asyncio.sleep(REGISTER_SECONDS)
@@ -226,43 +233,43 @@ class Dispatcher:
         log.warning("dispatcher.registered", reason="Prefect did not know a deployment any more")
         self.wake.set()
 
-    async def read_levers(self, lane: Lane) -> None:
+    async def read_levers(self, thread: LoopThread) -> None:
         """Record what holds ingestion back in Prefect, more often while work waits."""
         async with get_client() as client:
             while True:
                 try:
                     read = await levers.read(client, self.config.work_pool)
                 except prefect_client.AWAY as error:
-                    await lane.run(recorded_levers.record, [levers.of_failure(error, self.config.work_pool)])
+                    await thread.run(recorded_levers.record, [levers.of_failure(error, self.config.work_pool)])
                     raise
-                await lane.run(recorded_levers.record, read)
-                busy = await lane.run(job_queue.is_any_unfinished)
+                await thread.run(recorded_levers.record, read)
+                busy = await thread.run(job_queue.is_any_unfinished)
                 await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)
 
-    async def clean(self, lane: Lane) -> None:
-        goes_on = await lane.run(lambda _: self.sweeper.begin())
-        self.pulse.succeeded("sweep")
+    async def clean(self, thread: LoopThread) -> None:
+        goes_on = await thread.run(lambda _: self.sweeper.begin())
+        self.heartbeat.succeeded("sweep")
         if goes_on:
-            await lane.run(lambda _: self.sweeper.wait(LOOK_SECONDS))
+            await thread.run(lambda _: self.sweeper.wait(LOOK_SECONDS))
         else:
             await asyncio.sleep(SWEEP_SECONDS)
 
-    async def maintain(self, lane: Lane) -> None:
+    async def maintain(self, thread: LoopThread) -> None:
         for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
             await asyncio.sleep(LANGUAGES_SECONDS)
             self.upkeep.index_again(settings.load().keyword_language)
-        await lane.run(garbage.forget)
-        await lane.run(breaker_timeout.expire)
+        await thread.run(garbage.forget)
+        await thread.run(breaker_timeout.expire)
         self.upkeep.begin()
-        self.pulse.succeeded("maintain")
+        self.heartbeat.succeeded("maintain")
 
-    async def tell(self, lane: Lane) -> None:
+    async def tell(self, thread: LoopThread) -> None:
         """Send due webhook deliveries."""
         self._loop = asyncio.get_running_loop()
         while True:
-            has_more = await lane.run(lambda _: self.sender.begin())
-            pause = 0.0 if has_more else await lane.run(self._until_next)
-            self.pulse.succeeded("webhooks")
+            has_more = await thread.run(lambda _: self.sender.begin())
+            pause = 0.0 if has_more else await thread.run(self._until_next)
+            self.heartbeat.succeeded("webhooks")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.due.wait(), pause)
             self.due.clear()
@@ -273,12 +280,12 @@ class Dispatcher:
             return LISTENED_SECONDS
         return LOOK_SECONDS if self.sender.is_needed() else QUIET_SECONDS
 
-    async def emit(self, lane: Lane) -> None:
+    async def emit(self, thread: LoopThread) -> None:
         """Emit events of job runs and connections to Prefect, if the setting is on."""
         on = self.config.prefect_events
-        await lane.run(events.switch, on=on)
+        await thread.run(events.switch, on=on)
         while on:
-            count = await prefect_events.emit(lane)
+            count = await emit_events(thread)
             await asyncio.sleep(0 if count == events.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 
@@ -288,36 +295,33 @@ class Dispatcher:
             with contextlib.suppress(RuntimeError):  # closed meanwhile
                 self._loop.call_soon_threadsafe(self.due.set)
 
-    async def listen(self, lane: Lane) -> None:
+    async def listen(self, thread: LoopThread) -> None:
         """Wake the dispatcher whenever the API notifies that a job run waits."""
-        async with await listening.connect(lane.db.url) as connection:
-            await connection.execute("listen " + CHANNEL)
-            self.wake.set()
-            while True:
-                async for _ in connection.notifies(timeout=LISTEN_SECONDS):
-                    self.wake.set()
-                    self.due.set()
-                await connection.execute("select 1")
-                self.pulse.succeeded("listen")
 
-    async def report(self, lane: Lane) -> None:
-        await lane.run(self.pulse.write)
-        await lane.run(counts.write)
+        def wake() -> None:
+            self.wake.set()
+            self.due.set()
+
+        await listen_for_notices(thread.db.url, CHANNEL, wake, alive=lambda: self.heartbeat.succeeded("listen"))
+
+    async def report(self, thread: LoopThread) -> None:
+        await thread.run(self.heartbeat.write)
+        await thread.run(counts.write)
         await asyncio.sleep(WRITE_SECONDS)
 
     async def _for_ever(self, name: str, step: Loop) -> None:
         """Begin again whatever the database or Prefect do: what they could not take waits in our tables."""
         while True:
             try:
-                await step(self.lanes[name])
+                await step(self.threads[name])
             except (*AWAY, *prefect_client.AWAY) as error:
-                self.pulse.failed(name, error)
+                self.heartbeat.failed(name, error)
                 if isinstance(error, ObjectNotFound):
                     self.missed.set()
-                log.warning("dispatcher.waiting", loop=name, reason=prefect_login.reason(error))
+                log.warning("dispatcher.waiting", loop=name, reason=prefect_client.reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
-                self.pulse.failed(name, error)
+                self.heartbeat.failed(name, error)
                 log.exception("dispatcher.failed", loop=name)
                 await asyncio.sleep(5)
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.tasks import exponential_backoff
 
 from connectors import registry
-from flows import context, endings, tasks
-from flows.heartbeat import beating
-from flows.origins import following
+from flows import context, flow_states, tasks
 from flows.steps import explained
 from retrieval import settings, sources
 from retrieval.connections.connected_source import Connected
@@ -29,7 +27,7 @@ from retrieval.ingestion.dry_run import Estimator, Tools
 from retrieval.job_config import JobConfig
 from retrieval.jobs import dry_runs, notifications, run_outcome
 from retrieval.jobs.queries import batches
-from retrieval.jobs.queries.batches import Lease, Superseded
+from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
@@ -38,30 +36,25 @@ from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
 @flow(name="dry-run", persist_result=False)
 async def dry_run(batch_id: str, attempt: int) -> State[None]:
     """Estimate ingestions without storing anything, one after the other."""
-    try:
-        return await _dry_run(batch_id, attempt)
-    except endings.AWAY as error:
-        return endings.away(error)
+    return await flow_states.run_batch(batch_id, attempt, _estimate_all)
 
 
-async def _dry_run(batch_id: str, attempt: int) -> State[None]:
-    db, lease_seconds = context.database(), settings.load().lease_seconds
-    lease = batches.claim(db, batch_id, attempt, seconds=lease_seconds)
-    if lease is None:
-        return endings.unclaimed(batch_id)
-    with following(db, lease), beating(db, lease, seconds=lease_seconds):
-        try:
-            for run in await asyncio.to_thread(dry_runs.waiting, db, lease):
-                await _one(lease, run)
-            dry_runs.close_cancelled(db, lease)
-            batches.finish(db, lease)
-        except Superseded:
-            return endings.unclaimed(batch_id)
+async def _estimate_all(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
+    db = context.database()
+    for run in await asyncio.to_thread(dry_runs.waiting, db, lease):
+        await _estimate_run(lease, run)
+    dry_runs.close_cancelled(db, lease)
+    batches.finish(db, lease)
+    return partial(_end, lease)
+
+
+async def _end(lease: Lease) -> State[None]:
+    db = context.database()
     notifications.tell(db)
-    return endings.state(run_outcome.of_batch(db, batch_id), "The reports stand with their job runs.")
+    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), "The reports stand with their job runs.")
 
 
-async def _one(lease: Lease, run: dry_runs.Trial) -> None:
+async def _estimate_run(lease: Lease, run: dry_runs.Trial) -> None:
     db = context.database()
     trial = Trial(lease, run)
     try:
@@ -109,15 +102,7 @@ def estimate(trial: Trial) -> None:
         trial.report = dry_run_report.shown(report, embedder, options.prices, options.price_currency, seconds)
 
 
-find_out = task(
-    name="estimate",
-    description=estimate.__doc__,
-    retries=2,
-    retry_delay_seconds=exponential_backoff(1),
-    retry_condition_fn=tasks.is_retryable,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)(estimate)
+find_out = tasks.retried_task(estimate, retries=2)
 
 
 def _look(trial: Trial) -> None:

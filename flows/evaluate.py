@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import structlog
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
-from prefect.tasks import exponential_backoff
 
 from connectors import registry
-from flows import context, endings, tasks
+from flows import context, flow_states, tasks
+from flows.lease_renewal import repeat_in_thread
 from retrieval import settings
 from retrieval.errors import ConfigChanged, ServiceError, StepError
 from retrieval.evaluations import evaluations, judge, runs
@@ -35,40 +32,26 @@ class _Lost(Exception):
     """Another flow run has the run, or it was deleted."""
 
 
-@dataclass(slots=True)
-class _Count:
-    """Searches that were made, of all; 0 of 0 before they are known."""
+class _Progress:
+    """Searches made, of all; 0 of 0 before they are known. Threads may share it."""
 
-    asked: int = 0
-    total: int = 0
+    def __init__(self, claimed: Claimed) -> None:
+        self._claimed, self._is_lost = claimed, False
+        self.asked = self.total = 0
 
+    def renew(self) -> float | None:
+        """Renew the run's lease and tell the progress, however long one request takes."""
+        with suppress(*flow_states.AWAY):
+            self._is_lost = not runs.renew(context.database(), self._claimed, self.asked, self.total)
+        return None if self._is_lost else RENEW_SECONDS
 
-@contextmanager
-def _held(claimed: Claimed, count: _Count) -> Iterator[Callable[[], None]]:
-    """Renew the run's lease from a thread, however long one request takes, and tell the progress. What is given raises
-    `_Lost` once the run is another's; threads may share it."""
-    lost, over = threading.Event(), threading.Event()
-
-    def beat() -> None:
-        while not over.wait(RENEW_SECONDS):
-            try:
-                if not runs.renew(context.database(), claimed, count.asked, count.total):
-                    lost.set()
-                    return
-            except endings.AWAY:
-                continue
-
-    def alive() -> None:
-        if lost.is_set():
+    def require_lease(self) -> None:
+        if self._is_lost:
             raise _Lost
 
-    thread = threading.Thread(target=beat, name="evaluation-lease", daemon=True)
-    thread.start()
-    try:
-        yield alive
-    finally:
-        over.set()
-        thread.join()
+    def count_search(self) -> None:
+        self.require_lease()
+        self.asked += 1
 
 
 @flow(name="evaluate", persist_result=False)
@@ -78,30 +61,25 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
         claimed = runs.claim(context.database(), run_id, attempt)
         if claimed is None:
             return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
-        count = _Count()
-        with _held(claimed, count) as alive:
-            return _evaluate(claimed, count, alive)
-    except endings.AWAY as error:
-        return endings.away(error)
+        count = _Progress(claimed)
+        with repeat_in_thread(count.renew, RENEW_SECONDS, name="evaluation-lease"):
+            return _evaluate(claimed, count)
+    except flow_states.AWAY as error:
+        return flow_states.away(error)
 
 
-def _evaluate(claimed: Claimed, count: _Count, alive: Callable[[], None]) -> State[None]:
+def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
     db = context.database()
-
-    def next_one() -> None:
-        alive()
-        count.asked += 1
-
     try:
         config = namespaces.load(db, context.keys(), claimed.scope.namespace)
         bench = _bench(claimed, config)
         questions = evaluations.questions(db, claimed.evaluation_id)
         count.total = len(questions) * len(claimed.settings)
         runs.renew(db, claimed, 0, count.total)
-        vectors = judge.vectors_of(bench, questions, claimed.settings, alive)
+        vectors = judge.vectors_of(bench, questions, claimed.settings, count.require_lease)
         judgements = [
-            _judge.with_options(task_run_name=f"judge {setting['name']}")(
-                partial(judge.judge, bench, questions, vectors, setting, next_one)
+            tasks.named(_judge, setting["name"])(
+                partial(judge.judge, bench, questions, vectors, setting, count.count_search)
             )
             for setting in claimed.settings
         ]
@@ -111,7 +89,7 @@ def _evaluate(claimed: Claimed, count: _Count, alive: Callable[[], None]) -> Sta
     except (StepError, ServiceError) as error:
         runs.finish(db, claimed, None, str(error))
         return Failed(message=str(error))
-    except endings.AWAY:
+    except flow_states.AWAY:
         raise
     except Exception:
         log.exception("evaluation.failed", run_id=claimed.id)
@@ -140,14 +118,9 @@ def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
     )
 
 
-@task(
-    name="judge",
-    retries=2,
-    retry_delay_seconds=exponential_backoff(1),
-    retry_condition_fn=tasks.is_retryable,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
-def _judge(ask: Callable[[], Judgement]) -> Judgement:
+def _measure(ask: Callable[[], Judgement]) -> Judgement:
     """Measure all questions under one setting."""
     return ask()
+
+
+_judge = tasks.retried_task(_measure, name="judge", retries=2)

@@ -6,7 +6,7 @@ A flow's parameters are ids only: Prefect keeps and shows them in the clear.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,11 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
 from connectors import registry
-from flows import context, endings, long_waits, report, tasks
-from flows.heartbeat import beating
+from flows import backoff, context, flow_states, report, tasks
 from flows.intake import Intake
-from flows.origins import following
+from flows.prefect_client import FLOWS
 from flows.steps import Discovery, Work, prepare_parser
-from flows.turns import Turn
-from retrieval import settings
+from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, poison_detection, results
@@ -31,7 +29,7 @@ from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.queries import batches, progress
 from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
 from retrieval.logs import without_query
-from retrieval.sources import STORED, slug
+from retrieval.sources import STORED
 
 WINDOW_DOCUMENTS = 64
 WINDOW_KNOWN = 1024
@@ -45,84 +43,60 @@ PATIENCE_SECONDS = 3.0
 """After which what is done, or was found meanwhile, goes on without the files of a window that take longer."""
 
 
-@flow(name="ingest-text", persist_result=False)
-async def ingest_text(batch_id: str, attempt: int) -> State[None]:
-    """Texts sent in the request."""
-    return await ingest(batch_id, attempt)
+_DOCUMENTS = {
+    "TEXT": "Texts sent in the request",
+    "LOCAL_FILE": "Uploaded files",
+    "URLS_LIST": "Pages of a list of URLs",
+    "SITEMAP": "The pages that a sitemap names",
+    "WEBSITE": "The pages of a website, found by its links",
+    **{name: info.documents for name, info in registry.connector_infos().items()},
+}
 
 
-@flow(name="ingest-file", persist_result=False)
-async def ingest_file(batch_id: str, attempt: int) -> State[None]:
-    """Uploaded files."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-urls", persist_result=False)
-async def ingest_urls(batch_id: str, attempt: int) -> State[None]:
-    """Pages of a list of URLs."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-sitemap", persist_result=False)
-async def ingest_sitemap(batch_id: str, attempt: int) -> State[None]:
-    """The pages that a sitemap names."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-website", persist_result=False)
-async def ingest_website(batch_id: str, attempt: int) -> State[None]:
-    """The pages of a website, found by its links."""
-    return await ingest(batch_id, attempt)
-
-
-def _of_connector(name: str, documents: str) -> Flow[[str, int], Any]:
-    """The flow of a content service: `ingest_<name>` of this module."""
+def _make_flow(name: str, documents: str) -> Flow[[str, int], Any]:
+    """The flow of a source, such as `ingest_text` of this module for `ingest-text`."""
 
     async def run(batch_id: str, attempt: int) -> State[None]:
-        return await ingest(batch_id, attempt)
+        return await flow_states.run_batch(batch_id, attempt, _ingest, retries_documents=True)
 
-    run.__name__ = run.__qualname__ = f"ingest_{name.lower()}"
+    run.__name__ = run.__qualname__ = _function_name(name)
     run.__doc__ = f"{documents}."
-    return flow(name=f"ingest-{slug(name)}", persist_result=False)(run)
+    return flow(name=name, persist_result=False)(run)
+
+
+def _function_name(flow_name: str) -> str:
+    return flow_name.replace("-", "_")
 
 
 globals().update(
-    {f"ingest_{name.lower()}": _of_connector(name, info.documents) for name, info in registry.connector_infos().items()}
+    {_function_name(FLOWS[source]): _make_flow(FLOWS[source], text) for source, text in _DOCUMENTS.items()}
 )
 
 
-async def ingest(batch_id: str, attempt: int) -> State[None]:
-    """Claim the batch, take every document through the pipeline, and say how each of them ended."""
-    try:
-        return await _ingest(batch_id, attempt)
-    except endings.AWAY as error:
-        return endings.away(error)
+async def _ingest(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
+    """Take every document through the pipeline."""
+    db = context.database()
+    time_slice, circuits, later = TimeSlice(db, lease), Circuits(db, lease), 0
+    await _discover(lease, time_slice, circuits)
+    async with Intake(db, lease) as intake:
+        await _pipeline(lease, time_slice, circuits, intake)
+    results.settle(db, lease)
+    if time_slice.has_ended or circuits.left_out:
+        later = time_slice.hand_back(circuits)
+    else:
+        batches.finish(db, lease)
+    circuits.end()
+    return partial(_end, lease, later, circuits)
 
 
-async def _ingest(batch_id: str, attempt: int) -> State[None]:
-    db, seconds = context.database(), settings.load().lease_seconds
-    lease = await endings.claim(batch_id, attempt, seconds=seconds)
-    if lease is None:
-        return endings.unclaimed(batch_id)
-    turn, circuits, later = Turn(db, lease), Circuits(db, lease), 0
-    with following(db, lease), beating(db, lease, seconds=seconds):
-        try:
-            await _discover(lease, turn, circuits)
-            async with Intake(db, lease) as intake:
-                await _pipeline(lease, turn, circuits, intake)
-            results.settle(db, lease)
-            if turn.has_ended or circuits.left_out:
-                later = turn.hand_back(circuits)
-            else:
-                batches.finish(db, lease)
-            circuits.end()
-        except Superseded:
-            return endings.unclaimed(lease.batch_id)
+async def _end(lease: Lease, later: int, circuits: Circuits) -> State[None]:
+    """Say how each document ended. `later`: job runs that go on in another flow run."""
+    db = context.database()
     notifications.tell(db)
     rows = results.table(db, lease)
     await report.results(lease.scope.namespace, rows, results.skipped(db, lease), results.left(db, lease))
     message = _message(results.progress(db, lease), rows, later, circuits)
-    return endings.state(run_outcome.of_batch(db, lease.batch_id), message)
+    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
 
 
 def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circuits: Circuits) -> str:
@@ -138,20 +112,20 @@ def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circ
     return f"{total} ingested."
 
 
-async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
+async def _discover(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
     db = context.database()
     for listing in await asyncio.to_thread(discovering.waiting, db, lease):
-        if turn.is_over():
+        if time_slice.is_over():
             return
         try:
             async with report.finding(lease.scope.namespace, partial(progress.read, db, listing.job_run_id)):
                 named_task = tasks.named(
                     tasks.discover, names.host(listing.request.config.get("url")) or listing.job_run_id
                 )
-                step = partial(named_task, Discovery(db, context.keys(), lease, listing, turn.goes_on, circuits))
+                step = partial(named_task, Discovery(db, context.keys(), lease, listing, time_slice.goes_on, circuits))
                 with poison_detection.alone(db, lease, listing.job_run_id):
-                    await long_waits.patiently(db, lease, step)
+                    await backoff.wait_and_repeat(db, lease, step)
         except Superseded:
             raise
         except Unavailable as error:
@@ -160,9 +134,9 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
             await asyncio.to_thread(discovering.fail, db, lease, listing, str(error))
 
 
-async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake) -> None:
-    """Process everything open, then documents that were found packed or sent meanwhile, until none is new or the turn
-    is over. Windows with slow files are not waited for.
+async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, intake: Intake) -> None:
+    """Process everything open, then documents that were found packed or sent meanwhile, until none is new or the time
+    slice is over. Windows with slow files are not waited for.
 
     What a process may have died of comes last, one by one.
     """
@@ -172,12 +146,12 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
     running: set[asyncio.Task[None]] = set()
     try:
         while True:
-            if not (is_over := turn.is_over()):
+            if not (is_over := time_slice.is_over()):
                 if not circuits.left_out:
                     await intake.look()
                 if windows := _windows(lease, seen_keys):
                     seen_keys.update(*windows)
-                    running.add(asyncio.create_task(_side_by_side(lease, windows, places, turn, circuits)))
+                    running.add(asyncio.create_task(_side_by_side(lease, windows, places, time_slice, circuits)))
             if running:
                 done, running = await asyncio.wait(
                     running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -191,7 +165,7 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake
             ):
                 seen_keys.add(suspect)
                 with poison_detection.alone(db, lease, suspect.document_id):
-                    await _through(lease, [suspect], turn, circuits, items.label(db, [suspect]))
+                    await _through(lease, [suspect], time_slice, circuits, items.label(db, [suspect]))
             else:
                 return
     except asyncio.CancelledError:
@@ -210,19 +184,23 @@ def _windows(lease: Lease, seen: set[DocumentKey]) -> list[list[DocumentKey]]:
 
 
 async def _side_by_side(
-    lease: Lease, windows: Sequence[Sequence[DocumentKey]], places: asyncio.Semaphore, turn: Turn, circuits: Circuits
+    lease: Lease,
+    windows: Sequence[Sequence[DocumentKey]],
+    places: asyncio.Semaphore,
+    time_slice: TimeSlice,
+    circuits: Circuits,
 ) -> None:
-    progress = await report.Shown.start(lease.scope.namespace, sum(map(len, windows)))
+    progress = report.ProgressBar(lease.scope.namespace, sum(map(len, windows)))
 
     async def run_window(window: Sequence[DocumentKey]) -> None:
         async with places:
-            if turn.is_over():
+            if time_slice.is_over():
                 return
             label = items.label(context.database(), window)
-            for part in await _changed(lease, window, turn, circuits, label):
-                if part is not window and turn.is_over():
+            for part in await _changed(lease, window, time_slice, circuits, label):
+                if part is not window and time_slice.is_over():
                     return
-                await _through(lease, part, turn, circuits, label)
+                await _through(lease, part, time_slice, circuits, label)
             await progress.add(len(window))
 
     ended = await asyncio.gather(*map(run_window, windows), return_exceptions=True)
@@ -231,14 +209,14 @@ async def _side_by_side(
 
 
 async def _changed(
-    lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str
+    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str
 ) -> list[Sequence[DocumentKey]]:
     """The window as it is; of a large one, after its content was looked at, what has changed, in usual windows."""
     if len(window) <= WINDOW_DOCUMENTS:
         return [window]
     db = context.database()
     try:
-        work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
+        work = Work(db, context.keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
         await run_step(tasks.fetch, work)
         results.settle(db, lease)
     except Superseded:
@@ -250,12 +228,12 @@ async def _changed(
 
 
 async def _through(
-    lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str = ""
+    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str = ""
 ) -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        while not await _attempt(lease, window, turn, circuits, label):
+        while not await _attempt(lease, window, time_slice, circuits, label):
             get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
@@ -264,10 +242,12 @@ async def _through(
         results.settle(db, lease)
 
 
-async def _attempt(lease: Lease, window: Sequence[DocumentKey], turn: Turn, circuits: Circuits, label: str) -> bool:
+async def _attempt(
+    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str
+) -> bool:
     """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
-    work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
+    work = Work(db, context.keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
     prepare_parser(work)
     try:
         await run_step(tasks.fetch, work)
@@ -327,7 +307,7 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
     What needs somebody who does not answer stays as it is.
     """
     try:
-        await long_waits.patiently(work.db, work.lease, partial(tasks.named(step, work.label), work))
+        await backoff.wait_and_repeat(work.db, work.lease, partial(tasks.named(step, work.label), work))
     except Unavailable as error:
         get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
@@ -340,4 +320,4 @@ def _gave_up(step: str, error: Retryable) -> str:
     """Error of a document that a step gave up on."""
     attempts = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
     later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-    return f"{step}: {error} {attempts if long_waits.is_soon(error) else later}"
+    return f"{step}: {error} {attempts if backoff.is_soon(error) else later}"

@@ -11,7 +11,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from flows import origins
+from flows import request_context
 from flows.prefect_client import SILENT
 from retrieval import settings
 from retrieval.database.database import Database
@@ -53,7 +53,7 @@ class Intake:
         self._looked = time.monotonic()
         size = settings.load().batch_limit
         joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
-        origins.follow(joined, self._lease)
+        request_context.follow_joined(joined, self._lease)
         self._found = len(joined)
         self.joined += len(joined)
         if joined and self._named is None:

@@ -62,31 +62,32 @@ async def read(client: PrefectClient, pool_name: str) -> list[Lever]:
 
 
 def _of_pool(pool: WorkPool) -> Iterator[Lever]:
-    if pool.is_paused:
-        yield Lever(f"Prefect's work pool `{pool.name}` is paused: nothing new begins until it is resumed there.")
-    if pool.concurrency_limit == 0:
-        yield Lever(
-            f"Prefect's work pool `{pool.name}` has a concurrency limit of 0: nothing new begins until it is raised."
-        )
+    label = f"Prefect's work pool `{pool.name}`"
+    for reason in _reasons(label, "nothing new begins", pool.concurrency_limit, is_paused=pool.is_paused):
+        yield Lever(reason)
 
 
 def _of_queues(queues: list[WorkQueue]) -> Iterator[Lever]:
     for queue in queues:
         label = f"Prefect's work queue `{queue.name}`"
-        if queue.is_paused:
-            yield Lever(f"{label} is paused: its flow runs do not begin until it is resumed there.", queue=queue.name)
-        if queue.concurrency_limit == 0:
-            effect = f"{label} has a concurrency limit of 0: its flow runs do not begin until it is raised."
-            yield Lever(effect, queue=queue.name)
+        effect = "its flow runs do not begin"
+        for reason in _reasons(label, effect, queue.concurrency_limit, is_paused=queue.is_paused):
+            yield Lever(reason, queue=queue.name)
 
 
 def _of_deployments(deployments: list[DeploymentResponse]) -> Iterator[Lever]:
     sources = {flow: source for source, flow in FLOWS.items()}
     for deployment in deployments:
-        source, label = sources[deployment.name], f"Prefect's deployment `{deployment.name}`"
-        limit = deployment.global_concurrency_limit
-        if deployment.paused:
-            yield Lever(f"{label} is paused: job runs of {source} wait until it is resumed there.", source=source)
-        if limit is not None and limit.limit == 0:
-            effect = f"{label} has a concurrency limit of 0: job runs of {source} wait until it is raised."
-            yield Lever(effect, source=source)
+        source, limit = sources[deployment.name], deployment.global_concurrency_limit
+        label = f"Prefect's deployment `{deployment.name}`"
+        effect = f"job runs of {source} wait"
+        for reason in _reasons(label, effect, limit.limit if limit else None, is_paused=deployment.paused):
+            yield Lever(reason, source=source)
+
+
+def _reasons(label: str, effect: str, limit: int | None, *, is_paused: bool) -> Iterator[str]:
+    """Why what bears the label gives no flow runs, and what that means."""
+    if is_paused:
+        yield f"{label} is paused: {effect} until it is resumed there."
+    if limit == 0:
+        yield f"{label} has a concurrency limit of 0: {effect} until it is raised."

@@ -1,4 +1,4 @@
-"""The calls that the dispatcher and the reconciler make to Prefect's API."""
+"""The calls that the dispatcher and the reconciler make to Prefect's API, and what their errors mean."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
+from prefect.events import Event, Resource
+from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
-from flows import prefect_login
+from retrieval.database.database import Row
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
 from retrieval.sources import CONNECTORS, slug
@@ -56,6 +58,9 @@ GONE = "Away"
 
 SHORT_WORKER = "-short"
 """How the name of the worker ends that a machine keeps for short flow runs, beside the one for all."""
+
+_LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
+"""Of an event's data, what its resource carries as labels."""
 
 TAGGED = 3
 """Job runs of a flow run that are named among its tags; more are in its table of results."""
@@ -188,16 +193,60 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
         return
 
 
+def login_hint(error: PrefectHTTPStatusError) -> str | None:
+    """Advice for a 401 or 403; None for other answers."""
+    if error.response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return None
+    server = error.request.url.copy_with(path="/api", query=None)
+    return (
+        f"Prefect at {server} refuses us ({error.response.status_code}): set PREFECT_API_AUTH_STRING or "
+        "PREFECT_API_KEY to what this server asks for, with the right to make work pools and deployments."
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Why Prefect or the database cannot be used, in short; a refusal in the advice."""
+    hint = login_hint(error) if isinstance(error, PrefectHTTPStatusError) else None
+    return hint or type(error).__name__
+
+
 def is_of_all(error: Exception) -> bool:
     """Tell whether an error concerns Prefect as a whole, so that other requests would fail too.
 
     A refusal or a late response concerns one request only.
     """
     if isinstance(error, PrefectHTTPStatusError):
-        return prefect_login.sentence(error) is not None
+        return login_hint(error) is not None
     late = isinstance(error, httpx.TimeoutException | TimeoutError)
     return isinstance(error, httpx.TransportError | OSError) and not late
 
 
 def _name(batch: Batch) -> str:
     return batch.name + (f" (attempt {batch.attempt})" if batch.attempt > 1 else "")
+
+
+@within_deadline
+async def emit_events(rows: Sequence[Row]) -> None:
+    """Emit events of job runs and connections, for automations of data teams; repeated under the same id.
+
+    `retrieval.run.queued | pre-processing | processing | completed` about `retrieval.run.<id>`, and
+    `retrieval.connection.active | failed | removals-waiting` about `retrieval.connection.<id>`.
+    """
+    async with get_events_client() as client:
+        for row in rows:
+            await client.emit(_event(row))
+
+
+def _event(row: Row) -> Event:
+    noun, _, verb = row["type"].removeprefix("INGEST_JOB_").partition("_")
+    about = row["data"]
+    identity = about["ingestJobRunId" if noun == "RUN" else "connectionId"]
+    labels = {f"retrieval.{name}": str(about[name]) for name in _LABELS if about.get(name) is not None}
+    kind = f"retrieval.{noun.lower()}"
+    return Event(
+        id=row["event_id"],
+        occurred=row["at"],
+        event=f"{kind}.{verb.lower().replace('_', '-')}",
+        resource=Resource({"prefect.resource.id": f"{kind}.{identity}", "prefect.resource.name": identity, **labels}),
+        payload=about,
+    )

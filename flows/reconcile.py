@@ -8,7 +8,7 @@ import structlog
 from prefect.client.orchestration import PrefectClient
 
 from flows import prefect_client
-from flows.lanes import Lane
+from flows.background_loop import LoopThread
 from flows.prefect_client import GONE, INTERRUPTED, Seen
 from retrieval.database.database import Database, passing_over
 from retrieval.ingestion import poison_detection
@@ -59,9 +59,9 @@ def _is_cancelled(batch: Open, state: Seen) -> bool:
     return state.type == "CANCELLED" or (state.type == "CANCELLING" and not is_held)
 
 
-async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
+async def once(thread: LoopThread, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
-    opened = await lane.run(batches.open_batches)
+    opened = await thread.run(batches.open_batches)
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
     current = datetime.now(UTC)
     acted = 0
@@ -70,7 +70,7 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
         action = decide(batch, state, current, lease=lease)
         if action == "wait":
             continue
-        if not await lane.run(_recover, batch, action, attempts):
+        if not await thread.run(_recover, batch, action, attempts):
             continue
         acted += 1
         prefect = state.name if state else "unknown"

@@ -3,70 +3,75 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows import context, endings, report, tasks, trial
-from flows.heartbeat import beating
+from connectors import registry
+from flows import backoff, context, flow_states, report, tasks
+from flows.circuit_breaking import guard_port
 from flows.ingest import WINDOW_DOCUMENTS, run_step
-from flows.origins import following
-from flows.steps import Work
-from flows.turns import Turn
+from flows.steps import Work, explained
+from flows.time_slice import TimeSlice
 from retrieval import settings
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, StepError, Unavailable
+from retrieval.evaluations import gate as gates
+from retrieval.evaluations import judge
+from retrieval.evaluations.gate import Gate, Verdict
+from retrieval.evaluations.judge import Bench
 from retrieval.ingestion import items, poison_detection, reembedding, reembedding_swap, results
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease, Superseded
+from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import Scope
 
 
 @flow(name="reembed", persist_result=False)
 async def reembed(batch_id: str, attempt: int) -> State[None]:
     """Embed all documents of a namespace for its next model or vector store."""
-    try:
-        return await _reembed(batch_id, attempt)
-    except endings.AWAY as error:
-        return endings.away(error)
+    return await flow_states.run_batch(batch_id, attempt, _reembed)
 
 
-async def _reembed(batch_id: str, attempt: int) -> State[None]:
-    db, seconds = context.database(), settings.load().lease_seconds
-    lease = batches.claim(db, batch_id, attempt, seconds=seconds)
-    if lease is None:
-        return endings.unclaimed(batch_id)
-    turn, circuits = Turn(db, lease), Circuits(db, lease)
-    with following(db, lease), beating(db, lease, seconds=seconds):
-        try:
-            swapped = await rebuild(lease, turn, circuits)
-            if swapped is None:
-                turn.hand_back(circuits)
-                circuits.end()
-                notifications.tell(db)
-                return Completed(message="Others were waiting, or somebody does not answer: it goes on later.")
-        except Superseded:
-            return endings.unclaimed(batch_id)
+async def _reembed(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
+    db = context.database()
+    time_slice, circuits = TimeSlice(db, lease), Circuits(db, lease)
+    swapped = await rebuild(lease, time_slice, circuits)
+    if swapped is None:
+        time_slice.hand_back(circuits)
+    else:
         reembedding.drop(db, lease)
         batches.finish(db, lease)
-        circuits.end()
+    circuits.end()
+    return partial(_end, lease, swapped=swapped)
+
+
+async def _end(lease: Lease, *, swapped: bool | None) -> State[None]:
+    db = context.database()
+    if swapped is None:
+        notifications.tell(db)
+        return Completed(message="Others were waiting, or somebody does not answer: it goes on later.")
     await report.results(lease.scope.namespace, results.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     message = "Search stays with the old model and vector store; see the result table."
-    return endings.state(run_outcome.of_batch(db, batch_id), message)
+    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
 
 
-async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
+async def rebuild(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bool | None:
     """Build until every document is current, then swap; False if it was cancelled, a document failed or the gate
     refused it. Documents that arrive during the evaluation are built too, and not evaluated again.
 
-    None if it is to go on in another flow run: the turn is over, or the new model or store does not answer.
+    None if it is to go on in another flow run: the time slice is over, or the new model or store does not answer.
     """
     db, ring, language = context.database(), context.keys(), settings.load().keyword_language
     passed = False
@@ -74,9 +79,9 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
         later, job_run = target
         await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
-        progress = await report.Shown.start(lease.scope.namespace, sum(len(window.keys) for window in windows))
+        progress = report.ProgressBar(lease.scope.namespace, sum(len(window.keys) for window in windows))
         for window in windows:
-            if turn.is_over():
+            if time_slice.is_over():
                 return None
             with (
                 poison_detection.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext()
@@ -88,7 +93,7 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
-        passed = passed or await trial.passes(lease, job_run, later, circuits)
+        passed = passed or await passes_gate(lease, job_run, later, circuits)
         if not passed:
             return None if circuits.left_out else False
         if await asyncio.to_thread(reembedding_swap.swap, db, ring, lease, job_run, later, language):
@@ -110,3 +115,82 @@ async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, l
         raise
     except Fatal as error:
         items.fail(db, window.lease, dict.fromkeys(window.keys, str(error)))
+
+
+class Trial:
+    """A generation that is to be judged. Not a dataclass, so that Prefect does not look inside."""
+
+    def __init__(self, lease: Lease, job_run_id: str, later: NamespaceConfig, gate: Gate, circuits: Circuits) -> None:
+        self.lease, self.job_run_id, self.later, self.gate, self.circuits = lease, job_run_id, later, gate, circuits
+        self.verdict: Verdict | None = None
+
+    def __repr__(self) -> str:
+        return f"Trial({self.job_run_id}, {self.gate.metric})"
+
+
+async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits: Circuits) -> bool:
+    """Tell whether the generation may be swapped in: there is no gate, or it passed. The job run keeps the figures.
+
+    False also where nobody waits for it any more, or `circuits` found that somebody does not answer.
+    """
+    db = context.database()
+    gate = await asyncio.to_thread(reembedding_swap.asked, db, context.keys(), lease)
+    if gate is None:
+        return True
+    trial = Trial(lease, job_run_id, later, gates.of(gate), circuits)
+    try:
+        await backoff.wait_and_repeat(db, lease, partial(judge_generation, trial))
+    except Unavailable:
+        return False
+    except StepError as error:
+        trial.verdict = gates.not_judged(str(error))
+    if trial.verdict is None:
+        return False
+    await asyncio.to_thread(reembedding_swap.note, db, lease, job_run_id, asdict(trial.verdict))
+    return trial.verdict.passed
+
+
+def judged(trial: Trial) -> None:
+    """Ask every question of the new generation, and of today's where it is compared with that."""
+    db, gate = context.database(), trial.gate
+    scope = trial.lease.scope
+
+    def look() -> None:
+        if not batches.is_wanted(db, trial.lease):
+            raise _Unwanted
+
+    alive = gates.every(look)
+    try:
+        with explained():
+            evaluation, questions = gates.find(db, scope.organization, scope.namespace, gate)
+            current = None
+            if gate.not_worse_than is not None:
+                present = _bench(trial, namespaces.load(db, context.keys(), scope.namespace), evaluation)
+                vectors = judge.vectors_of(present, questions, [gates.SETTING], alive)
+                current = gates.value(present, questions, vectors, gate.metric, alive)
+            bench = _bench(trial, trial.later, evaluation)
+            vectors = judge.vectors_of(bench, questions, [gates.SETTING], alive)
+            with reembedding_swap.shadow(db, trial.job_run_id):
+                later = gates.value(bench, questions, vectors, gate.metric, alive)
+    except _Unwanted:
+        return
+    trial.verdict = gates.decide(gate, later, current, len(questions))
+
+
+class _Unwanted(Exception):
+    """The job run was cancelled, or is another's."""
+
+
+def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
+    db = context.database()
+    return Bench(
+        db,
+        scope,
+        guard_port(registry.make_embedder(config), "embedder", config, trial.circuits, trial.job_run_id),
+        guard_port(registry.vector_store(config, db), "vectors", config, trial.circuits, trial.job_run_id),
+        lambda: registry.make_reranker(config),
+        settings.load().keyword_language,
+    )
+
+
+judge_generation = tasks.retried_task(judged, name="judge")

@@ -14,7 +14,7 @@ from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 
-from flows import prefect_login
+from flows import prefect_client
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
@@ -113,7 +113,7 @@ def main() -> list[str]:
     try:
         return asyncio.run(register())
     except PrefectHTTPStatusError as error:
-        if hint := prefect_login.sentence(error):
+        if hint := prefect_client.login_hint(error):
             raise RegistrationError(hint) from error
         raise
 

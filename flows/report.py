@@ -28,7 +28,7 @@ LOOK_SECONDS = 2.0
 TELL_SECONDS = 1.0
 
 
-class Shown:
+class ProgressBar:
     """A progress bar that counts documents, of what is not over in a moment."""
 
     def __init__(self, namespace: str, total: int) -> None:
@@ -38,10 +38,6 @@ class Shown:
         self._done = 0
         self._told = time.monotonic()
         self._telling = asyncio.Lock()  # windows end together, and Prefect keeps what arrives last
-
-    @classmethod
-    async def start(cls, namespace: str, total: int) -> Shown:
-        return cls(namespace, total)
 
     async def add(self, documents: int) -> None:
         """Add finished documents; shown once a second, and at the end."""

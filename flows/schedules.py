@@ -12,7 +12,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import IntervalSchedule
 
-from flows import prefect_client, prefect_login
+from flows import prefect_client
 from retrieval.connections import schedules
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def _alone(
     except Exception as error:
         if prefect_client.is_of_all(error):
             raise
-        reason = f"{prefect_login.reason(error)}: {str(error)[:300]}"
+        reason = f"{prefect_client.reason(error)}: {str(error)[:300]}"
         if troubled.get(name) != reason:
             log.warning("schedule.not_reconciled", connection_id=name, minutes=wanted.get(name), reason=reason)
         troubled[name] = reason
@@ -78,36 +78,23 @@ async def _fitted(
         if schedule is not None:
             await client.delete_deployment_schedule(deployment, schedule.id)
         return "removed"
+    interval = make_interval(name, minutes)
+    parameters = {"connection_id": name}
     if schedule is None:
-        await client.create_deployment_schedules(deployment, [_schedule(name, minutes)])
+        new_schedule = DeploymentScheduleCreate(schedule=interval, slug=name, parameters=parameters)
+        await client.create_deployment_schedules(deployment, [new_schedule])
         return "made"
-    if _fits(schedule, name, minutes):
+    current = schedule.schedule
+    if (
+        isinstance(current, IntervalSchedule)
+        and (current.interval, current.anchor_date) == (interval.interval, interval.anchor_date)
+        and schedule.parameters == parameters
+    ):
         return ""
-    await client.update_deployment_schedule(
-        deployment, schedule.id, schedule=_every(name, minutes), parameters=_parameters(name)
-    )
+    # an update without the parameters would remove them
+    await client.update_deployment_schedule(deployment, schedule.id, schedule=interval, parameters=parameters)
     return "changed"
 
 
-def _schedule(connection_id: str, minutes: int) -> DeploymentScheduleCreate:
-    interval = _every(connection_id, minutes)
-    return DeploymentScheduleCreate(schedule=interval, slug=connection_id, parameters=_parameters(connection_id))
-
-
-def _parameters(connection_id: str) -> dict[str, str]:
-    """Parameters of the flow. An update without them would remove them."""
-    return {"connection_id": connection_id}
-
-
-def _every(connection_id: str, minutes: int) -> IntervalSchedule:
+def make_interval(connection_id: str, minutes: int) -> IntervalSchedule:
     return IntervalSchedule(interval=timedelta(minutes=minutes), anchor_date=schedules.anchor(connection_id, minutes))
-
-
-def _fits(schedule: DeploymentSchedule, connection_id: str, minutes: int) -> bool:
-    interval = schedule.schedule
-    return (
-        isinstance(interval, IntervalSchedule)
-        and interval.interval == timedelta(minutes=minutes)
-        and interval.anchor_date == schedules.anchor(connection_id, minutes)
-        and schedule.parameters == _parameters(connection_id)
-    )

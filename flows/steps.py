@@ -11,7 +11,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from flows import guarded
+from flows.circuit_breaking import guard_port, guard_source
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY, Database
@@ -35,7 +35,12 @@ from retrieval.security.secrets import KeyRing
 
 
 class Work:
-    """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside."""
+    """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside.
+
+    `config`: another than the namespace's own, for documents not yet searchable. `label`: name in messages.
+    `goes_on`: whether another document or page may be begun that is to be fetched elsewhere, or takes long to parse.
+    `circuits`: breakers through which vendors and sites are asked; None where nobody else could go on meanwhile.
+    """
 
     def __init__(
         self,
@@ -49,19 +54,10 @@ class Work:
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        """Work of a batch. `config`: another than the namespace's own, for documents not yet searchable. `label`: name
-        in messages.
-
-        `goes_on`: whether another document may be begun that is to be fetched elsewhere, or takes long to parse.
-        `circuits`: through which vendors and sites are asked; None where nobody else could go on meanwhile.
-        """
+        self.db, self.lease, self.window = db, lease, window
+        self.label, self.goes_on = label, goes_on
         self._circuits = circuits
         self._alone = window[0].job_run_id if config is not None and window else None
-        self.db = db
-        self.label = label
-        self.goes_on = goes_on
-        self.lease = lease
-        self.window = window
         self._ring = ring
         self._config = config or _namespace(db, ring, lease)
 
@@ -80,15 +76,16 @@ class Work:
 
     @property
     def files(self) -> FileStore:
-        return guarded.files(registry.file_store(self._config), self._config, self._circuits, self._alone)
+        return guard_port(registry.file_store(self._config), "files", self._config, self._circuits, self._alone)
 
     @property
     def source(self) -> Source | None:
         """Source of the batch's documents; None if the request itself brought them."""
-        if self.lease.source not in sources.FETCHED:
-            return None
+        return self._fetched_source() if self.lease.source in sources.FETCHED else None
+
+    def _fetched_source(self) -> Source:
         source = registry.make_source(self.lease.source, self._config, self.db, self._ring)
-        return guarded.source(source, self._config, self._circuits)
+        return guard_source(source, self._config, self._circuits)
 
     @property
     def parser(self) -> Parser:
@@ -101,7 +98,8 @@ class Work:
 
     @property
     def vectors(self) -> VectorStore:
-        return guarded.vectors(registry.vector_store(self._config, self.db), self._config, self._circuits, self._alone)
+        store = registry.vector_store(self._config, self.db)
+        return guard_port(store, "vectors", self._config, self._circuits, self._alone)
 
     @property
     def epoch(self) -> int:
@@ -109,31 +107,31 @@ class Work:
 
     @property
     def embedder(self) -> Embedder:
-        return guarded.embedder(registry.make_embedder(self._config), self._config, self._circuits, self._alone)
+        return guard_port(registry.make_embedder(self._config), "embedder", self._config, self._circuits, self._alone)
 
 
-class Discovery:
-    """A job run that is to find out what to ingest. Not a dataclass, for the same reason."""
+class Discovery(Work):
+    """A job run that is to find out what to ingest."""
 
     def __init__(
         self,
         db: Database,
         ring: KeyRing,
         lease: Lease,
-        wanted: Waiting,
+        listing: Waiting,
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        """Listing of a batch. `goes_on`: whether another page may be requested. `circuits`: as of `Work`."""
-        self.circuits = circuits
-        self.db = db
-        self.goes_on = goes_on
-        self.ring = ring
-        self.lease = lease
-        self.wanted = wanted
+        super().__init__(db, ring, lease, (), goes_on=goes_on, circuits=circuits)
+        self.listing = listing
 
     def __repr__(self) -> str:
-        return f"Discovery({self.wanted.job_run_id}, {self.wanted.request.source})"
+        return f"Discovery({self.listing.job_run_id}, {self.listing.request.source})"
+
+    def list_documents(self) -> None:
+        """Store what the source lists, page by page."""
+        source = self._fetched_source()
+        discovering.run(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
 
 
 Step = Callable[[Work], None]
@@ -181,16 +179,12 @@ def _full(error: Exception) -> Retryable | None:
     return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
 
 
-def discover(found: Discovery) -> None:
+def discover(work: Discovery) -> None:
     """Find out what there is to ingest."""
     started = time.monotonic()
-    origin.work_for(found.lease.scope.organization)
-    with tracing.step("discover", [found.wanted.job_run_id]), explained():
-        config = _namespace(found.db, found.ring, found.lease)
-        source = registry.make_source(found.wanted.request.source, config, found.db, found.ring)
-        source = guarded.source(source, config, found.circuits)
-        files = guarded.files(registry.file_store(config), config, found.circuits)
-        discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)
+    origin.work_for(work.lease.scope.organization)
+    with tracing.step("discover", [work.listing.job_run_id]), explained():
+        work.list_documents()
     counts.observe(catalog.STAGE, time.monotonic() - started, "discover")
 
 

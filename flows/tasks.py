@@ -1,6 +1,6 @@
 """Steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, with growing delays and jitter.
 
-What asks for a longer wait than these tries come to is not tried by them: `waits` sits it out.
+What asks for a longer wait than these tries come to is not tried by them: `backoff` waits for it.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
-from flows import long_waits, steps
+from flows import backoff, steps
 from retrieval.errors import Retryable, Unavailable
 
-W = TypeVar("W", steps.Work, steps.Discovery)
 P = ParamSpec("P")
+R = TypeVar("R")
 RETRIES = 4
 
 
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Prefect's question before each retry."""
-    return (
-        isinstance(state.data, Retryable) and not isinstance(state.data, Unavailable) and long_waits.is_soon(state.data)
-    )
+    error = state.data
+    return isinstance(error, Retryable) and not isinstance(error, Unavailable) and backoff.is_soon(error)
 
 
-def _task(step: Callable[[W], None]) -> Task[[W], None]:
+def retried_task(function: Callable[P, R], *, name: str = "", retries: int = RETRIES) -> Task[P, R]:
+    """Task of a function, under its own name or another, that Prefect retries and neither caches nor stores."""
     return task(
-        name=step.__name__,
-        description=step.__doc__,
-        retries=RETRIES,
+        name=name or function.__name__,
+        description=function.__doc__,
+        retries=retries,
         retry_delay_seconds=exponential_backoff(1),
         retry_jitter_factor=0.5,
         retry_condition_fn=is_retryable,
         cache_policy=NO_CACHE,
         persist_result=False,
-    )(step)
+    )(function)
 
 
-discover = _task(steps.discover)
-fetch = _task(steps.fetch)
-parse = _task(steps.parse)
-chunk = _task(steps.chunk)
-embed = _task(steps.embed)
-upsert = _task(steps.upsert)
-shadow = _task(steps.shadow)
+discover = retried_task(steps.discover)
+fetch = retried_task(steps.fetch)
+parse = retried_task(steps.parse)
+chunk = retried_task(steps.chunk)
+embed = retried_task(steps.embed)
+upsert = retried_task(steps.upsert)
+shadow = retried_task(steps.shadow)
 
 
-def named(task: Task[P, None], label: str) -> Task[P, None]:
+def named(task: Task[P, R], label: str) -> Task[P, R]:
     """Task with a name that shows its window, or the job run it lists."""
     return task.with_options(task_run_name=f"{task.name} {label}".strip())
 

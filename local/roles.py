@@ -58,7 +58,7 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
             *("flows.warm_worker", "--pool", settings.work_pool, "--name", worker),
             *("--limit", str(settings.worker_limit)),
         ],
-        "prefect": ["flows.bundled_prefect.server", *prefect],
+        "prefect": ["flows.prefect_server", *prefect],
         "ui": ["streamlit", "run", "ui/server.py", *ui, secrets_file],
         "metrics": ["local.metrics_server"],
         "migrate": ["local.run_role", "migrate"],

@@ -15,8 +15,8 @@ import psycopg
 from local import postgres
 from tests.faults.place import LEASE, Place
 
-KILLED = ("api", "worker", "child", "dispatcher", "prefect")
-STOPPED = ("api", "worker", "child", "dispatcher", "prefect")
+KILLED = ("api", "worker", "fork server", "embedder", "child", "dispatcher", "prefect")
+STOPPED = ("api", "worker", "embedder", "child", "dispatcher", "prefect")
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class Place:
         self._stack.close()
 
     def roles(self) -> dict[str, Process]:
-        """Living processes by role; `child` is one that the worker runs flows in, where there is one."""
+        """Living processes by role; of the worker's own `fork server`, `embedder`, and `child`, which runs a flow."""
         record = instance.load_record(self.service.home)
         found = (
             {one.name: Process(one.pid, one.started) for one in record.roles if one.pid and one.started}
@@ -136,8 +136,8 @@ class Place:
             found["supervisor"] = record.supervisor
         if self.prefect is not None and (process := self.prefect.process):
             found["prefect"] = process
-        if "worker" in found and (children := _children(found["worker"].pid)):
-            found["child"] = children[0]
+        if "worker" in found:
+            found |= _of_worker(found["worker"].pid)
         return {name: process for name, process in found.items() if process.alive()}
 
     def signal(self, role: str, number: signal.Signals) -> bool:
@@ -157,6 +157,35 @@ class Place:
             states = {one.name: one.state for one in record.roles} if record else {}
             assert time.monotonic() < deadline, f"not all roles are up {UP_SECONDS:.0f} s after the faults: {states}"
             time.sleep(0.2)
+
+
+def _of_worker(pid: int) -> dict[str, Process]:
+    """The processes that a worker starts, by role."""
+    children = _children(pid)
+    servers = [process for process in children if b"forkserver" in _read(Path(f"/proc/{process.pid}/cmdline"))]
+    listening = {line.split()[6] for line in _read(Path("/proc/net/unix")).splitlines() if b"/embed-" in line}
+    embedders = [process for process in children if _sockets(process.pid) & listening]
+    flow_runs = [process for process in children if process not in (*servers, *embedders)]
+    roles = {"fork server": servers, "embedder": embedders, "child": flow_runs}
+    return {role: processes[0] for role, processes in roles.items() if processes}
+
+
+def _read(path: Path) -> bytes:
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def _sockets(pid: int) -> set[bytes]:
+    """Inodes of the process' sockets."""
+    inodes = set()
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                target = str(descriptor.readlink())
+                if target.startswith("socket:["):
+                    inodes.add(target[8:-1].encode())
+    return inodes
 
 
 def _children(pid: int) -> list[Process]:

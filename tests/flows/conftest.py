@@ -77,7 +77,7 @@ def prefect_server_environment(
     port = free_port()
     environment = prefect_environment(home, port)
     log = home / "server.log"
-    command = [sys.executable, "-m", "flows.bundled_prefect.server", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "flows.prefect_server", "--host", "127.0.0.1", "--port", str(port)]
     own = environment | prefect_database(postgres.prefect_url(postgres_home))
     with log.open("wb") as output:
         server = subprocess.Popen(command, env=own, cwd=PROJECT, stdout=output, stderr=output)

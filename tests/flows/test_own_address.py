@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flows.bundled_prefect.own_address import OwnAddress
+from flows.prefect_server import OwnAddress
 
 
 def status(headers):

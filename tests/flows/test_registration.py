@@ -15,7 +15,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import dispatch, prefect_login, register
+from flows import dispatch, prefect_client, register
 from flows.register import RegistrationError
 from flows.warm_worker import allowed_flows
 from retrieval import settings
@@ -65,7 +65,7 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
 
         async def look():
             looking.missed.set()
-            await looking.register_again(looking.lanes[dispatch.REGISTER])
+            await looking.register_again(looking.threads[dispatch.REGISTER])
 
         async with get_client() as client:
             await register.register()
@@ -80,8 +80,8 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
             await look()
             made = await client.read_deployment_by_name("ingest-box/ingest-box")
             queues = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
-        for lane in looking.lanes.values():
-            lane.close()
+        for thread in looking.threads.values():
+            thread.close()
         return woken, there, made, queues
 
     woken, there, made, queues = asyncio.run(story())
@@ -178,5 +178,5 @@ def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_pa
 def test_the_dispatcher_says_the_same_in_its_log_and_short_names_else():
     request = httpx.Request("POST", "http://127.0.0.1:1/api/work_pools/x?y=z")
     error = PrefectHTTPStatusError("canary", request=request, response=httpx.Response(401, request=request))
-    assert prefect_login.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
-    assert prefect_login.reason(httpx.ConnectError("canary")) == "ConnectError"
+    assert prefect_client.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
+    assert prefect_client.reason(httpx.ConnectError("canary")) == "ConnectError"

@@ -14,7 +14,7 @@ from prefect.client.schemas.actions import WorkPoolUpdate
 
 from connectors import registry
 from flows import dispatch, reconcile, register
-from flows.lanes import Lane
+from flows.background_loop import LoopThread
 from retrieval import settings
 from tests.flows.configured import Configured
 from tests.flows.warm_worker.test_worker import Pool, new_pool
@@ -36,7 +36,7 @@ class Workshop:
 
     def __init__(self, space: Configured, pool: Pool) -> None:
         self.space, self.pool, self.db = space, pool, space.db
-        self.lane = Lane("workshop", space.db)
+        self.thread = LoopThread("workshop", space.db)
 
     def turn(self) -> None:
         """What the dispatcher does every second."""
@@ -44,8 +44,8 @@ class Workshop:
 
     async def _turn(self) -> None:
         async with get_client() as client:
-            await dispatch.dispatch(self.lane, client, lambda: None, size=64, limit=2)
-            await reconcile.once(self.lane, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS))
+            await dispatch.dispatch(self.thread, client, lambda: None, size=64, limit=2)
+            await reconcile.once(self.thread, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS))
 
     def until(self, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """Take turns until there is something to answer."""
@@ -124,6 +124,6 @@ def opened(
         try:
             yield shop
         finally:
-            shop.lane.close()
+            shop.thread.close()
     settings.load.cache_clear()
     registry._made.clear()

@@ -198,7 +198,7 @@ def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
     now = datetime.now(UTC)
     moments = set()
     for connection in ("con_a", "con_b"):
-        asked = prefect_schedules._every(connection, minutes).model_dump(mode="json")
+        asked = prefect_schedules.make_interval(connection, minutes).model_dump(mode="json")
         (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(asked).get_dates(1, start=now))
         told = schedules.next_run(connection, minutes, now)
         assert told == due

@@ -11,7 +11,7 @@ from prefect.states import Failed
 
 from connectors import registry
 from connectors.http.retries import ServicePolicy
-from flows import long_waits, steps, tasks
+from flows import backoff, steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion import discover
@@ -24,8 +24,8 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(long_waits, "SOON", 0.1)
-    monkeypatch.setattr(long_waits, "LOOK", 0.05)
+    monkeypatch.setattr(backoff, "SOON", 0.1)
+    monkeypatch.setattr(backoff, "LOOK", 0.05)
     with memory.serving("BOX") as made:
         yield made
 
@@ -51,19 +51,19 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
-    space.call(long_waits.patiently(space.db, lease, step))
+    space.call(backoff.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
     assert discover.waiting(space.db, lease) == []
 
 
 def test_waits_without_end_end(space, account, monkeypatch):
-    monkeypatch.setattr(long_waits, "LONGEST", 2.5)
+    monkeypatch.setattr(backoff, "LONGEST", 2.5)
     account.fault = lambda _request: faults.status(429, Retry_After="1")
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
     with pytest.raises(Retryable, match="429"):
-        space.call(long_waits.patiently(space.db, lease, step))
+        space.call(backoff.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
 
 
@@ -81,12 +81,12 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
 
     began = time.monotonic()
     with pytest.raises(Fatal, match="asked again"):
-        space.call(long_waits.patiently(space.db, lease, cancelled_then))
+        space.call(backoff.wait_and_repeat(space.db, lease, cancelled_then))
     assert time.monotonic() - began < 15
 
 
 def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
-    monkeypatch.setattr(long_waits, "FULL", 0.2)
+    monkeypatch.setattr(backoff, "FULL", 0.2)
     space.request()
     lease, _ = listing(space)
     left = [OSError(errno.ENOSPC, "full")] * 2
@@ -97,7 +97,7 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
                 raise left.pop()
 
     began = time.monotonic()
-    space.call(long_waits.patiently(space.db, lease, step))
+    space.call(backoff.wait_and_repeat(space.db, lease, step))
     assert not left
     assert 0.4 <= time.monotonic() - began < 30, "not 120 for each look"
 

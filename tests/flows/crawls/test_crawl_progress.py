@@ -173,7 +173,7 @@ def test_windows_that_end_together_fill_one_bar(monkeypatch):
     monkeypatch.setattr(report, "TELL_SECONDS", 0.0)
 
     async def windows():
-        shown = await report.Shown.start("ns_1", 100)
+        shown = report.ProgressBar("ns_1", 100)
         await asyncio.gather(*(shown.add(25) for _ in range(4)))
         await prefect.settled()
 

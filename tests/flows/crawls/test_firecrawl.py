@@ -226,7 +226,7 @@ def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason
         steps.discover(found)
     assert WORDS not in str(caught.value)
     assert crawler.starts() == 1
-    discover.fail(space.db, found.lease, found.wanted, str(caught.value))
+    discover.fail(space.db, found.lease, found.listing, str(caught.value))
     assert "no credit left" in "".join(reasons(space, run).values())
     crawler.always.append(faults.status(401, WORDS))
     accept(space, "WEBSITE", url=f"{SITE}/")

@@ -77,7 +77,7 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
     batches.dispatched(space.db, batch, "run")
     lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
     for run in dry_runs.waiting(space.db, lease):
-        asyncio.run(dry_run._one(lease, run))
+        asyncio.run(dry_run._estimate_run(lease, run))
     dry_runs.close_cancelled(space.db, lease)
     batches.finish(space.db, lease)
     assert rows(space) == before

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from connectors import registry
-from flows import context, reembed, trial
-from flows.turns import Turn
+from flows import context, reembed
+from flows.time_slice import TimeSlice
 from retrieval import settings
 from retrieval.evaluations import evaluations, gate, judge
 from retrieval.evaluations.gate import Gate
@@ -48,12 +48,12 @@ def space(db, monkeypatch, tmp_path):
     async def run(step, work):
         step.fn(work)
 
-    async def start(_namespace, _total):
+    def start(_namespace, _total):
         return NoBar()
 
     monkeypatch.setattr(reembed, "run_step", run)
-    monkeypatch.setattr(trial, "judge_generation", trial.judged)
-    monkeypatch.setattr(reembed.report.Shown, "start", start)
+    monkeypatch.setattr(reembed, "judge_generation", reembed.judged)
+    monkeypatch.setattr(reembed.report, "ProgressBar", start)
     monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
     for animal in ANIMALS:
         made.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
@@ -104,7 +104,7 @@ def rebuild(space):
     batches.dispatched(space.db, batch, "run")
     lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
     circuits = Circuits(space.db, lease)
-    swapped = asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), circuits))
+    swapped = asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), circuits))
     reembedding.drop(space.db, lease)
     batches.finish(space.db, lease)
     circuits.end()

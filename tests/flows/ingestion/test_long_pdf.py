@@ -10,7 +10,7 @@ import pytest
 
 from connectors.parsers import confinement, parser
 from flows import steps
-from flows.heartbeat import beating
+from flows.lease_renewal import keep_lease
 from retrieval.ingestion import items, results
 from retrieval.jobs.queries import batches
 from tests.flows.configured import STEPS, Configured
@@ -68,7 +68,7 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     (batch,) = batches.undispatched(house.db)
     batches.dispatched(house.db, batch, "run")
     lease = batches.claim(house.db, batch.id, batch.attempt, seconds=LEASE_SECONDS)
-    with beating(house.db, lease, seconds=LEASE_SECONDS), Watch(house.db, lease) as watch:
+    with keep_lease(house.db, lease, seconds=LEASE_SECONDS), Watch(house.db, lease) as watch:
         for window in items.windows(house.db, lease, documents=64, size=1 << 24):
             for step in STEPS:
                 step(steps.Work(house.db, house.ring, lease, window))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from connectors import registry
-from flows import heartbeat
+from flows import lease_renewal
 from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Fatal, Retryable
@@ -203,7 +203,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
             vectors = [Vector(f"{text.document_id}#1#0", text.document_id, [1.0] * DIMENSIONS, {"document": "x"})]
             registry.vector_store(config, quiet).upsert(space.scope, vectors)
 
-    with pytest.raises(Fatal, match="namespace was deleted"), heartbeat.beating(quiet, lease, seconds=1):
+    with pytest.raises(Fatal, match="namespace was deleted"), lease_renewal.keep_lease(quiet, lease, seconds=1):
         space.take(lease, before=on_its_way)
     assert index.space(space.scope.namespace)
     space.sweep()

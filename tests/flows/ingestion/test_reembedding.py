@@ -9,7 +9,7 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, reembed, steps
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import items, poison_detection, reembedding
 from retrieval.jobs import control
@@ -63,11 +63,11 @@ def by_hand(monkeypatch):
 
     hand = Hand()
 
-    async def start(_namespace, _total):
+    def start(_namespace, _total):
         return NoBar()
 
     monkeypatch.setattr(reembed, "run_step", hand.run)
-    monkeypatch.setattr(reembed.report.Shown, "start", start)
+    monkeypatch.setattr(reembed.report, "ProgressBar", start)
     monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
     return hand
 
@@ -89,7 +89,7 @@ def lease_of(space, source="REEMBED"):
 
 def rebuild(space, lease=None):
     lease = lease or lease_of(space)
-    swapped = asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), Circuits(space.db, lease)))
+    swapped = asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
     reembedding.drop(space.db, lease)
     batches.finish(space.db, lease)
     return swapped
@@ -182,7 +182,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
 
     by_hand.hook = die
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), Circuits(space.db, lease)))
+        asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
     space.db.rows(
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
@@ -370,7 +370,7 @@ def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(s
     run, built = begin(space), []
     by_hand.hook = lambda step, work: built.append(work.window[0].document_id) if step == "shadow" else None
 
-    class Brief(Turn):
+    class Brief(TimeSlice):
         def is_over(self):
             return len(built) == 1
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 import structlog
 
-from flows.origins import following
+from flows.request_context import bind_requests
 from retrieval import origin, tracing
 from retrieval.errors import Retryable
 from retrieval.origin import Origin
@@ -30,7 +30,7 @@ def receiver(monkeypatch):
 
 def work(space):
     while lease := space.lease():
-        with following(space.db, lease):
+        with bind_requests(space.db, lease):
             space.take(lease)
 
 
@@ -78,7 +78,7 @@ def test_the_requests_id_is_on_each_line_of_its_flow_run(db, caplog, monkeypatch
     space = Configured(db)
     posted(space, "A seal.", "req_mine", None)
     lease = space.lease()
-    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events, following(db, lease):
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events, bind_requests(db, lease):
         log = logging.getLogger("prefect.flow_runs")
         # Prefect's own handlers, if a test before this one has loaded them, send to its API and need a flow run.
         monkeypatch.setattr(log, "propagate", False)
@@ -127,6 +127,6 @@ def test_known_trouble_leaves_no_stack_trace_in_the_logs(db, error, told):
     space = Configured(db)
     space.text("Owls.", "owls")
     record = logging.LogRecord("prefect.task_runs", logging.ERROR, "", 0, "It failed.", (), (type(error), error, None))
-    with following(db, space.lease()):
+    with bind_requests(db, space.lease()):
         assert logging.getLogger("prefect.task_runs").filter(record)
     assert bool(record.exc_info) is told

@@ -12,7 +12,7 @@ from connectors import registry
 from connectors.http import retries
 from flows import context, ingest, report, steps, tasks
 from flows.intake import Intake
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
 from retrieval.ingestion import poison_detection, results
@@ -52,7 +52,7 @@ class Worker:
         self.db = db
         self._asked = asked
         monkeypatch.setattr(context, "database", lambda: db)
-        monkeypatch.setattr(report.Shown, "start", _no_bar)
+        monkeypatch.setattr(report, "ProgressBar", _no_bar)
         monkeypatch.setattr(ingest, "tasks", _Plain)
         self._rings = {space.scope.namespace: space.ring for space in spaces}
         self._monkeypatch = monkeypatch
@@ -71,7 +71,7 @@ class Worker:
         return asked
 
     def take(self, lease):
-        turn, mine = Turn(self.db, lease), Circuits(self.db, lease)
+        turn, mine = TimeSlice(self.db, lease), Circuits(self.db, lease)
         with disable_run_logger():
             asyncio.run(ingest._pipeline(lease, turn, mine, Intake(self.db, lease)))
         results.settle(self.db, lease)
@@ -97,7 +97,7 @@ class _NoBar:
         pass
 
 
-async def _no_bar(_namespace, _total):
+def _no_bar(_namespace, _total):
     return _NoBar()
 
 
@@ -282,7 +282,7 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     mine = Circuits(db, lease)
     with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
         raise AssertionError("it is asked")
-    Turn(db, lease).hand_back(mine)
+    TimeSlice(db, lease).hand_back(mine)
     batches.form(db, size=64, batches=8)
     (batch,) = batches.undispatched(db)
     assert batch.job_runs == (other,)

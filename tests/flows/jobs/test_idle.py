@@ -47,14 +47,14 @@ def asked(db, monkeypatch):
 async def going(db, name):
     """One loop of a dispatcher."""
     made = Dispatcher(settings.load(), db)
-    task = asyncio.create_task(made.loops[name](made.lanes[name]))
+    task = asyncio.create_task(made.loops[name](made.threads[name]))
     try:
         yield made
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        for lane in made.lanes.values():
-            lane.close()
+        for thread in made.threads.values():
+            thread.close()
 
 
 def test_prefect_is_asked_once_until_a_batch_is_made(db, asked):
@@ -172,5 +172,5 @@ def test_deliveries_are_looked_for_rarely_while_there_is_no_webhook(db, asked):
         dispatch.batches.form(db, size=64, batches=8)
         assert made._until_next(db) == dispatch.LISTENED_SECONDS
     finally:
-        for lane in made.lanes.values():
-            lane.close()
+        for thread in made.threads.values():
+            thread.close()

@@ -9,13 +9,13 @@ import pytest
 
 from flows import context, ingest, intake, report
 from flows.intake import Intake
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval.ingestion import poison_detection
 from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured
-from tests.flows.test_turns import _no_bar, listed, open_runs, post
+from tests.flows.test_time_slice import _no_bar, listed, open_runs, post
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
     monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(report, "ProgressBar", _no_bar)
     late = [["two", "three"], ["four"], []]
     windows = []
 
@@ -70,7 +70,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
 
     async def work():
         async with Intake(db, lease) as taken:
-            await ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), taken)
+            await ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), taken)
             return taken.joined
 
     assert asyncio.run(work()) == 3

@@ -10,10 +10,10 @@ from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
 from flows import ingest, reconcile, report
-from flows.heartbeat import beating
 from flows.intake import Intake
+from flows.lease_renewal import keep_lease
 from flows.prefect_client import Seen
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval.database.database import Database
 from retrieval.database.limits import LIMITS, Limits
 from retrieval.ingestion import discover, items, poison_detection, results
@@ -169,7 +169,7 @@ def test_what_dies_before_it_has_begun_anything_is_not_tried_for_ever(db, new_sc
 def test_a_flow_that_is_asked_to_end_hands_its_lease_back(db, new_scope, ends_by, released):
     post(db, new_scope(), "a")
     lease = claim(db)
-    with pytest.raises(ends_by), beating(db, lease, seconds=30):
+    with pytest.raises(ends_by), keep_lease(db, lease, seconds=30):
         raise ends_by
     (seen,) = batches.open_batches(db)
     assert seen.released is released
@@ -192,7 +192,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         batches.form(db, size=64, batches=8)
         (batch,) = batches.undispatched(db)
         batches.dispatched(db, batch, "run")
-        ended = asyncio.run(ingest.ingest(batch.id, batch.attempt))
+        ended = asyncio.run(ingest.ingest_text.fn(batch.id, batch.attempt))
         (opened,) = batches.open_batches(db)
         seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
         action = reconcile.decide(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
@@ -208,7 +208,7 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
     post(db, new_scope(), "a")
     lease = claim(db, seconds=3)
     busy = Database(database_url, size=1, role="worker")
-    with busy.transaction(), beating(busy, lease, seconds=3):
+    with busy.transaction(), keep_lease(busy, lease, seconds=3):
         for _ in range(5):
             time.sleep(1)
             (seen,) = batches.open_batches(db)
@@ -220,7 +220,7 @@ def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope,
     monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
     post(db, new_scope(), "a")
     lease = claim(db, seconds=3)
-    with beating(db, lease, seconds=3):
+    with keep_lease(db, lease, seconds=3):
         with db.transaction() as connection:
             batches.guard(connection, lease)
             time.sleep(4)
@@ -233,7 +233,7 @@ def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(databas
     post(db, new_scope(), "a")
     lease = claim(db)
     busy = Database(database_url, size=1, role="worker")
-    with pytest.raises(KeyboardInterrupt), busy.transaction(), beating(busy, lease, seconds=30):
+    with pytest.raises(KeyboardInterrupt), busy.transaction(), keep_lease(busy, lease, seconds=30):
         raise KeyboardInterrupt
     busy.close()
     (seen,) = batches.open_batches(db)
@@ -253,7 +253,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
         async def add(self, _count):
             pass
 
-    async def start(_namespace, _total):
+    def start(_namespace, _total):
         return NoBar()
 
     async def through(lease, window, _turn, _circuits, _label="alone"):
@@ -261,10 +261,10 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
         seen.append(([key.document_id for key in window], held["at_work"]))
         succeed(db, lease, window)
 
-    monkeypatch.setattr(report.Shown, "start", start)
+    monkeypatch.setattr(report, "ProgressBar", start)
     monkeypatch.setattr(ingest, "_through", through)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
-    asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
+    asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
     assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
     assert seen[0][1] is None
     assert all(window == [alone] for window, alone in seen[1:])

@@ -3,7 +3,7 @@
 import pytest
 from prefect.states import StateType
 
-from flows import endings, prefect_client
+from flows import flow_states, prefect_client
 from retrieval.ingestion import discover, items, results
 from retrieval.jobs import control
 from retrieval.jobs import names as run_names
@@ -49,7 +49,7 @@ def test_the_outcome_follows_from_the_documents(db, new_scope, ends, outcome, st
     close(db, lease, **ends)
     after = read(db, scope, run)
     assert (after.status, after.outcome, after.notices) == ("COMPLETED", outcome, [])
-    assert endings.state([after.outcome], "").name == state
+    assert flow_states.final_state([after.outcome], "").name == state
 
 
 @pytest.mark.parametrize("found", [[], ["a", "b"]])
@@ -63,7 +63,7 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     close(db, lease)
     after = read(db, scope, run)
     assert (after.status, after.outcome, after.notices) == ("COMPLETED", "CANCELLED", [])
-    assert endings.state([after.outcome], "").type == StateType.CANCELLED
+    assert flow_states.final_state([after.outcome], "").type == StateType.CANCELLED
 
 
 def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):

@@ -29,10 +29,10 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
         dispatcher = Dispatcher(settings.load(), db)
         try:
             with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_client.AWAY):
-                await dispatcher.read_levers(dispatcher.lanes[dispatch.LEVERS])
+                await dispatcher.read_levers(dispatcher.threads[dispatch.LEVERS])
         finally:
-            for lane in dispatcher.lanes.values():
-                lane.close()
+            for thread in dispatcher.threads.values():
+                thread.close()
 
     with serving(lambda _path, _headers: answer(b"{}", status or "200 OK", content_type="application/json")) as server:
         url = f"{server.url}/api"

@@ -28,7 +28,7 @@ def told(monkeypatch):
 
 def add(*documents, total):
     async def through():
-        shown = await report.Shown.start("ns_1", total)
+        shown = report.ProgressBar("ns_1", total)
         for some in documents:
             await shown.add(some)
 

@@ -8,7 +8,7 @@ from argparse import Namespace
 import pytest
 
 from flows import dispatch
-from flows.pulse import Pulse
+from flows.background_loop import Heartbeat
 from local import health, instance
 from local.instance import Record, RoleRecord
 from local.processes import Process
@@ -126,15 +126,15 @@ def test_dispatchers_that_are_gone_are_forgotten(db):
 
 
 def test_a_pulse_tells_success_and_the_last_error(db):
-    pulse = Pulse("dispatch", "sweep")
-    pulse.succeeded("dispatch")
-    pulse.failed("sweep", TimeoutError())
-    pulse.write(db)
-    told = {loop.name: loop for loop in readiness.look(db, dispatcher=pulse.dispatcher).loops}
+    heartbeat = Heartbeat("dispatch", "sweep")
+    heartbeat.succeeded("dispatch")
+    heartbeat.failed("sweep", TimeoutError())
+    heartbeat.write(db)
+    told = {loop.name: loop for loop in readiness.look(db, dispatcher=heartbeat.dispatcher).loops}
     assert told["dispatch"].age < 5
     assert told["dispatch"].reason is None
     assert told["sweep"].reason == "TimeoutError"
-    pulse.end(db)
+    heartbeat.end(db)
     assert readiness.look(db).loops == ()
 
 

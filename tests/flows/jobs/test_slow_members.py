@@ -10,7 +10,7 @@ import pytest
 from connectors import registry
 from flows import context, ingest, report
 from flows.intake import Intake
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
@@ -43,7 +43,7 @@ class _NoBar:
         pass
 
 
-async def _no_bar(_namespace, _total):
+def _no_bar(_namespace, _total):
     return _NoBar()
 
 
@@ -52,7 +52,7 @@ def space(db, monkeypatch):
     space = Configured(db)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", _run_step)
     monkeypatch.setattr(ingest, "PATIENCE_SECONDS", 0.2)
     return space
@@ -77,7 +77,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
     lease = space.lease()
 
     def work():
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
+        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -103,7 +103,7 @@ def test_files_of_a_batch_do_not_wait_until_a_large_one_is_embedded(db, space, m
     large = space.file("large.txt", "\n\n".join(lines).encode()).job_run_id
     small = [space.file(f"slow{n}.txt", f"Small file {n} speaks of the sea.".encode()).job_run_id for n in range(3)]
     lease = space.lease()
-    turn, circuits, intake = Turn(db, lease), Circuits(db, lease), Intake(db, lease)
+    turn, circuits, intake = TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)
     worker = threading.Thread(target=lambda: asyncio.run(ingest._pipeline(lease, turn, circuits, intake)))
     worker.start()
     try:

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from flows.warm_worker import alarm
-from flows.warm_worker.alarm import Alarm
+from flows.warm_worker import program
+from flows.warm_worker.program import Alarm
 from retrieval import settings
 
 
 def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
-    monkeypatch.setattr(alarm, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(alarm, "CANCEL_SECONDS", 0.01)
-    monkeypatch.setattr(alarm, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(program, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(program, "CANCEL_SECONDS", 0.01)
+    monkeypatch.setattr(program, "FREE_SECONDS", 0.0)
     monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
     settings.load.cache_clear()
 

@@ -25,4 +25,4 @@ def test_a_text_is_ingested_while_a_crawl_holds_the_only_place_and_nobody_polls(
     shop.until(lambda: shop.is_worked_on(crawl), 100)
     text = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
     shop.until(lambda: shop.done(text), 100)
-    assert shop.is_worked_on(crawl)
+    assert not shop.done(crawl)

@@ -280,6 +280,24 @@ def test_a_killed_child_crashes_its_run_and_no_other(warm: Pool) -> None:
     assert warm.finish(warm.submit("note")) == "Completed"
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+
+
+def test_a_killed_fork_server_is_replaced_and_nothing_of_it_stays(pool: Pool) -> None:
+    worker = pool.start_workers()
+    run = pool.submit("wait", seconds=60)
+    pool.wait_for_lines(1)
+    (server,) = (pid for pid in children(worker.pid) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    started = children(server)
+    assert len(started) == 2, "the embedding process and the flow run"
+    os.kill(server, signal.SIGKILL)
+    assert pool.finish(run, 60) == "Crashed"
+    assert pool.finish(pool.submit("note"), 60) == "Completed"
+    eventually(lambda: not [pid for pid in started if Path(f"/proc/{pid}").exists()], 10, lambda: str(started))
+    assert worker.poll() is None
+
+
 @pytest.mark.parametrize(("flow", "parameters"), [("wait", {"seconds": 60}), ("stubborn", {})])
 def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
     warm: Pool, flow: str, parameters: dict[str, Any]

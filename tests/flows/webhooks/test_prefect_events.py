@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
-from flows import prefect_events
-from flows.lanes import Lane
+from flows.background_loop import LoopThread
+from flows.dispatch import emit_events
 from retrieval.database.database import Database
 from retrieval.webhooks import events, sending
 from tests.flows.configured import Configured
@@ -44,10 +44,10 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     run = space.text("The harbour seal dives.", "seals").job_run_id
     space.work()
     sending.publish(space.db)
-    lane = Lane("events", space.db)
-    assert asyncio.run(prefect_events.emit(lane)) == 3
-    assert asyncio.run(prefect_events.emit(lane)) == 0
-    lane.close()
+    thread = LoopThread("events", space.db)
+    assert asyncio.run(emit_events(thread)) == 3
+    assert asyncio.run(emit_events(thread)) == 0
+    thread.close()
     deadline = time.monotonic() + 30
     while len(found := told(prefect_server, f"retrieval.run.{run}")) < 3 and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -32,7 +32,7 @@ def is_soon(error: Retryable) -> bool:
     return (error.after or 0) <= SOON
 
 
-async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> None:
+async def wait_and_repeat(db: Database, lease: Lease, step: Callable[[], None]) -> None:
     """Run the step, and again after each wait that a vendor or a full disk requires. Retryable beyond `LONGEST` in
     total."""
     seconds_left = LONGEST

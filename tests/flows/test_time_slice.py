@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from connectors import registry
-from flows import context, ingest, report, turns
+from flows import context, ingest, report, time_slice
 from flows.intake import Intake
-from flows.turns import Turn
+from flows.time_slice import TimeSlice
 from retrieval.ingestion import discover, fetch, poison_detection
 from retrieval.jobs import fair_queue, runs
 from retrieval.jobs.circuits import Circuits
@@ -20,9 +20,9 @@ from tests.flows.configured import Configured
 @pytest.fixture
 def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""
-    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
-    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(turns, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(time_slice, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(time_slice, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(time_slice, "GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ class Endless:
 def test_nobody_waits_so_a_batch_keeps_its_place(db, space, at_once):
     post(db, space.scope, "one")
     lease = held(space)
-    assert not Turn(db, lease).is_over()
+    assert not TimeSlice(db, lease).is_over()
 
 
 def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
@@ -89,9 +89,9 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     post(db, new_scope(), "theirs")
     batches.form(db, size=64, batches=8)
     (theirs,) = batches.undispatched(db)
-    assert not Turn(db, lease).is_over(), "nobody can take up a batch that has no flow run"
+    assert not TimeSlice(db, lease).is_over(), "nobody can take up a batch that has no flow run"
     batches.dispatched(db, theirs, "run")
-    assert Turn(db, lease).is_over()
+    assert TimeSlice(db, lease).is_over()
 
 
 def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(db, space, new_scope, at_once):
@@ -103,9 +103,9 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
     batches.dispatched(db, theirs, "run")
     db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
     job_queue.close_queues(db, {"bulk"})
-    assert not Turn(db, lease).is_over()
+    assert not TimeSlice(db, lease).is_over()
     job_queue.close_queues(db, set())
-    assert Turn(db, lease).is_over()
+    assert TimeSlice(db, lease).is_over()
 
 
 def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_way_for(db, space, monkeypatch):
@@ -140,9 +140,9 @@ def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_othe
     post(db, space.scope, "one")
     text = held(space)
     db.rows("update batches set lease_until = null where id = %(id)s", {"id": text.batch_id})
-    assert Turn(db, listing).is_over()
+    assert TimeSlice(db, listing).is_over()
     db.rows("update batches set lease_until = null where id = %(id)s", {"id": listing.batch_id})
-    assert not Turn(db, text).is_over()
+    assert not TimeSlice(db, text).is_over()
 
 
 def test_a_turn_lasts_some_seconds_whoever_waits(db, space, new_scope):
@@ -150,7 +150,7 @@ def test_a_turn_lasts_some_seconds_whoever_waits(db, space, new_scope):
     lease = held(space)
     post(db, new_scope(), "theirs")
     batches.form(db, size=64, batches=8)
-    assert not Turn(db, lease).is_over()
+    assert not TimeSlice(db, lease).is_over()
 
 
 def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):
@@ -190,7 +190,7 @@ def _fetch(db, lease, files, source, goes_on):
     return len(source.fetched)
 
 
-class Brief(Turn):
+class Brief(TimeSlice):
     """A turn in which others wait from the second window on."""
 
     asked = 0
@@ -206,7 +206,7 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
     monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", _run_step)
     names = [f"text {number}" for number in range(9)]
     post(db, space.scope, *names)
@@ -230,13 +230,13 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
 
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", recorded)
     for expected in (["fetch", "parse", "chunk", "embed", "upsert"], ["fetch"]):
         taken.clear()
         post(db, space.scope, "one", "two")
         lease = held(space)
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
+        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
         batches.finish(db, lease)
         assert taken == expected
         assert not open_runs(space)
@@ -254,7 +254,7 @@ def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch)
     monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
     monkeypatch.setattr(context, "database", lambda: db)
     monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", recorded)
     names = [f"text {number}" for number in range(8)]
     for sent, changed, expected in (
@@ -267,7 +267,7 @@ def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch)
         if changed:
             post_changed(db, space.scope, *changed)
         lease = held(space)
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
+        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
         batches.finish(db, lease)
         assert [step for step in taken if step[0] == "fetch"] == expected
         assert not open_runs(space)
@@ -296,7 +296,7 @@ class _NoBar:
         pass
 
 
-async def _no_bar(_namespace, _total):
+def _no_bar(_namespace, _total):
     return _NoBar()
 
 

@@ -38,7 +38,7 @@ _FILTER = _Lines()
 
 
 @contextmanager
-def following(db: Database, lease: Lease) -> Iterator[None]:
+def bind_requests(db: Database, lease: Lease) -> Iterator[None]:
     """Bind the ids while the flow works on the batch. They stay in the context, for the engine's last log lines."""
     rows = db.fetch(
         QueuedRun,
@@ -68,7 +68,7 @@ def following(db: Database, lease: Lease) -> Iterator[None]:
         runs.end()
 
 
-def follow(joined: Sequence[QueuedRun], lease: Lease) -> None:
+def follow_joined(joined: Sequence[QueuedRun], lease: Lease) -> None:
     """These have joined the batch: their traces go on as well, if any of it is traced."""
     if (runs := tracing.RUNS.get()) is not None:
         about = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}

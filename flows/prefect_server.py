@@ -1,17 +1,24 @@
-"""The bundled Prefect server answers under its own address alone: Prefect checks neither Host nor Origin.
+"""The bundled Prefect server, as it is, behind a check of Host and Origin, which Prefect does not make.
 
 A page of a stranger's, open in a browser on this machine, reaches 127.0.0.1 by a name of its own that leads there (DNS
 rebinding), or with its own Origin. Both are refused before Prefect sees them, WebSockets too.
+
+    python -m flows.prefect_server --host 127.0.0.1 --port 4200 --names prefect.internal
+
+Everything else comes from Prefect's own settings, its database (`PREFECT_SERVER_DATABASE_CONNECTION_URL`) included.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 from urllib.parse import urlsplit
+
+from retrieval import logs
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -81,3 +88,31 @@ async def _refuse(kind: str, receive: Receive, send: Send) -> None:
     headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(_REFUSED)).encode())]
     await send({"type": "http.response.start", "status": 403, "headers": headers})
     await send({"type": "http.response.body", "body": _REFUSED})
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+    from prefect.settings import get_current_settings
+
+    logs.lose_what_does_not_fit()
+    parser = argparse.ArgumentParser(description="Prefect's server behind a check of Host and Origin.")
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--names", default="", help="hosts under which it answers besides this machine's, by commas")
+    options = parser.parse_args()
+    server = get_current_settings().server
+    uvicorn.run(
+        OwnAddress(create_app(final=True), [name for name in options.names.split(",") if name]),
+        host=options.host,
+        port=options.port,
+        timeout_keep_alive=server.api.keepalive_timeout,
+        ws_ping_interval=server.api.websocket_ping_interval,
+        ws_ping_timeout=server.api.websocket_ping_timeout,
+        log_level=server.logging_level.lower(),
+    )
+
+
+if __name__ == "__main__":
+    main()

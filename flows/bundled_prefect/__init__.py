@@ -1,1 +1,0 @@
-"""The Prefect server that `retrieval up` starts, on one machine."""

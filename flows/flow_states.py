@@ -1,0 +1,100 @@
+"""What the flows of batches share: the claim of the batch, and the final state of the flow run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Cancelled, Completed, Failed
+
+from flows import context
+from flows.lease_renewal import keep_lease
+from flows.prefect_client import GONE, SILENT
+from flows.request_context import bind_requests
+from retrieval import settings
+from retrieval.database.database import AWAY as DATABASE_AWAY
+from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import batches, retry
+from retrieval.jobs.queries.batches import Lease, Superseded
+from retrieval.statuses import Outcome
+
+AWAY = (*DATABASE_AWAY, *SILENT)
+"""What is raised, outside of the steps and their retries, where the database or Prefect does not answer."""
+
+
+async def run_batch(
+    batch_id: str,
+    attempt: int,
+    work: Callable[[Lease], Awaitable[Callable[[], Awaitable[State[None]]]]],
+    *,
+    retries_documents: bool = False,
+) -> State[None]:
+    """Claim the batch and `work` under its lease; then call what it returned, which makes the final state.
+
+    `retries_documents`: whether a retry of the flow run in Prefect ingests the failed documents again.
+    """
+    db, seconds = context.database(), settings.load().lease_seconds
+    try:
+        lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+        if lease is None and retries_documents:
+            lease = await _claim_retry(batch_id, seconds=seconds)
+        if lease is None:
+            return _unclaimed(batch_id)
+        try:
+            with bind_requests(db, lease), keep_lease(db, lease, seconds=seconds):
+                end = await work(lease)
+        except Superseded:
+            return _unclaimed(lease.batch_id)
+        return await end()
+    except AWAY as error:
+        return away(error)
+
+
+async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
+    """After a retry of the flow run in Prefect: the lease of its failed documents."""
+    db, run = context.database(), _flow_run_id()
+    if run is None or not await _has_ended_before(run):
+        return None
+    retry_runs = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
+    return batches.claim(db, retry_runs, 1, seconds=seconds) if retry_runs else None
+
+
+def _unclaimed(batch_id: str) -> State[None]:
+    """There is nothing to do: how the batch ended, or that another works on it."""
+    db = context.database()
+    batch_id = retry.newest(db, batch_id, str(_flow_run_id()))
+    outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
+    if outcomes:
+        return final_state(outcomes, "Nothing was left to do here.")
+    return Completed(name="Superseded", message="Another flow run holds this batch.")
+
+
+def away(error: Exception) -> State[None]:
+    """The database or Prefect was away, or a starved machine was too slow for them: no document is to blame."""
+    message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
+    return Failed(name=GONE, message=message)
+
+
+def final_state(outcomes: Sequence[str], message: str) -> State[None]:
+    """State of a flow run by the outcomes of its job runs. Green is what succeeded at least in part."""
+    if outcomes and all(outcome == Outcome.CANCELLED for outcome in outcomes):
+        return Cancelled(message=message)
+    if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):
+        return Failed(message=message)
+    if any(outcome != Outcome.SUCCEEDED for outcome in outcomes):
+        return Completed(name="CompletedWithFailures", message=message)
+    return Completed(message=message)
+
+
+def _flow_run_id() -> UUID | None:
+    context = FlowRunContext.get()
+    return context.flow_run.id if context is not None and context.flow_run is not None else None
+
+
+async def _has_ended_before(run: UUID) -> bool:
+    async with get_client() as client:
+        return any(former_state.is_final() for former_state in await client.read_flow_run_states(run))
