@@ -23,7 +23,7 @@ from api.middleware import RequestMiddleware, rendered
 from api.oidc.issuer_keys import IssuerKeys
 from api.oidc.roles import Roles
 from api.oidc.tokens import TokenRules, Verifier
-from api.openapi import Operation
+from api.request import ApiRequest, Operation
 from api.routes import (
     admin,
     connections,
@@ -137,6 +137,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         route_handlers=HANDLERS,
         exception_handlers={Exception: _on_error},
         lifespan=[lifespan],
+        request_class=ApiRequest,
         state=State({"services": services}),
         openapi_config=docs.openapi_config(),
         logging_config=None,

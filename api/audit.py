@@ -11,7 +11,7 @@ import msgspec
 from litestar.types import HTTPScope
 
 from api import request_context
-from api.openapi import Operation
+from api.request import Operation
 from api.request_context import RequestContext
 from retrieval.accounts import audit
 from retrieval.accounts.audit import Entry, Source

@@ -7,8 +7,8 @@ from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
 
-from api.openapi import TenantUse
-from api.operation import Call, operation
+from api.operation import operation
+from api.request import ApiRequest, TenantUse
 from api.wire.common import Answer
 from api.wire.ingest import IngestAnswer
 from retrieval.errors import ErrorCode
@@ -21,7 +21,7 @@ INVALID = ErrorCode.INVALID_INGEST_CONFIG
 
 def ingestion_operation(
     path: str, *, raises: tuple[ErrorCode, ...] = (), **stated: Any
-) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]], HTTPRouteHandler]:
+) -> Callable[[Callable[..., Awaitable[Answer | bytes]]], HTTPRouteHandler]:
     """An operation that accepts an ingestion; `raises` beyond what all of them may."""
     return operation(
         "POST",
@@ -31,31 +31,31 @@ def ingestion_operation(
         invalid=INVALID,
         failed=ErrorCode.INGESTION_FAILED,
         raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG, *raises),
-        creates=True,
+        notifies=True,
         **stated,
     )
 
 
 async def dry_run(
-    call: Call[Any, Any],
+    request: ApiRequest,
     scope: Scope,
     what: str,
     *,
     source: str,
     how: Ingestion,
-    request: Mapping[str, Any],
+    config: Mapping[str, Any],
     connection_id: str | None = None,
     text: str | None = None,
 ) -> IngestAnswer:
     """Record that it is to be found out what this ingestion would do."""
     receipt = await dry_runs.accept(
-        call.services.db,
+        request.services.db,
         scope,
         source=source,
-        request=request,
+        request=config,
         ingestion=how,
         connection_id=connection_id,
         content=text,
     )
-    await call.make_tenant_known()
+    await request.save_tenant()
     return IngestAnswer.of_dry_run(receipt, what)

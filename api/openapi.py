@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from litestar import Litestar
@@ -17,8 +16,8 @@ from msgspec.structs import fields
 
 from api import on_behalf
 from api.errors import TENANT_CODES, raises, render
-from api.permissions import Permission
-from api.wire.common import Answer, ErrorAnswer, TenantErrorAnswer
+from api.request import IDEMPOTENCY_KEY, ApiRequest, Operation, TenantUse
+from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.accounts.idempotency import HEADER
 from retrieval.errors import ErrorCode, ServiceError
@@ -26,8 +25,6 @@ from retrieval.namespaces.validation import MODELS
 from retrieval.sources import CONNECTORS, slug
 from retrieval.webhooks.events import EVENTS, EVERY
 
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _REF = "#/components/schemas/{name}"
 _EVERY = (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.SERVICE_UNAVAILABLE)
 _WITH_BODY = (ErrorCode.REQUEST_TIMEOUT, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
@@ -99,56 +96,6 @@ class Written(Schema):
 BINARY = Written(members={"type": "string", "format": "binary"})
 
 
-class TenantUse(StrEnum):
-    """`IGNORED`: the header plays no part. `KNOWN`: it must name a known tenant. `MADE`: it may name a new one."""
-
-    IGNORED = "ignored"
-    KNOWN = "known"
-    MADE = "made"
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Properties of an operation that its checks and its documentation need."""
-
-    method: Method
-    path: str
-    answer: type[Answer] | None
-    """None where the answer is no JSON but bytes of `media_type`."""
-    invalid: ErrorCode
-    permission: Permission
-    media_type: str = "application/json"
-    tenant: TenantUse = TenantUse.KNOWN
-    body: type[Any] | None = None
-    query: type[Any] | None = None
-    form: type[Any] | None = None
-    """The fields of a multipart form; the handler reads the body itself, for it is streamed."""
-    failed: ErrorCode = ErrorCode.INTERNAL_ERROR
-    raises: tuple[ErrorCode, ...] = ()
-    example: Any = None
-    stores: bool = True
-    """False for a POST that changes nothing, whatever its scope."""
-    bare: bool = False
-    """Nothing at all may be sent instead of a JSON body, which is one without fields."""
-    whole: bool = True
-    """False for a JSON body that is made of others, which the handler checks one by one."""
-    creates: bool = False
-    """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
-
-    @property
-    def writes(self) -> bool:
-        """Tell whether the operation changes something. Some reads are POST because they have a body."""
-        scope = self.permission.scope or ""
-        return self.creates or (
-            self.stores and self.method != "GET" and scope != "search" and not scope.endswith(":read")
-        )
-
-    @property
-    def structs(self) -> tuple[type[Any], ...]:
-        """Structs that the OpenAPI document describes as components: all that the operation takes and returns."""
-        return tuple(kind for kind in (self.answer, self.body, self.query, self.form) if kind is not None)
-
-
 def documented(about: Operation) -> type[spec.Operation]:
     """The class of an operation's description: with the parameters, body, answer and errors that `about` implies."""
 
@@ -205,7 +152,7 @@ def describe(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dic
 
 def document(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
     """The description of these handlers, without a running service."""
-    return describe(Litestar(list(handlers), openapi_config=openapi_config()), models)
+    return describe(Litestar(list(handlers), openapi_config=openapi_config(), request_class=ApiRequest), models)
 
 
 def response(

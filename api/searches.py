@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar
 import structlog
 
 from api import query_limits
-from api.operation import Call
+from api.request import ApiRequest
 from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
@@ -45,11 +45,11 @@ TURN = "turn"
 GROUP, GROUP_MOST = 3, 10
 """Results of one document in a group, unless `perDocument` says another number, and at most."""
 
-Request = SearchRequest | HybridSearchRequest
+SearchBody = SearchRequest | HybridSearchRequest
 
 
 class Where(TypedDict):
-    """The namespaces of a request, as its fields."""
+    """The namespaces of a data, as its fields."""
 
     namespace_id: str | None
     namespace_ids: list[str] | None
@@ -72,28 +72,28 @@ class Placed:
     namespace: str
 
 
-async def answer(call: Call[Any, Any], request: Request) -> SearchData:
+async def answer(request: ApiRequest, data: SearchBody) -> SearchData:
     """Run a search. Raises NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
-    query, size = _widened(request, request.to_values())
-    spaces = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=request.namespace_ids))
-    return await _answer(call.services, spaces, request, query, size)
+    query, size = _widened(data, data.to_values())
+    spaces = await opened(request, Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids))
+    return await _answer(request.services, spaces, data, query, size)
 
 
 _MODEL_FIELDS = ("provider", "model", "queryPrefix", "passagePrefix")
 
 
-async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
+async def opened(request: ApiRequest, where: Where) -> list[Space]:
     """Return the namespaces that are searched. Raises NAMESPACE_NOT_FOUND if one of them is missing."""
     namespace_id, namespace_ids = where["namespace_id"], where["namespace_ids"]
     if (namespace_id is None) is (namespace_ids is None):
         raise ServiceError(INVALID, "Send either namespaceId or namespaceIds.", field="namespaceId", reason="missing")
-    scopes = [call.scope(name) for name in dict.fromkeys(namespace_ids or [namespace_id or ""])]
-    services = call.services
+    scopes = [request.scope_of(name) for name in dict.fromkeys(namespace_ids or [namespace_id or ""])]
+    services = request.services
     spaces = [
         Space(
             scope,
             await namespaces.get(services.db, services.ring, scope.organization, scope.namespace),
-            await call.viewer(scope),
+            await request.find_viewer(scope),
         )
         for scope in scopes
     ]
@@ -143,7 +143,7 @@ def _silent(config: NamespaceConfig, step: str) -> tuple[str, str | None] | None
 
 
 def _vendor(config: NamespaceConfig) -> str | None:
-    """Return the provider outside of this service that searches of the namespace call, or None."""
+    """Return the provider outside of this service that searches of the namespace request, or None."""
     parts = (config.embedding_model["provider"], EMBEDDING_MODEL), (config.vector_storage["provider"], VECTOR_STORAGE)
     return next((provider for provider, part in parts if provider != EMBEDDED[part]["provider"]), None)
 
@@ -193,10 +193,10 @@ async def _find(
     return result
 
 
-async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
+async def why(request: ApiRequest, data: WhyRequest) -> WhyData:
     """Explain why a document is shown, or is not. Raises DOCUMENTS_NOT_FOUND, and whatever a search raises."""
-    query, parts, services = request.to_values(), request.parts(), call.services
-    (space,) = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=None))
+    query, parts, services = data.to_values(), data.parts(), request.services
+    (space,) = await opened(request, Where(namespace_id=data.namespace_id, namespace_ids=None))
     by_meaning = query.semantic_weight > 0
 
     def run() -> WhyData:
@@ -205,8 +205,8 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
                 services.db,
                 space.scope,
                 query,
-                document=request.document_id,
-                external_id=request.external_id,
+                document=data.document_id,
+                external_id=data.external_id,
                 parts=parts,
                 embedder=registry.make_embedder(space.config) if by_meaning else None,
                 vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
@@ -218,14 +218,14 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
 
 
 async def _answer(
-    services: Services, spaces: Sequence[Space], request: Request, requested: Query, size: int | None
+    services: Services, spaces: Sequence[Space], data: SearchBody, requested: Query, size: int | None
 ) -> SearchData:
     began = time.monotonic()
     first = spaces[0]
     same = all(space.config.reranker == first.config.reranker for space in spaces)
-    rerank = request.reranking(configured=same and first.config.reranker is not None)
+    rerank = data.reranking(configured=same and first.config.reranker is not None)
     if rerank is not None and size is not None:
-        requested, size = _grouped(request, requested, min(size, reranking.MOST_CANDIDATES // (request.top_k or TOP)))
+        requested, size = _grouped(data, requested, min(size, reranking.MOST_CANDIDATES // (data.top_k or TOP)))
     query = requested if rerank is None else rerank.widened(requested)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
@@ -241,17 +241,17 @@ async def _answer(
     if rerank is not None:
         placed, reranked = await _reread(services, first.config, query, placed, rerank)
         placed = [entry for entry in placed if entry.hit.score >= requested.threshold]
-    mode = "hybrid" if isinstance(request, HybridSearchRequest) else "semantic"
+    mode = "hybrid" if isinstance(data, HybridSearchRequest) else "semantic"
     for space in spaces:
         services.times.note(space.scope, time.monotonic() - began, mode)
-    data = SearchData(_results(request, placed[: requested.top_k], size))
+    result = SearchData(_results(data, placed[: requested.top_k], size))
     if reranked is not None:
-        data.reranked = reranked
-    if request.explain:
-        data.timings = SearchTimings.of(_summed(parts))
-    if not data.results and await _says_little(services, spaces, requested):
-        data.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
-    return data
+        result.reranked = reranked
+    if data.explain:
+        result.timings = SearchTimings.of(_summed(parts))
+    if not result.results and await _says_little(services, spaces, requested):
+        result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
+    return result
 
 
 async def _says_little(services: Services, spaces: Sequence[Space], query: Query) -> bool:
@@ -284,31 +284,31 @@ async def _reread(
     return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked
 
 
-def _widened(request: Request, query: Query) -> tuple[Query, int | None]:
+def _widened(data: SearchBody, query: Query) -> tuple[Query, int | None]:
     """A search that finds enough of each document for groups, and how many results a group has; None without them.
 
     Of so many results, each document with a group's size at most, at least `topK` documents are among them.
     """
-    if request.group_by is None:
+    if data.group_by is None:
         return query, None
     size = query.shape.per_document or GROUP
     if size > GROUP_MOST:
         message = f"perDocument: a group may have {GROUP_MOST} results at most."
         raise ServiceError(INVALID, message, field="perDocument", reason="out_of_bounds")
-    return _grouped(request, query, size)
+    return _grouped(data, query, size)
 
 
-def _grouped(request: Request, query: Query, size: int) -> tuple[Query, int]:
+def _grouped(data: SearchBody, query: Query, size: int) -> tuple[Query, int]:
     """The search for groups of this size. What is reranked is bounded: then groups are smaller, and not fewer."""
-    return replace(query, top_k=(request.top_k or TOP) * size, shape=replace(query.shape, per_document=size)), size
+    return replace(query, top_k=(data.top_k or TOP) * size, shape=replace(query.shape, per_document=size)), size
 
 
-def _results(request: Request, placed: Sequence[Placed], size: int | None) -> list[SearchResult]:
+def _results(data: SearchBody, placed: Sequence[Placed], size: int | None) -> list[SearchResult]:
     results: list[SearchResult] = []
     groups: defaultdict[str, list[SearchResult]] = defaultdict(list)
     for entry in placed:
-        result = SearchResult.of(entry.hit, explain=bool(request.explain))
-        if request.namespace_ids is not None:
+        result = SearchResult.of(entry.hit, explain=bool(data.explain))
+        if data.namespace_ids is not None:
             result.namespace_id = entry.namespace
         results.append(result)
         groups[entry.hit.document_id].append(result)
@@ -316,7 +316,7 @@ def _results(request: Request, placed: Sequence[Placed], size: int | None) -> li
         return results
     for best, *rest_of_group in groups.values():
         best.more = rest_of_group
-    return [group[0] for group in groups.values()][: request.top_k or TOP]
+    return [group[0] for group in groups.values()][: data.top_k or TOP]
 
 
 def _summed(parts: Sequence[search.SearchResult]) -> dict[str, float]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 from msgspec import UNSET
 
-from api import permissions, request_context
+from api import permissions
 from api.auth import Caller, SignedIn
-from api.openapi import TenantUse
-from api.operation import Call, operation
+from api.operation import idempotent, operation
+from api.request import ApiRequest, TenantUse
 from api.wire import admin
 from api.wire import admin as wire
 from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, group
@@ -32,25 +34,27 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 
 
 @_operation("GET", "/v1/keys")
-async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
+async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.KeysAnswer:
     """List API keys. Newest first, revoked ones too. The keys themselves are not kept."""
-    part = await call.part(call.query.part())
-    page = await api_keys.list_part(call.services.db, call.caller.organization, part)
-    data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(part, await call.cursor(page.cursor))
+    part = await request.read_page(params.part())
+    page = await api_keys.list_part(request.services.db, request.caller.organization, part)
+    data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(
+        part, await request.write_cursor(page.cursor)
+    )
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
 @_operation("GET", "/v1/keys/current")
-async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
+async def current_key(request: ApiRequest) -> wire.KeyAnswer:
     """Get the key of this request.
 
     The scopes of the key and its namespace, tenant and user, if it is bound. Any valid key may call this. A person with
     a token of the identity provider gets their own scopes, with `role` and `expiresAt`.
     """
-    if call.caller.signed_in is not None:
-        person = wire.KeyData(_of_person(call.caller, call.caller.signed_in))
+    if request.caller.signed_in is not None:
+        person = wire.KeyData(_of_person(request.caller, request.caller.signed_in))
         return wire.KeyAnswer(message="API key fetched successfully", data=person)
-    key = await api_keys.one(call.services.db, call.caller.organization, call.caller.key_id)
+    key = await api_keys.one(request.services.db, request.caller.organization, request.caller.key_id)
     if key is None:
         raise RuntimeError("the key that was let in is gone")
     return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -61,94 +65,87 @@ async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
     "/v1/keys",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={"name": "Website", "scopes": ["search"]},
-    creates=True,
 )
-async def create_key(call: Call[wire.CreateKey, None]) -> wire.KeyMadeAnswer | bytes:
+@idempotent
+async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wire.KeyMadeAnswer:
     """Create an API key. The answer is the only place that shows the key."""
-    services, body, organization = call.services, call.body, call.caller.organization
-    usual = permissions.default_scopes(namespace=body.namespace_id is not None, tenant=body.tenant_id is not None)
-    chosen = usual if body.scopes is None else body.scopes
+    services, organization = request.services, request.caller.organization
+    usual = permissions.default_scopes(namespace=data.namespace_id is not None, tenant=data.tenant_id is not None)
+    chosen = usual if data.scopes is None else data.scopes
     if set(chosen) - set(api_keys.SCOPES):
         message = f"Each entry of scopes must be one of {', '.join(api_keys.SCOPES)}."
         raise ServiceError(_INVALID, message, field="scopes", reason="not_allowed")
-    _require_name(body.tenant_id, "tenantId")
-    if body.namespace_id is not None:
-        call.require_namespace(body.namespace_id)
-        await namespaces.require(services.db, organization, body.namespace_id)
-    principal = None if body.principal is None else principals.user_name(body.principal, _INVALID, "principal")
+    _require_name(data.tenant_id, "tenantId")
+    if data.namespace_id is not None:
+        request.require_namespace(data.namespace_id)
+        await namespaces.require(services.db, organization, data.namespace_id)
+    principal = None if data.principal is None else principals.user_name(data.principal, _INVALID, "principal")
     pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
-
-    async def create() -> wire.KeyMadeAnswer:
-        created, key = await api_keys.add(
-            services.db,
-            pepper,
-            organization,
-            body.name,
-            scopes=list(dict.fromkeys(chosen)),
-            namespace=body.namespace_id,
-            tenant=body.tenant_id,
-            principal=principal,
-            principal_required=bool(body.principal_required),
-        )
-        return wire.KeyMadeAnswer(
-            message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), created.api_key)
-        )
-
-    return await call.once(create)
+    created, key = await api_keys.add(
+        services.db,
+        pepper,
+        organization,
+        data.name,
+        scopes=list(dict.fromkeys(chosen)),
+        namespace=data.namespace_id,
+        tenant=data.tenant_id,
+        principal=principal,
+        principal_required=bool(data.principal_required),
+    )
+    return wire.KeyMadeAnswer(
+        message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), created.api_key)
+    )
 
 
 @_operation("DELETE", "/v1/keys/{key_id:str}", raises=(ErrorCode.NOT_FOUND,))
-async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
+async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnswer:
     """Revoke an API key. It is refused from now on, for good. Revoking it again changes nothing."""
-    key = await api_keys.end(call.services.db, call.caller.organization, call.path["key_id"])
+    key = await api_keys.end(request.services.db, request.caller.organization, key_id)
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
 
 
 @_operation("GET", "/v1/tenants")
-async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
+async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.TenantsAnswer:
     """List tenants. Oldest first: those that may be sent in X-Tenant-ID."""
-    part = await call.part(call.query.part())
-    page = await tenants.list_part(call.services.db, call.caller.organization, part)
+    part = await request.read_page(params.part())
+    page = await tenants.list_part(request.services.db, request.caller.organization, part)
     data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
-        part, await call.cursor(page.cursor)
+        part, await request.write_cursor(page.cursor)
     )
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 
 
-@_operation("POST", "/v1/tenants", example={"id": "alice"}, creates=True)
-async def create_tenant(call: Call[wire.CreateTenant, None]) -> wire.TenantAnswer | bytes:
+@_operation("POST", "/v1/tenants", example={"id": "alice"})
+@idempotent
+async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) -> wire.TenantAnswer:
     """Make a tenant known. Nothing changes if it is known already."""
-    db, organization, name = call.services.db, call.caller.organization, call.body.id
+    db, organization, name = request.services.db, request.caller.organization, data.id
     _require_name(name, "id")
-
-    async def create() -> wire.TenantAnswer:
-        tenant = await tenants.add(db, organization, name)
-        return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(tenant)))
-
-    return await call.once(create)
+    tenant = await tenants.add(db, organization, name)
+    return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(tenant)))
 
 
 @_operation("DELETE", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,))
-async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
+async def delete_tenant(request: ApiRequest, tenant_id: FromPath[str]) -> wire.TenantDeletedAnswer:
     """Forget a tenant. Requests with it are refused until it is known again; its data stays."""
-    name = call.path["tenant_id"]
-    if not await tenants.forget(call.services.db, call.caller.organization, name):
+    name = tenant_id
+    if not await tenants.forget(request.services.db, request.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
 
 
 @_operation("GET", "/v1/usage")
-async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
+async def read_usage(request: ApiRequest, params: NamedDependency[UsageQuery]) -> wire.UsageAnswer:
     """Read the usage.
 
     Of the whole organization, over all tenants; the requests are those of this calendar minute. With `from`,
     `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
     """
-    services = call.services
-    totals = await usage.read(services.db, call.caller.organization)
-    rate = request_context.of(call.request.scope).rate
+    services = request.services
+    totals = await usage.read(services.db, request.caller.organization)
+    rate = request.context.rate
     limit, remaining = (rate.limit, rate.remaining) if rate else (0, 0)
     allowed = services.settings.namespace_limit if totals.namespace_limit is None else totals.namespace_limit
     data = wire.UsageData(
@@ -158,22 +155,22 @@ async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
         requests=wire.Allowance(limit - remaining, limit),
         namespaces=wire.Allowance(totals.namespaces, allowed),
     )
-    await _report(call, data)
+    await _report(request, params, data)
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
-async def _report(call: Call[None, UsageQuery], data: wire.UsageData) -> None:
+async def _report(request: ApiRequest, params: UsageQuery, data: wire.UsageData) -> None:
     """Add the usage by day, namespace or tenant, if the query requests it."""
-    query, services, organization = call.query, call.services, call.caller.organization
-    if query.start is None and query.end is None and query.by is None:
+    services, organization = request.services, request.caller.organization
+    if params.start is None and params.end is None and params.by is None:
         return
     today = datetime.now(UTC).date()
-    end = query.end or max(today, query.start or today)
-    start = query.start or end.replace(day=1)
+    end = params.end or max(today, params.start or today)
+    start = params.start or end.replace(day=1)
     if not timedelta(0) <= end - start <= LONGEST:
         message = f"from must not be after to, nor more than {LONGEST.days} days before it."
         raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
-    by = usage.By(query.by or "day")
+    by = usage.By(params.by or "day")
     groups = await usage.report(services.db, organization, by, start, end)
     uses = await quotas.uses(
         services.db, organization, [entry.key for entry in groups] if by is usage.By.TENANT else []
@@ -212,60 +209,60 @@ _quota_operation = partial(operation, tag="Administration", tenant=TenantUse.IGN
 
 
 @_quota_operation("GET", "/v1/organization")
-async def get_organization(call: Call[None, None]) -> OrganizationAnswer:
+async def get_organization(request: ApiRequest) -> OrganizationAnswer:
     """Get the organization. That of the key, with its quotas; null is no limit."""
-    return await _organization(call, "Organization fetched successfully")
+    return await _organization(request, "Organization fetched successfully")
 
 
 @_quota_operation("PATCH", "/v1/organization", example={"quotas": {"documents": 100000, "tokensPerMonth": None}})
-async def update_organization(call: Call[admin.UpdateOrganization, None]) -> OrganizationAnswer:
+async def update_organization(request: ApiRequest, data: JSONBody[admin.UpdateOrganization]) -> OrganizationAnswer:
     """Set the organization's quotas.
 
     What is absent stays, null removes a limit. What is there already stays, however low the limit.
     """
-    changes = call.body.quotas
+    changes = data.quotas
     if changes is not UNSET:
-        await call.services.in_thread(
-            limits.set_organization, call.services.db, call.caller.organization, changes.values()
+        await request.services.in_thread(
+            limits.set_organization, request.services.db, request.caller.organization, changes.values()
         )
-    return await _organization(call, "Organization updated successfully")
+    return await _organization(request, "Organization updated successfully")
 
 
 @_quota_operation(
     "PATCH", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,), example={"quotas": {"documents": 1000}}
 )
-async def update_tenant(call: Call[admin.UpdateTenant, None]) -> admin.TenantAnswer:
+async def update_tenant(
+    request: ApiRequest, tenant_id: FromPath[str], data: JSONBody[admin.UpdateTenant]
+) -> admin.TenantAnswer:
     """Set a tenant's quotas. They hold beside the organization's. What is absent stays, null removes a limit."""
-    db, organization, tenant = call.services.db, call.caller.organization, call.path["tenant_id"]
-    changes = call.body.quotas
+    db, organization, tenant = request.services.db, request.caller.organization, tenant_id
+    changes = data.quotas
     if changes is not UNSET:
-        await call.services.in_thread(limits.set_tenant, db, organization, tenant, changes.values())
+        await request.services.in_thread(limits.set_tenant, db, organization, tenant, changes.values())
     updated = await tenants.one(db, organization, tenant)
     if updated is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(updated)))
 
 
-async def _organization(
-    call: Call[admin.UpdateOrganization, None] | Call[None, None], message: str
-) -> OrganizationAnswer:
-    organization = await call.services.in_thread(organizations.get, call.services.db, call.caller.organization)
+async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer:
+    organization = await request.services.in_thread(organizations.get, request.services.db, request.caller.organization)
     if organization is None:
         raise RuntimeError("the organization of a key is gone")
     return OrganizationAnswer(message=message, data=OrganizationData(OrganizationDetails.of(organization)))
 
 
 @operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
-async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
+async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQuery]) -> AuditAnswer:
     """Read the audit log.
 
     One entry for every write, refused ones too, newest first, 50 a page by default. Entries must match all filters.
     """
-    cursor = await call.place(call.query.cursor)
-    part = Part(call.query.page_size or PAGE, cursor)
-    page = await audit.list_part(call.services.db, call.caller.organization, part, call.query.wanted())
+    cursor = await request.read_cursor(params.cursor)
+    part = Part(params.page_size or PAGE, cursor)
+    page = await audit.list_part(request.services.db, request.caller.organization, part, params.wanted())
     entries = [AuditEntry.of(entry) for entry in page.items]
-    data = AuditData(entries, len(entries), page.cursor is not None, await call.cursor(page.cursor))
+    data = AuditData(entries, len(entries), page.cursor is not None, await request.write_cursor(page.cursor))
     return AuditAnswer(message="Audit entries fetched successfully", data=data)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
-from typing import Any
 
 import structlog
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
-from api.openapi import EXAMPLE, TenantUse
-from api.operation import Call, operation
+from api.openapi import EXAMPLE
+from api.operation import idempotent, operation
+from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire.common import Identified
 from api.wire.connections import (
@@ -68,13 +70,20 @@ _ONE = "/v1/connections/{connection_id:str}"
 _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 
 
+async def begin_authorization(request: ApiRequest, data: JSONBody[CreateConnection]) -> Start:
+    """Return the authorization to send the person to. Raises INVALID_REQUEST for a redirect that is not allowed."""
+    scope = request.scope_of(data.namespace_id)
+    _check_redirect(request.services, data.client_redirect_url or None)
+    return await _start(request.services, scope, data.connector, data.permissions)
+
+
 @_operation(
     "POST",
     "/v1/connections",
     tenant=TenantUse.MADE,
     failed=ErrorCode.CREATE_CONNECTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-    creates=True,
+    dependencies={"start": begin_authorization},
     example={
         **_NAMESPACE,
         "name": "Team drive",
@@ -82,77 +91,75 @@ _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
         "clientRedirectUrl": "https://app.example.com/connected",
     },
 )
-async def create_connection(call: Call[CreateConnection, None]) -> ConnectionCreatedAnswer | bytes:
+@idempotent
+async def create_connection(
+    request: ApiRequest, data: JSONBody[CreateConnection], start: NamedDependency[Start]
+) -> ConnectionCreatedAnswer:
     """Create a connection. PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
-    body, services = call.body, call.services
-    scope, redirect = call.scope(body.namespace_id), body.client_redirect_url or None
-    _check_redirect(services, redirect)
-    start = await _start(services, scope, body.connector, body.permissions)
-
-    async def create() -> ConnectionCreatedAnswer:
-        connection_id = await connections.create(
-            services.db,
-            scope,
-            start,
-            name=body.name,
-            connector=body.connector,
-            client_redirect_url=redirect,
-            sync_minutes=body.sync_interval_minutes,
-            permissions=body.permissions,
-        )
-        await call.make_tenant_known()
-        return ConnectionCreatedAnswer(
-            message="Connection created successfully",
-            data=CreatedConnectionData(Identified(connection_id), start.url),
-        )
-
-    return await call.once(create)
+    connection_id = await connections.create(
+        request.services.db,
+        request.scope_of(data.namespace_id),
+        start,
+        name=data.name,
+        connector=data.connector,
+        client_redirect_url=data.client_redirect_url or None,
+        sync_minutes=data.sync_interval_minutes,
+        permissions=data.permissions,
+    )
+    await request.save_tenant()
+    return ConnectionCreatedAnswer(
+        message="Connection created successfully", data=CreatedConnectionData(Identified(connection_id), start.url)
+    )
 
 
 @_operation(
     "GET", "/v1/connections", failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.NAMESPACE_NOT_FOUND,)
 )
-async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAnswer:
+async def list_connections(request: ApiRequest, params: NamedDependency[ConnectionsQuery]) -> ConnectionsAnswer:
     """List connections. All of the namespace and tenant, newest first; in parts with `pageSize`."""
-    services, scope = call.services, call.scope(call.query.namespace_id)
+    services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
-    part = await call.part(call.query.part(), scope.namespace)
-    page = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
+    part = await request.read_page(params.part(), scope.namespace)
+    page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
     data = ConnectionsData(connections=[Connection.of(connection) for connection in page.items]).lead_on(
-        part, await call.cursor(page.cursor, scope.namespace)
+        part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 
 @_operation("GET", _ONE, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,))
-async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
+async def get_connection(
+    request: ApiRequest, connection_id: FromPath[str], params: NamedDependency[ConnectionQuery]
+) -> ConnectionAnswer:
     """Get a connection. Tokens are masked; `credentials` is null before the authorization and after the revocation."""
-    services, bound, namespace_id = call.services, call.caller.namespace, call.query.namespace_id
+    services, bound, namespace_id = request.services, request.caller.namespace, params.namespace_id
     if bound is not None and namespace_id not in {None, bound}:
         raise connections.connection_not_found()
     connection = await connections.get(
         services.db,
         services.ring,
-        call.caller.organization,
-        call.tenant,
-        call.path["connection_id"],
+        request.caller.organization,
+        request.tenant,
+        connection_id,
         namespace=namespace_id or bound,
     )
     count = await connection_documents.count(services.db, connection.id)
     newest = await browsing.newest(services.db, connection)
-    chosen = Chosen.of(newest, named="documents:read" in call.caller.scopes)
+    chosen = Chosen.of(newest, named="documents:read" in request.caller.scopes)
     data = ConnectionData(Connection.of(connection), ConnectionDocuments(count.own, count.shared), chosen)
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
 @_operation("PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "name": "Team drive, finance"})
-async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpdatedAnswer:
+async def update_connection(
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[UpdateConnection]
+) -> ConnectionUpdatedAnswer:
     """Change or re-authorize a connection.
 
     The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so.
     """
-    services, change = call.services, call.body.to_values()
-    scope, connection_id = await _place(call)
+    services, change = request.services, data.to_values()
+    scope = await _require_scope(request, data.namespace_id)
     _check_redirect(services, change.client_redirect_url)
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     if stored.status == ConnectionStatus.REVOKED:
@@ -166,13 +173,15 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
 
 
 @_operation("POST", _ONE + "/revoke", raises=_MISSING, example={**_NAMESPACE, "documents": "KEEP"})
-async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRevokedAnswer:
+async def revoke_connection(
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[RevokeConnection]
+) -> ConnectionRevokedAnswer:
     """Revoke a connection.
 
     Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing.
     """
-    services, keep = call.services, call.body.documents is Fate.KEEP
-    scope, connection_id = await _place(call)
+    services, keep = request.services, data.documents is Fate.KEEP
+    scope = await _require_scope(request, data.namespace_id)
     revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
     if revoked.tokens is not None:
         await tell_vendor(services, scope, revoked.connection.connector, revoked.tokens)
@@ -190,16 +199,18 @@ async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRev
 
 
 @_operation("POST", _ONE + "/browse", raises=(*_MISSING, ErrorCode.NOT_FOUND), example=_NAMESPACE)
-async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer:
+async def browse_connection(
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[BrowseConnection]
+) -> BrowsedAnswer:
     """Browse what a connection gives access to.
 
     One folder of the account, as the service shows it now; nothing is ingested.
     """
-    services, parent = call.services, call.body.parent_id
-    scope, connection_id = await _place(call)
+    services, parent = request.services, data.parent_id
+    scope = await _require_scope(request, data.namespace_id)
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     browsing.require_active(stored)
-    position = await call.place(call.body.cursor, scope.namespace)
+    position = await request.read_cursor(data.cursor, scope.namespace)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.usable_app(config, stored.connector, services.settings)
     newest = await browsing.newest(services.db, stored)
@@ -220,7 +231,7 @@ async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
     entries = [BrowsedEntry.of(entry) for entry in entries_shown]
-    cursor = await call.cursor(following, scope.namespace)
+    cursor = await request.write_cursor(following, scope.namespace)
     return BrowsedAnswer(message="Folder listed successfully", data=BrowsedData(entries, cursor is not None, cursor))
 
 
@@ -263,11 +274,11 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
     return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
 
 
-async def _place(call: Call[Any, None]) -> tuple[Scope, str]:
-    """Return the scope that the body names, once its namespace exists, and the id of the path."""
-    scope = call.scope(call.body.namespace_id)
-    await namespaces.require(call.services.db, scope.organization, scope.namespace)
-    return scope, call.path["connection_id"]
+async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:
+    """Return the scope in a namespace. Raises NAMESPACE_NOT_FOUND if the namespace does not exist."""
+    scope = request.scope_of(namespace_id)
+    await namespaces.require(request.services.db, scope.organization, scope.namespace)
+    return scope
 
 
 def _check_redirect(services: Services, url: str | None) -> None:

@@ -8,17 +8,20 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 from urllib.parse import quote
 
-from litestar import Request, get
+from litestar import get
+from litestar.di import NamedDependency
 from litestar.openapi.spec import Parameter, Schema
 from litestar.openapi.spec.enums import OpenAPIType
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from api.links import PREFIX, Kind, groups_of
 from api.openapi import BINARY, BYTES, documented_open, error_responses, response, text_parameter
-from api.operation import Call, operation
+from api.operation import operation
+from api.request import ApiRequest
 from api.services import Services
 from api.wire.document_parts import (
     Chunk,
@@ -49,23 +52,27 @@ from retrieval.ports import PageMark
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
-async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
+async def list_chunks(
+    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[ChunksQuery]
+) -> ChunksAnswer:
     """List the chunks of a document.
 
     The searchable chunks in their order, 50 a page by default.
     """
-    query, scope = call.query, call.scope(call.query.namespace_id)
+    scope = request.scope_of(params.namespace_id)
     page = await chunks.list_page(
-        call.services.db,
+        request.services.db,
         scope,
-        call.path["document_id"],
-        cursor=await call.place(query.cursor, query.namespace_id),
-        first=query.first_index or 0,
-        size=query.page_size or chunks.PAGE,
-        viewer=await call.viewer(scope),
+        document_id,
+        cursor=await request.read_cursor(params.cursor, params.namespace_id),
+        first=params.first_index or 0,
+        size=params.page_size or chunks.PAGE,
+        viewer=await request.find_viewer(scope),
     )
     items = [Chunk.of(row) for row in page.items]
-    data = ChunksData(items, len(items), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
+    data = ChunksData(
+        items, len(items), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
+    )
     return ChunksAnswer(message="Chunks fetched successfully", data=data)
 
 
@@ -76,22 +83,24 @@ async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
-async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
+async def list_history(
+    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[HistoryQuery]
+) -> HistoryAnswer:
     """List the job runs that held a document.
 
     Newest first, 20 a page by default. One is active: its version is searchable.
     """
-    query, scope = call.query, call.scope(call.query.namespace_id)
+    scope = request.scope_of(params.namespace_id)
     page = await receipts.list_history(
-        call.services.db,
+        request.services.db,
         scope,
-        call.path["document_id"],
-        cursor=await call.place(query.cursor, query.namespace_id),
-        size=query.page_size or receipts.PAGE,
+        document_id,
+        cursor=await request.read_cursor(params.cursor, params.namespace_id),
+        size=params.page_size or receipts.PAGE,
     )
     entries = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(
-        entries, len(entries), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id)
+        entries, len(entries), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
     return HistoryAnswer(message="History fetched successfully", data=data)
 
@@ -110,24 +119,26 @@ _PDF = "application/pdf"
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND),
 )
-async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
+async def draw_document_page(
+    request: ApiRequest, document_id: FromPath[str], page: FromPath[str], params: NamedDependency[PageQuery]
+) -> bytes:
     """Draw a page of a document.
 
     Returns a page of a PDF, counted from 1, as a PNG of at most 2000 pixels a side, with the chunk shaded. 404 if there
     is no such page or it cannot be drawn, with the `reason`; 503 with Retry-After while too many are drawn. A document
     that was ingested before exact positions were stored is drawn without the shade; resync it.
     """
-    scope = call.scope(call.query.namespace_id)
-    services = call.services
-    viewer = await call.viewer(scope)
-    document = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk, viewer)
-    page = int(call.path["page"]) if _NUMBER.fullmatch(call.path["page"]) else 0
-    if page < 1:
+    scope = request.scope_of(params.namespace_id)
+    services = request.services
+    viewer = await request.find_viewer(scope)
+    document = await page_images.find(services.db, scope, document_id, params.chunk, viewer)
+    number = int(page) if _NUMBER.fullmatch(page) else 0
+    if number < 1:
         raise _refused("The pages of a document count from 1.", "no_such_page")
     if document.media_type != _PDF or document.raw_key is None:
         raise _refused("Only pages of PDFs can be drawn.", "not_drawable")
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return await services.drawings.run(scope.organization, lambda: _drawn(config, document, page))
+    return await services.drawings.run(scope.organization, lambda: _drawn(config, document, number))
 
 
 def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes:
@@ -199,13 +210,12 @@ HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png",
     tags=["Documents"],
     summary="Read a file by its signed link",
 )
-async def read_file(request: Request[Any, Any, Any]) -> Stream:
+async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromPath[str]) -> Stream:
     """Read a file by the link of a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
 
     The link expires, and ends when its key is revoked.
     """
-    services = cast("Services", request.app.state.services)
-    document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
+    services = request.services
     signer = await services.links.signer()
     parameters = request.query_params
     if not signer.opens(document_id, kind, parameters):

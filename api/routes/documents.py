@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
+from litestar.params import FromPath, JSONBody
 from msgspec import UNSET
 
 from api import query_limits, request_context
-from api.operation import Call, operation
+from api.operation import idempotent, operation
+from api.request import ApiRequest
 from api.wire.audit import (
     Deletion,
     DeletionAnswer,
@@ -53,43 +55,43 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
 )
-async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
+async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -> DocumentsAnswer:
     """List documents. Newest first. A filter that restricts nothing lists the whole scope."""
-    scope = call.scope(call.body.namespace_id)
-    condition, viewer = call.body.filter_config.to_values(), await call.viewer(scope)
-    counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
-    around = await _surroundings(call, scope)
-    page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
-    cursor = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
-    async with query_limits.limit_listing(call.services, condition, facets=len(counted)):
+    scope = request.scope_of(data.namespace_id)
+    condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
+    counted = facets.fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
+    around = await _surroundings(request, scope)
+    page, include = data.pagination or Pagination(), data.include_config or IncludeConfig()
+    cursor = await request.read_cursor(page.cursor or None, scope.namespace, field="pagination.cursor")
+    async with query_limits.limit_listing(request.services, condition, facets=len(counted)):
         size = page.page_size or documents.MOST
-        listing = await documents.list_page(call.services.db, scope, condition, size, cursor, viewer=viewer)
-        data = DocumentsData(
+        listing = await documents.list_page(request.services.db, scope, condition, size, cursor, viewer=viewer)
+        answer = DocumentsData(
             items_returned=len(listing.items),
             has_next_page=listing.cursor is not None,
-            next_cursor=await call.cursor(listing.cursor, scope.namespace),
+            next_cursor=await request.write_cursor(listing.cursor, scope.namespace),
         )
         if include.documents is not False:
-            data.documents = [around.show(row) for row in listing.items]
+            answer.documents = [around.show(row) for row in listing.items]
             if include.raw_file_url or include.parsed_text_file_url:
-                signer = await call.services.links.signer()
-                bearer = request_context.bearer(call.caller, call.principal, call.groups)
-                for document, row in zip(data.documents, listing.items, strict=True):
+                signer = await request.services.links.signer()
+                bearer = request_context.bearer(request.caller, request.principal, request.context.groups)
+                for document, row in zip(answer.documents, listing.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
-            stats = await documents.stats(call.services.db, scope, condition, viewer=viewer)
-            synced = await documents.sync_times(call.services.db, scope) if include.stats_by_source else {}
-            data.count(stats, include, synced)
+            stats = await documents.stats(request.services.db, scope, condition, viewer=viewer)
+            synced = await documents.sync_times(request.services.db, scope) if include.stats_by_source else {}
+            answer.count(stats, include, synced)
         if include.stats_by_site:
-            counts = await documents.sites(call.services.db, scope, condition, viewer=viewer)
-            data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
-        if call.body.facets is not None:
-            found_counts = await facets.count(call.services.db, scope, condition, counted, viewer=viewer)
-            data.facets = {
+            counts = await documents.sites(request.services.db, scope, condition, viewer=viewer)
+            answer.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
+        if data.facets is not None:
+            found_counts = await facets.count(request.services.db, scope, condition, counted, viewer=viewer)
+            answer.facets = {
                 name: [FacetCount(facet.value, facet.documents) for facet in counts]
                 for name, counts in found_counts.items()
             }
-    return DocumentsAnswer(message="Documents fetched successfully", data=data)
+    return DocumentsAnswer(message="Documents fetched successfully", data=answer)
 
 
 @_operation(
@@ -98,20 +100,21 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
 )
-async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
+async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments]) -> DocumentsUpdatedAnswer:
     """Change metadata or access of documents. All that match are changed, or none. Nothing is embedded again."""
-    scope = call.scope(call.body.namespace_id)
-    condition, change = call.body.filter_config.to_values(), call.body.data
-    around = await _surroundings(call, scope)
+    scope = request.scope_of(data.namespace_id)
+    condition, change = data.filter_config.to_values(), data.data
+    around = await _surroundings(request, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
     appends, removes = (operators and operators.append) or {}, (operators and operators.remove) or {}
     access = _access(change)
-    rows = await documents.patch_metadata(call.services.db, scope, condition, sets, appends, removes, access=access)
+    rows = await documents.patch_metadata(request.services.db, scope, condition, sets, appends, removes, access=access)
     changed = len(rows) if sets or appends or removes or access is not None else 0
-    data = UpdatedDocumentsData([around.show(row) for row in rows], changed)
     message = "Documents updated successfully" if changed else "There was nothing to change"
-    return DocumentsUpdatedAnswer(message=message, data=data)
+    return DocumentsUpdatedAnswer(
+        message=message, data=UpdatedDocumentsData([around.show(row) for row in rows], changed)
+    )
 
 
 @_operation(
@@ -120,13 +123,13 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
 )
-async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
+async def delete_documents(request: ApiRequest, data: JSONBody[DeleteDocuments]) -> DocumentsDeletedAnswer:
     """Delete documents. They leave lists and search at once; files and vectors are removed in the background."""
-    scope = call.scope(call.body.namespace_id)
-    condition = call.body.filter_config.to_values()
-    await _surroundings(call, scope)
-    deletion = await documents.delete(call.services.db, scope, condition)
-    call.services.notices.send()
+    scope = request.scope_of(data.namespace_id)
+    condition = data.filter_config.to_values()
+    await _surroundings(request, scope)
+    deletion = await documents.delete(request.services.db, scope, condition)
+    request.services.notices.send()
     counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
     return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
 
@@ -138,42 +141,29 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
-    creates=True,
+    notifies=True,
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
-async def resync_documents(call: Call[ResyncDocuments, None]) -> ResyncAnswer | bytes:
+@idempotent
+async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments]) -> ResyncAnswer:
     """Ingest documents again.
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
     embedded again.
     """
-    scope = call.scope(call.body.namespace_id)
-    condition = call.body.filter_config.to_values()
-    await _surroundings(call, scope)
-
-    async def act() -> ResyncAnswer:
-        started = await resync.start(
-            call.services.db, scope, condition, confirm_deletions=bool(call.body.confirm_deletions)
-        )
-        number = started.queued
-        message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
-        return ResyncAnswer(message=message, data=ResyncData.of(started))
-
-    answer = await call.once(act)
-    call.services.notices.send()
-    return answer
+    scope = request.scope_of(data.namespace_id)
+    condition = data.filter_config.to_values()
+    await _surroundings(request, scope)
+    started = await resync.start(request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions))
+    number = started.queued
+    message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
+    return ResyncAnswer(message=message, data=ResyncData.of(started))
 
 
-async def _surroundings(
-    call: Call[FetchDocuments, None]
-    | Call[UpdateDocuments, None]
-    | Call[DeleteDocuments, None]
-    | Call[ResyncDocuments, None],
-    scope: Scope,
-) -> Surroundings:
-    services = call.services
+async def _surroundings(request: ApiRequest, scope: Scope) -> Surroundings:
+    services = request.services
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return Surroundings.of(scope, config, principal=call.principal)
+    return Surroundings.of(scope, config, principal=request.principal)
 
 
 def _access(change: DocumentChange) -> NewAccess | None:
@@ -208,38 +198,38 @@ _EXAMPLE = {
     invalid=ErrorCode.INVALID_REQUEST,
     raises=(ErrorCode.NOT_FOUND,),
 )
-async def get_deletion(call: Call[None, None]) -> DeletionAnswer:
+async def get_deletion(request: ApiRequest, deletion_id: FromPath[str]) -> DeletionAnswer:
     """Get the receipt of a deletion.
 
     The number of removed entries in each store, and when it was verified to hold none of them. CONFIRMED once all are
     verified.
     """
-    caller = call.caller
+    caller = request.caller
     receipt = await receipts.find(
-        call.services.db,
-        call.path["deletion_id"],
+        request.services.db,
+        deletion_id,
         organization=caller.organization,
         namespace=caller.namespace,
-        tenant=call.tenant,
+        tenant=request.tenant,
         all_tenants=caller.bound_tenant is None,
     )
-    deletion = Deletion.of(receipt, await call.services.receipt_secret.read(), caller.organization)
+    deletion = Deletion.of(receipt, await request.services.receipt_secret.read(), caller.organization)
     return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(deletion))
 
 
 @operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_EXAMPLE)
-async def verify_deletion(call: Call[VerifyDeletion, None]) -> DeletionVerifiedAnswer:
+async def verify_deletion(request: ApiRequest, data: JSONBody[VerifyDeletion]) -> DeletionVerifiedAnswer:
     """Check the receipt of a deletion.
 
     Whether this service signed the receipt for your organization and nothing in it was changed.
     """
-    receipt = call.body.deletion
+    receipt = data.deletion
     if receipt is UNSET:
-        receipt = msgspec.json.decode(call.content, type=dict)
+        receipt = msgspec.json.decode(await request.body(), type=dict)
     if "signature" not in receipt:
         message = "Send the receipt as GET /v1/deletions/{deletion_id} answered it, with its signature."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="deletion.signature", reason="missing_field")
-    valid = receipts.is_valid(await call.services.receipt_secret.read(), call.caller.organization, receipt)
+    valid = receipts.is_valid(await request.services.receipt_secret.read(), request.caller.organization, receipt)
     message = "The receipt is genuine" if valid else "The receipt was not signed here, or it was changed"
     return DeletionVerifiedAnswer(message=message, data=VerifiedDeletion(valid))
 

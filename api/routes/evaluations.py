@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
-from api.operation import Call, operation
+from api.operation import idempotent, operation
+from api.request import ApiRequest
 from api.wire.evaluations import (
     CreateEvaluation,
     Evaluation,
@@ -47,83 +50,87 @@ _QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "m
     "POST",
     "/v1/evaluations",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-    creates=True,
     example={**_NAMESPACE, "name": "Support questions", "questions": [_QUESTION]},
 )
-async def create_evaluation(call: Call[CreateEvaluation, None]) -> EvaluationAnswer | bytes:
+@idempotent
+async def create_evaluation(request: ApiRequest, data: JSONBody[CreateEvaluation]) -> EvaluationAnswer:
     """Create an evaluation. Questions with the documents, or the spans in them, that answer."""
-    body, scope = call.body, call.scope(call.body.namespace_id)
-    questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(body.questions)]
-
-    async def create() -> EvaluationAnswer:
-        created = await evaluations.create(call.services.db, scope, body.name, questions)
-        return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(created)))
-
-    return await call.once(create)
+    scope = request.scope_of(data.namespace_id)
+    questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(data.questions)]
+    created = await evaluations.create(request.services.db, scope, data.name, questions)
+    return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(created)))
 
 
 @_operation("GET", "/v1/evaluations", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAnswer:
+async def list_evaluations(request: ApiRequest, params: NamedDependency[EvaluationsQuery]) -> EvaluationsAnswer:
     """List evaluations. All of the namespace and tenant, newest first; in parts with `pageSize`."""
-    db, scope = call.services.db, call.scope(call.query.namespace_id)
+    db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require(db, scope.organization, scope.namespace)
-    part = await call.part(call.query.part(), scope.namespace)
+    part = await request.read_page(params.part(), scope.namespace)
     page = await evaluations.list_part(db, scope, part)
     data = EvaluationsData(evaluations=[Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
-        part, await call.cursor(page.cursor, scope.namespace)
+        part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
 
 
 @_operation("GET", _ONE, raises=_MISSING)
-async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
+async def get_evaluation(
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
+) -> EvaluationAnswer:
     """Get an evaluation. How many questions it has, and which judged external ids the namespace does not have."""
-    scope = call.scope(call.query.namespace_id)
-    evaluation = await evaluations.get(call.services.db, scope, call.path["evaluation_id"])
+    scope = request.scope_of(params.namespace_id)
+    evaluation = await evaluations.get(request.services.db, scope, evaluation_id)
     return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(evaluation)))
 
 
 @_operation(
     "PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]}
 )
-async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAnswer:
+async def update_evaluation(
+    request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[UpdateEvaluation]
+) -> EvaluationAnswer:
     """Change an evaluation.
 
     Questions are removed by their query, then added; `judge` is applied last. Runs that have ended stay as they are.
     """
-    body, scope = call.body, call.scope(call.body.namespace_id)
+    scope = request.scope_of(data.namespace_id)
     changed = await evaluations.change(
-        call.services.db,
+        request.services.db,
         scope,
-        call.path["evaluation_id"],
-        name=body.name or None,
-        add=[entry.to_values(f"add[{number}]") for number, entry in enumerate(body.add)],
-        remove=body.remove,
-        verdicts=[entry.to_values(f"judge[{number}]") for number, entry in enumerate(body.judge)],
+        evaluation_id,
+        name=data.name or None,
+        add=[entry.to_values(f"add[{number}]") for number, entry in enumerate(data.add)],
+        remove=data.remove,
+        verdicts=[entry.to_values(f"judge[{number}]") for number, entry in enumerate(data.judge)],
     )
     return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
 
 
 @_operation("GET", f"{_ONE}/questions", raises=_MISSING)
-async def list_questions(call: Call[None, QuestionsQuery]) -> QuestionsAnswer:
+async def list_questions(
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[QuestionsQuery]
+) -> QuestionsAnswer:
     """List the questions of an evaluation.
 
     In their order, 50 a page by default; with `query` only those with exactly this query.
     """
-    scope = call.scope(call.query.namespace_id)
-    part = await call.part(call.query.part() or Part(), scope.namespace) or Part()
-    evaluation = call.path["evaluation_id"]
-    page = await evaluations.list_questions(call.services.db, scope, evaluation, part, call.query.query)
+    scope = request.scope_of(params.namespace_id)
+    part = await request.read_page(params.part() or Part(), scope.namespace) or Part()
+    evaluation = evaluation_id
+    page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
     data = QuestionsData(questions=msgspec.convert(page.items, list[Question])).lead_on(
-        part, await call.cursor(page.cursor, scope.namespace)
+        part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
 @_operation("DELETE", _ONE, raises=_MISSING)
-async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDeletedAnswer:
+async def delete_evaluation(
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
+) -> EvaluationDeletedAnswer:
     """Delete an evaluation. With its questions and runs."""
-    await evaluations.delete(call.services.db, call.scope(call.query.namespace_id), call.path["evaluation_id"])
+    await evaluations.delete(request.services.db, request.scope_of(params.namespace_id), evaluation_id)
     return EvaluationDeletedAnswer(message="Evaluation deleted successfully")
 
 
@@ -131,7 +138,7 @@ async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDele
     "POST",
     f"{_ONE}/runs",
     raises=_MISSING,
-    creates=True,
+    notifies=True,
     example={
         **_NAMESPACE,
         "settings": [
@@ -140,41 +147,44 @@ async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDele
         ],
     },
 )
-async def start_run(call: Call[StartRun, None]) -> RunAnswer | bytes:
+@idempotent
+async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[StartRun]) -> RunAnswer:
     """Compare settings. Starts a flow that runs every question under every setting."""
-    scope, settings = call.scope(call.body.namespace_id), call.body.to_values()
-
-    async def start() -> RunAnswer:
-        run = await runs.create(call.services.db, scope, call.path["evaluation_id"], settings)
-        call.services.notices.send()
-        return RunAnswer(message="Run of the evaluation started", data=RunData(EvaluationRun.of(run)))
-
-    return await call.once(start)
+    scope, settings = request.scope_of(data.namespace_id), data.to_values()
+    run = await runs.create(request.services.db, scope, evaluation_id, settings)
+    return RunAnswer(message="Run of the evaluation started", data=RunData(EvaluationRun.of(run)))
 
 
 @_operation("GET", f"{_ONE}/runs", raises=_MISSING)
-async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
+async def list_runs(
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationsQuery]
+) -> RunsAnswer:
     """List runs. Newest first, without their questions."""
-    scope = call.scope(call.query.namespace_id)
-    part = await call.part(call.query.part(), scope.namespace)
-    page = await runs.list_part(call.services.db, scope, call.path["evaluation_id"], part)
+    scope = request.scope_of(params.namespace_id)
+    part = await request.read_page(params.part(), scope.namespace)
+    page = await runs.list_part(request.services.db, scope, evaluation_id, part)
     data = RunsData(runs=[EvaluationRun.of(run, whole=False) for run in page.items]).lead_on(
-        part, await call.cursor(page.cursor, scope.namespace)
+        part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return RunsAnswer(message="Runs fetched successfully", data=data)
 
 
 @_operation("GET", f"{_ONE}/runs/{{run_id:str}}", raises=_MISSING)
-async def get_run(call: Call[None, EvaluationRunQuery]) -> RunAnswer:
+async def get_run(
+    request: ApiRequest,
+    evaluation_id: FromPath[str],
+    run_id: FromPath[str],
+    params: NamedDependency[EvaluationRunQuery],
+) -> RunAnswer:
     """Get a run.
 
     Its status, and from its end on the metrics of each setting and the ranks of each question; with
     `questionLimit` its progress, how many questions each setting answers better and worse than the first, and
     so many questions.
     """
-    scope = call.scope(call.query.namespace_id)
-    run = await runs.get(call.services.db, scope, call.path["evaluation_id"], call.path["run_id"])
-    return RunAnswer(message="Run fetched successfully", data=RunData(compared(run, call.query)))
+    scope = request.scope_of(params.namespace_id)
+    run = await runs.get(request.services.db, scope, evaluation_id, run_id)
+    return RunAnswer(message="Run fetched successfully", data=RunData(compared(run, params)))
 
 
 HANDLERS = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from api import decode, request_limits
-from api.operation import Call, operation
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from api import decode
+from api.operation import operation
+from api.request import ApiRequest, read_json
 from api.wire.access import (
     DeletedGroup,
     DeletedGroupQuery,
@@ -37,70 +40,65 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
         "members": {"users": ["ada@example.com"], "groups": ["auditors"]},
     },
 )
-async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
+async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[PutGroup]) -> GroupAnswer:
     """Make a group, or replace what it holds. Counts for the next request. No document is touched."""
-    members = call.body.members
+    members = data.members
     users = _names(members.users, "members.users", principals.user_name)
     group_members = _names(members.groups, "members.groups", principals.group_name)
     if len(users) + len(group_members) > MEMBERS:
         message = f"A group may have at most {MEMBERS:,} members."
         raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
     group = await groups.put(
-        call.services.db, call.scope(call.body.namespace_id), _group_id(call), users, group_members
+        request.services.db, request.scope_of(data.namespace_id), _check_name(group_id), users, group_members
     )
     return GroupAnswer(message="Group saved successfully", data=GroupData(Group.of(group)))
 
 
 @_operation(method="GET", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
-async def get_group(call: Call[None, GroupQuery]) -> GroupAnswer:
+async def get_group(request: ApiRequest, group_id: FromPath[str], params: NamedDependency[GroupQuery]) -> GroupAnswer:
     """Get a group. Its direct members."""
-    scope = call.scope(call.query.namespace_id)
-    group = await groups.get(call.services.db, scope, _group_id(call))
+    scope = request.scope_of(params.namespace_id)
+    group = await groups.get(request.services.db, scope, _check_name(group_id))
     if group is None:
-        raise await _not_found(call, scope)
+        raise await _not_found(request, scope)
     return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(group)))
 
 
 @_operation(method="DELETE", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
-async def delete_group(call: Call[None, DeletedGroupQuery]) -> GroupDeletedAnswer:
+async def delete_group(
+    request: ApiRequest, group_id: FromPath[str], params: NamedDependency[DeletedGroupQuery]
+) -> GroupDeletedAnswer:
     """Delete a group.
 
     Documents and groups that name it keep the name; it has no members until it is created again. Send `namespaceId` in
     the query, or in a JSON body.
     """
-    namespace_id = call.query.namespace_id
-    scope, name = call.scope(await _in_the_body(call) if namespace_id is None else namespace_id), _group_id(call)
-    if not await groups.delete(call.services.db, scope, name):
-        raise await _not_found(call, scope)
+    namespace_id = params.namespace_id
+    scope = request.scope_of(await _read_namespace(request) if namespace_id is None else namespace_id)
+    name = _check_name(group_id)
+    if not await groups.delete(request.services.db, scope, name):
+        raise await _not_found(request, scope)
     return GroupDeletedAnswer(message="Group deleted successfully", data=DeletedGroup(name))
 
 
 HANDLERS = (put_group, get_group, delete_group)
 
 
-async def _in_the_body(call: Call[Any, Any]) -> str:
-    settings, request = call.services.settings, call.request
-    content = await request_limits.read_json(
-        request.receive,
-        list(request.scope["headers"]),
-        cap=settings.max_body_bytes,
-        seconds=settings.body_seconds,
-        invalid=_INVALID,
-    )
-    return _body(content).namespace_id
+async def _read_namespace(request: ApiRequest) -> str:
+    return _body(await read_json(request, _INVALID)).namespace_id
 
 
 _body = decode.json_reader(GroupQuery, _INVALID)
 
 
-def _group_id(call: Call[Any, Any]) -> str:
-    return principals.group_name(call.path["group_id"], _INVALID, "id")
+def _check_name(group_id: str) -> str:
+    return principals.group_name(group_id, _INVALID, "id")
 
 
 def _names(names: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
     return list(dict.fromkeys(check(name, _INVALID, where) for name in names or ()))
 
 
-async def _not_found(call: Call[Any, Any], scope: Scope) -> ServiceError:
-    await namespaces.require(call.services.db, scope.organization, scope.namespace)
+async def _not_found(request: ApiRequest, scope: Scope) -> ServiceError:
+    await namespaces.require(request.services.db, scope.organization, scope.namespace)
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such group in this namespace.")

@@ -7,9 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from litestar.params import JSONBody
+
 from api import decode, request_limits, uploads
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
-from api.operation import Call, operation
+from api.operation import idempotent, operation
+from api.request import ApiRequest
 from api.services import Services
 from api.uploads import ABSENT, Form
 from api.wire.access import Access
@@ -57,43 +60,39 @@ JSON_FIELDS = {
         },
     },
 )
-async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer | bytes:
+@idempotent
+async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> IngestAnswer:
     """Ingest a text. Searchable within about a second. The same identity again replaces the document."""
-    scope = call.scope(call.body.namespace_id)
-    config_sent = call.body.ingest_config
+    scope = request.scope_of(data.namespace_id)
+    config_sent = data.ingest_config
     config = config_sent.config
-    _check_text(config_sent, call.services)
+    _check_text(config_sent, request.services)
     chunks = config_sent.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
 
-    async def accept() -> IngestAnswer:
-        if call.body.dry_run:
-            return await dry_run(call, scope, "text", source="TEXT", how=how, request=_text(config), text=config.text)
-        accepted = await runs.accept_text(
-            call.services.db,
-            scope,
-            text=config.text,
-            ingestion=how,
-            name=config.name,
-            external_id=config.external_id,
-        )
-        await call.make_tenant_known()
-        return IngestAnswer.of(accepted, "text")
-
-    answer = await call.once(accept)
-    call.services.notices.send()
-    return answer
+    if data.dry_run:
+        return await dry_run(request, scope, "text", source="TEXT", how=how, config=_text(config), text=config.text)
+    accepted = await runs.accept_text(
+        request.services.db,
+        scope,
+        text=config.text,
+        ingestion=how,
+        name=config.name,
+        external_id=config.external_id,
+    )
+    await request.save_tenant()
+    return IngestAnswer.of(accepted, "text")
 
 
-@ingestion_operation("/v1/ingest/file", form=FileForm)
-async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
+@ingestion_operation("/v1/ingest/file", form=FileForm, creates=True)
+async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
     """Ingest a file. A multipart form; the order of its fields does not matter. Up to 50 MiB."""
-    services = call.services
-    async with uploads.read_form(call.request, services) as form:
+    services = request.services
+    async with uploads.read_form(request, services) as form:
         fields = _fields(form)
-        scope = call.scope(fields.namespace_id)
+        scope = request.scope_of(fields.namespace_id)
         if fields.metadata is not None:
             metadata.check(fields.metadata, services.settings, INVALID, "metadata")
         options = ingestion(
@@ -104,8 +103,7 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
             modified=("modifiedAt", fields.modified_at),
             access=("access", fields.access),
         )
-        once = call.identify(form.content(), INVALID)
-        if (previous := await call.recall(once)) is not None:
+        if (previous := await request.recall(form.content())) is not None:
             return previous
         upload = await _store(services, scope, form)
 
@@ -114,8 +112,8 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
         name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:
             upload_fields = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
-            request = {"externalId": external_id, "name": name, **upload_fields}
-            return await dry_run(call, scope, "file", source="LOCAL_FILE", how=options, request=request)
+            job = {"externalId": external_id, "name": name, **upload_fields}
+            return await dry_run(request, scope, "file", source="LOCAL_FILE", how=options, config=job)
         accepted = await runs.accept_file(
             services.db,
             scope,
@@ -127,12 +125,10 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer | bytes:
             ingestion=options,
             external_id=external_id,
         )
-        await call.make_tenant_known()
+        await request.save_tenant()
         return IngestAnswer.of(accepted, "file")
 
-    answer = await call.once(accept, once)
-    services.notices.send()
-    return answer
+    return await request.once(accept, form.content())
 
 
 def _check_text(ingest_config: TextIngestion, services: Services) -> None:
@@ -201,14 +197,14 @@ _ocr = decode.json_reader(OcrConfig, _INVALID, at="ocrConfig")
     failed=ErrorCode.INGESTION_FAILED,
     stores=False,
 )
-async def convert_file(call: Call[None, None]) -> ConvertAnswer:
+async def convert_file(request: ApiRequest) -> ConvertAnswer:
     """Convert a file to Markdown.
 
     Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read,
     503 with Retry-After while too many are being converted.
     """
-    services = call.services
-    async with uploads.read_form(call.request, services) as form:
+    services = request.services
+    async with uploads.read_form(request, services) as form:
         form.require_file()
         ocr_config = form.fields.get("ocrConfig", b"").strip()
         strategy = OcrConfig().strategy
@@ -216,7 +212,7 @@ async def convert_file(call: Call[None, None]) -> ConvertAnswer:
             request_limits.check_json(ocr_config, _INVALID, "ocrConfig")
             strategy = _ocr(ocr_config).strategy
         converted = await services.conversions.run(
-            call.caller.organization, lambda: _converted(services, form, strategy)
+            request.caller.organization, lambda: _converted(services, form, strategy)
         )
     documents = [ConvertedDocument.of(document) for document in converted]
     return ConvertAnswer(message="File converted successfully", data=ConvertData(documents))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
 
 from api.ingestion_operation import INVALID, dry_run, ingestion_operation
-from api.operation import Call
+from api.operation import idempotent
+from api.request import ApiRequest
 from api.services import Services
 from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import (
@@ -57,22 +58,21 @@ _RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTION
         },
     },
 )
-async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
+@idempotent
+async def ingest_urls(request: ApiRequest, data: JSONBody[IngestUrls]) -> IngestAnswer:
     """Ingest a list of URLs. One document a URL, known at once; the same URL again replaces its document."""
-    config = call.body.ingest_config.config
-    _limit(len(config.urls), call.services.settings.max_urls, f"{AT}.urls", "URLs")
+    config = data.ingest_config.config
+    _limit(len(config.urls), request.services.settings.max_urls, f"{AT}.urls", "URLs")
     urls = [_address(url, f"{AT}.urls[{index}]") for index, url in enumerate(config.urls)]
 
-    async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
-        options = config.request()
-        options.pop("urls")
-        if call.body.dry_run:
-            request = {**options, "urls": list(dict.fromkeys(urls))}
-            return await dry_run(call, scope, "URLs", source="URLS_LIST", how=how, request=request)
-        receipt = await runs.accept_urls(call.services.db, scope, urls=urls, config=options, ingestion=how)
-        return IngestAnswer.of_several(receipt, "URLs")
-
-    return await _ingest(call, accept)
+    scope, how = await _prepare(request, data)
+    job = config.request() | {"urls": list(dict.fromkeys(urls))}
+    if data.dry_run:
+        return await dry_run(request, scope, "URLs", source="URLS_LIST", how=how, config=job)
+    del job["urls"]
+    receipt = await runs.accept_urls(request.services.db, scope, urls=urls, config=job, ingestion=how)
+    await request.save_tenant()
+    return IngestAnswer.of_several(receipt, "URLs")
 
 
 @ingestion_operation(
@@ -86,9 +86,10 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> IngestAnswer | bytes:
         },
     },
 )
-async def ingest_sitemap(call: Call[IngestSitemap, None]) -> IngestAnswer | bytes:
+@idempotent
+async def ingest_sitemap(request: ApiRequest, data: JSONBody[IngestSitemap]) -> IngestAnswer:
     """Ingest the pages of a sitemap. The job run lists the pages to ingest."""
-    return await _ingest(call, _discovery(call, "SITEMAP", "sitemap"))
+    return await _discover(request, data, "SITEMAP", "sitemap")
 
 
 @ingestion_operation(
@@ -102,46 +103,41 @@ async def ingest_sitemap(call: Call[IngestSitemap, None]) -> IngestAnswer | byte
         },
     },
 )
-async def ingest_website(call: Call[IngestWebsite, None]) -> IngestAnswer | bytes:
+@idempotent
+async def ingest_website(request: ApiRequest, data: JSONBody[IngestWebsite]) -> IngestAnswer:
     """Ingest the pages of a website.
 
     The job run finds the pages by following the site's links.
     """
-    return await _ingest(call, _discovery(call, "WEBSITE", "website"))
+    return await _discover(request, data, "WEBSITE", "website")
 
 
-Accept = Callable[[Scope, Ingestion], Awaitable[IngestAnswer]]
-
-
-def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str, noun: str) -> Accept:
-    config = call.body.ingest_config.config
+async def _discover(request: ApiRequest, data: IngestSitemap | IngestWebsite, source: str, noun: str) -> IngestAnswer:
+    config = data.ingest_config.config
     url = _address(config.url, f"{AT}.url")
     kind: type[SitemapConfig | WebsiteConfig] = type(config)
     defaults: dict[str, Any] = {"maxLinks": kind(url=url).max_links}
     if isinstance(config, WebsiteConfig):
         defaults["maxDepth"] = WebsiteConfig(url=url).max_depth
-    settings = call.services.settings
+    settings = request.services.settings
     if config.max_links is not None:
         _limit(config.max_links, settings.max_links, f"{AT}.maxLinks", "links")
     for name, paths in (("includePaths", config.include_paths), ("excludePaths", config.exclude_paths)):
         _limit(len(paths or ()), settings.max_paths, f"{AT}.{name}", "paths")
-
-    async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
-        options = {**defaults, **config.request(url=url)}
-        if call.body.dry_run:
-            return await dry_run(call, scope, noun, source=source, how=how, request=options)
-        receipt = await runs.accept_discovery(call.services.db, scope, source=source, config=options, ingestion=how)
-        return IngestAnswer.of_several(receipt, noun)
-
-    return accept
+    scope, how = await _prepare(request, data)
+    job = {**defaults, **config.request(url=url)}
+    if data.dry_run:
+        return await dry_run(request, scope, noun, source=source, how=how, config=job)
+    receipt = await runs.accept_discovery(request.services.db, scope, source=source, config=job, ingestion=how)
+    await request.save_tenant()
+    return IngestAnswer.of_several(receipt, noun)
 
 
-async def _ingest(
-    call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], accept: Accept
-) -> IngestAnswer | bytes:
-    services = call.services
-    how = _how(call.body.ingest_config, services)
-    scope = call.scope(call.body.namespace_id)
+async def _prepare(request: ApiRequest, data: IngestUrls | IngestSitemap | IngestWebsite) -> tuple[Scope, Ingestion]:
+    """Return the scope and the ingestion's settings. Raises WEB_SCRAPER_CONFIG_NOT_SET for a namespace without one."""
+    services = request.services
+    how = _how(data.ingest_config, services)
+    scope = request.scope_of(data.namespace_id)
     namespace = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     if namespace.web_scraper is None:
         raise ServiceError(
@@ -149,15 +145,7 @@ async def _ingest(
             "The namespace has no webScraperConfig; set one, for instance the provider BUILTIN, which needs no key.",
             field="webScraperConfig",
         )
-
-    async def act() -> IngestAnswer:
-        answered = await accept(scope, how)
-        await call.make_tenant_known()
-        return answered
-
-    answer = await call.once(act)
-    services.notices.send()
-    return answer
+    return scope, how
 
 
 def _how(ingest_config: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: Services) -> Ingestion:
@@ -216,9 +204,9 @@ def _address(url: str, field: str) -> str:
         raise ServiceError(INVALID, f"{field} {error}.", field=field, reason="invalid_url") from error
 
 
-async def _ingest_from_connector(call: Call[IngestFromConnector, None], name: str) -> IngestAnswer | bytes:
+async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector, name: str) -> IngestAnswer:
     """The job run lists the content to ingest. The connection must be ACTIVE."""
-    services, ingest_config = call.services, call.body.ingest_config
+    services, ingest_config = request.services, data.ingest_config
     config = ingest_config.config
     if config.metadata is not None:
         metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
@@ -229,31 +217,26 @@ async def _ingest_from_connector(call: Call[IngestFromConnector, None], name: st
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
         access=(f"{AT}.access", config.access),
     )
-    request = _request(config, ingest_config.source)
-    scope = call.scope(call.body.namespace_id)
+    job = _request(config, ingest_config.source)
+    scope = request.scope_of(data.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     await connections.require_active(services.db, scope, config.connection_id, ingest_config.source)
 
-    async def act() -> IngestAnswer:
-        if call.body.dry_run:
-            connection = config.connection_id
-            return await dry_run(
-                call, scope, name, source=ingest_config.source, how=how, request=request, connection_id=connection
-            )
-        receipt = await runs.accept_discovery(
-            services.db,
-            scope,
-            source=ingest_config.source,
-            config=request,
-            ingestion=how,
-            connection_id=config.connection_id,
+    if data.dry_run:
+        connection = config.connection_id
+        return await dry_run(
+            request, scope, name, source=ingest_config.source, how=how, config=job, connection_id=connection
         )
-        await call.make_tenant_known()
-        return IngestAnswer.of_several(receipt, name)
-
-    answer = await call.once(act)
-    services.notices.send()
-    return answer
+    receipt = await runs.accept_discovery(
+        services.db,
+        scope,
+        source=ingest_config.source,
+        config=job,
+        ingestion=how,
+        connection_id=config.connection_id,
+    )
+    await request.save_tenant()
+    return IngestAnswer.of_several(receipt, name)
 
 
 def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
@@ -274,17 +257,15 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     """Return the operation of one content service; `name` is its display name."""
 
-    async def ingest(call: Call[Any, None]) -> IngestAnswer | bytes:
-        return await _ingest_from_connector(call, name)
+    async def ingest(request: ApiRequest, data: JSONBody[IngestFromConnector]) -> IngestAnswer:
+        return await _ingest_from_connector(request, data, name)
 
-    ingest.__name__, ingest.__doc__ = (
-        f"ingest_{source.lower()}",
-        f"Ingest from {name}. {_ingest_from_connector.__doc__}",
-    )
+    ingest.__name__ = f"ingest_{source.lower()}"
+    ingest.__doc__ = f"Ingest from {name}. {_ingest_from_connector.__doc__}"
+    ingest.__annotations__["data"] = cast("Any", JSONBody)[body]
     return ingestion_operation(
         f"/v1/ingest/{slug(source)}",
         raises=(ErrorCode.CONNECTION_NOT_FOUND,),
-        body=body,
         example={
             "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
             "ingestConfig": {
@@ -292,7 +273,7 @@ def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
                 "config": {"connectionId": "conn_06gzppa1c3e5g7j9m2p4r6t8w1", "metadata": {"team": "finance"}},
             },
         },
-    )(ingest)
+    )(idempotent(ingest))
 
 
 HANDLERS = (

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
-from litestar import Request, post
+from litestar import post
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from api import auth, request_context, request_limits
 from api.mcp_hosts import PATH
-from api.services import Services
+from api.request import ApiRequest
 from retrieval.errors import ErrorCode
 
 
 @post(PATH, status_code=200, include_in_schema=False)
-async def serve_mcp(request: Request[Any, Any, Any]) -> ASGIApp:
+async def serve_mcp(request: ApiRequest) -> ASGIApp:
     """One message of JSON-RPC, which the SDK answers."""
-    settings = cast("Services", request.app.state.services).settings
+    settings = request.services.settings
     if request_context.of(request.scope).caller is None:
         raise auth.unauthorized()
     content = await request_limits.read_json(

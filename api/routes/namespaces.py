@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, UnsetType
 
 from api import config_check
-from api.openapi import TenantUse
-from api.operation import Call, operation
+from api.operation import idempotent, operation
 from api.permissions import Reach
+from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire.common import PartQuery
 from api.wire.namespaces import (
@@ -52,11 +54,34 @@ _PROBE_CODES = (
 )
 
 
+async def check_draft(request: ApiRequest, data: JSONBody[CreateNamespace]) -> NamespaceConfig:
+    """Return the namespace to create, once its storage, index and models have been tried."""
+    services = request.services
+    name, configs_sent = _parts(data)
+    configs = {key: validation.unmask(value, {}, key) for key, value in configs_sent.items() if value is not None}
+    validation.check_allowed(services.settings, configs)
+    timestamp = datetime.now(UTC)
+    draft = NamespaceConfig(
+        id=ids.namespace_id(),
+        organization_id=request.caller.organization,
+        name=name,
+        dimensions=None,
+        keyword_language=_keyword_language(data.keyword_language),
+        created_at=timestamp,
+        updated_at=timestamp,
+        sent_to=destinations.of(services.settings, configs),
+        **namespaces.split(configs),
+    )
+    await config_check.check_configs(services, draft, configs)
+    return draft
+
+
 @_operation(
     "POST",
     "/v1/namespaces",
     raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
-    creates=True,
+    body=CreateNamespace,
+    dependencies={"draft": check_draft},
     example={
         "name": "Product manuals",
         "fileStorageConfig": {"type": "LOCAL"},
@@ -64,50 +89,31 @@ _PROBE_CODES = (
         "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     },
 )
-async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer | bytes:
+@idempotent
+async def create_namespace(request: ApiRequest, draft: NamedDependency[NamespaceConfig]) -> NamespaceAnswer:
     """Create a namespace. Storage, index and model are tried out first, each within 5 seconds."""
-    services = call.services
-    name, configs_sent = _parts(call.body)
-    configs = {key: validation.unmask(value, {}, key) for key, value in configs_sent.items() if value is not None}
-    validation.check_allowed(services.settings, configs)
-    timestamp = datetime.now(UTC)
-    draft = NamespaceConfig(
-        id=ids.namespace_id(),
-        organization_id=call.caller.organization,
-        name=name,
-        dimensions=None,
-        keyword_language=_keyword_language(call.body.keyword_language),
-        created_at=timestamp,
-        updated_at=timestamp,
-        sent_to=destinations.of(services.settings, configs),
-        **namespaces.split(configs),
-    )
-    await config_check.check_configs(services, draft, configs)
-
-    async def create() -> NamespaceAnswer:
-        created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
-        message = "Namespace created successfully" + _left_out(call)
-        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(created)))
-
-    return await call.once(create)
+    services = request.services
+    created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+    message = "Namespace created successfully" + await _left_out(request)
+    return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(created)))
 
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
-async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
+async def list_namespaces(request: ApiRequest, params: NamedDependency[PartQuery]) -> NamespacesAnswer:
     """List namespaces. Newest first; in parts with `pageSize`."""
-    services, caller, part = call.services, call.caller, await call.part(call.query.part())
+    services, caller, part = request.services, request.caller, await request.read_page(params.part())
     page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
-    data = NamespacesData(namespaces=[_shown(call, namespace) for namespace in page.items]).lead_on(
-        part, await call.cursor(page.cursor)
+    data = NamespacesData(namespaces=[_shown(request, namespace) for namespace in page.items]).lead_on(
+        part, await request.write_cursor(page.cursor)
     )
     return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
 @_operation("GET", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
+async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceAnswer:
     """Get a namespace. Secrets are absent or masked."""
-    namespace = await _find(call)
-    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(call, namespace)))
+    namespace = await _find(request, namespace_id)
+    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(request, namespace)))
 
 
 @_operation(
@@ -116,23 +122,25 @@ async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, *_PROBE_CODES),
     example={"name": "Product manuals, all languages"},
 )
-async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer:
+async def update_namespace(
+    request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[UpdateNamespace]
+) -> NamespaceAnswer:
     """Change a namespace. Each config that is sent replaces the stored one; what is not sent stays."""
-    services = call.services
-    stored = await _find(call)
-    name, configs_sent = _parts(call.body)
+    services = request.services
+    stored = await _find(request, namespace_id)
+    name, configs_sent = _parts(data)
     stored_configs = stored.configs()
     changes = {key: value and _unmasked(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_allowed(services.settings, changes)
     changed = replace(
         stored,
         name=name or stored.name,
-        keyword_language=_keyword_language(call.body.keyword_language, stored.keyword_language),
+        keyword_language=_keyword_language(data.keyword_language, stored.keyword_language),
         sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
         **namespaces.split({**stored_configs, **changes}),
     )
-    gate = await _gate(call, stored)
-    moved = await _moved(call, stored, changed)
+    gate = await _gate(request, data, stored)
+    moved = await _moved(request, data, stored, changed)
     await config_check.check_configs(
         services, changed, [key for key in changes if changes[key] != stored_configs.get(key)]
     )
@@ -148,16 +156,15 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
         message = "Namespace is being embedded again; it is searched as before until then"
         return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(searched), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
-    message = "Namespace updated successfully" + _left_out(call)
+    message = "Namespace updated successfully" + await _left_out(request)
     return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(saved)))
 
 
 @_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
+async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceDeletedAnswer:
     """Delete a namespace. It leaves all responses at once; its files and vectors are removed in the background."""
-    namespace_id = call.path["namespace_id"]
-    call.require_namespace(namespace_id)
-    deletion = await namespaces.delete(call.services.db, call.caller.organization, namespace_id)
+    request.require_namespace(namespace_id)
+    deletion = await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
     return NamespaceDeletedAnswer(
         message="Namespace deleted successfully",
         deletion_id=deletion,
@@ -168,21 +175,20 @@ async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
 HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
 
 
-def _shown(call: Call[Any, Any], namespace: NamespaceConfig) -> Namespace:
+def _shown(request: ApiRequest, namespace: NamespaceConfig) -> Namespace:
     """Return the namespace as this key, or the user that it acts for, may see it."""
-    name_only = call.reach is Reach.NAMES or call.principal is not None
+    name_only = request.reach is Reach.NAMES or request.principal is not None
     return Namespace.name_of(namespace) if name_only else Namespace.of(namespace)
 
 
-async def _find(call: Call[Any, None]) -> NamespaceConfig:
-    namespace_id = call.path["namespace_id"]
-    call.require_namespace(namespace_id)
-    return await namespaces.get(call.services.db, call.services.ring, call.caller.organization, namespace_id)
+async def _find(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
+    request.require_namespace(namespace_id)
+    return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
 
 
-def _left_out(call: Call[Any, None]) -> str:
+async def _left_out(request: ApiRequest) -> str:
     """Return a note that names the unknown configs of the request, which are ignored."""
-    members = msgspec.json.decode(call.content, type=dict[str, msgspec.Raw])
+    members = msgspec.json.decode(await request.body(), type=dict[str, msgspec.Raw])
     unknown = [key for key in members if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
     return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
@@ -212,18 +218,18 @@ def _keyword_language(language: str | UnsetType | None, stored: str | None = Non
     return language.strip().lower()
 
 
-async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> dict[str, Any] | None:
+async def _gate(request: ApiRequest, data: UpdateNamespace, stored: NamespaceConfig) -> dict[str, Any] | None:
     """Return the conditions for a new generation, as stored."""
-    if call.body.gate is UNSET:
+    if data.gate is UNSET:
         return None
-    conditions = call.body.gate.asked()
-    if not call.body.reembed:
+    conditions = data.gate.asked()
+    if not data.reembed:
         raise validation.invalid("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
-    await gates.require(call.services.db, stored.organization_id, stored.id, conditions)
+    await gates.require(request.services.db, stored.organization_id, stored.id, conditions)
     return gates.dump(conditions)
 
 
-async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
+async def _moved(request: ApiRequest, data: UpdateNamespace, stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
     """Tell whether vectors must be computed again for another model or store. The client must request that."""
     moved = [
         name
@@ -234,7 +240,7 @@ async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, cha
         )
         if old != new
     ]
-    if not moved or not await namespaces.has_documents(call.services.db, stored.id):
+    if not moved or not await namespaces.has_documents(request.services.db, stored.id):
         return False
     if moved[0] == FILE_STORAGE:
         raise validation.invalid(
@@ -243,7 +249,7 @@ async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, cha
             " present one. Keys and region may change.",
             "has_files",
         )
-    if not call.body.reembed:
+    if not data.reembed:
         raise validation.invalid(
             moved[0],
             f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one."

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl
 
 import structlog
 from litestar import Request, Response, get
 from litestar.openapi.spec import OpenAPIHeader
+from litestar.params import FromPath
 
 from api import request_context
 from api.errors import STATUS
 from api.openapi import TEXT, documented_open, error_responses, response, text_parameter
+from api.request import ApiRequest
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
 from connectors import registry
@@ -61,10 +63,10 @@ _RESPONSES = {
     tags=["Connections"],
     summary="Finish an authorization",
 )
-async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
+async def oauth_callback(request: ApiRequest, connector: FromPath[str]) -> Response[bytes]:
     """Handle the vendor's redirect. Redirects to clientRedirectUrl with connectionId and status, or shows a page."""
-    services = cast("Services", request.app.state.services)
-    connector = str(request.path_params["connector"]).upper().replace("-", "_")
+    services = request.services
+    connector = connector.upper().replace("-", "_")
     parameters = _query(request.scope["query_string"])
     authorization = await _take(services, parameters.get("state", ""), connector)
     outcome = await _settle(services, authorization, connector, parameters)
@@ -125,7 +127,7 @@ async def _settle(services: Services, authorization: Taken, connector: str, para
     return Outcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
-def _entry(request: Request[Any, Any, Any], authorization: Taken) -> Entry:
+def _entry(request: ApiRequest, authorization: Taken) -> Entry:
     """Return the authorization's entry in the audit log. It has no key, because the state alone authorizes the
     callback."""
     return Entry(

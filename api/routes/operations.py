@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, cast
 
 import msgspec
-from litestar import Request, Response, get
+from litestar import Response, get
+from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse
 from msgspec import UNSET
 
-from api.openapi import TenantUse, documented_open, reference
-from api.operation import Call, operation
+from api.openapi import documented_open, reference
+from api.operation import operation
+from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery, Health, QueueAnswer, QueueData, Readiness
 from connectors import registry
@@ -31,25 +32,25 @@ from retrieval.readiness import roles, work
     invalid=ErrorCode.INVALID_REQUEST,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
-async def read_activity(call: Call[None, ActivityQuery]) -> ActivityAnswer:
+async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQuery]) -> ActivityAnswer:
     """Read the activity of a namespace.
 
     Job runs under way, failures of the last day, tokens, and search times; counts may be seconds old.
     """
-    figures = await activity.read(call.services.db, call.scope(call.query.namespace_id))
+    figures = await activity.read(request.services.db, request.scope_of(params.namespace_id))
     if figures is None:
         raise namespaces.not_found()
     return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures))
 
 
 @operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
-async def read_queue(call: Call[None, None]) -> QueueAnswer:
+async def read_queue(request: ApiRequest) -> QueueAnswer:
     """Read the queue.
 
     What of the organization waits, what it waits for, and what workers have in hand; all tenants together.
     """
-    queue = await work.read(call.services.db, call.caller.organization)
-    data = QueueData.of(queue, registry.parser_warnings(), await call.services.storage.reasons())
+    queue = await work.read(request.services.db, request.caller.organization)
+    data = QueueData.of(queue, registry.parser_warnings(), await request.services.storage.reasons())
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
 
@@ -61,15 +62,15 @@ async def read_queue(call: Call[None, None]) -> QueueAnswer:
     tenant=TenantUse.IGNORED,
     invalid=ErrorCode.INVALID_REQUEST,
 )
-async def read_metrics(call: Call[None, None]) -> bytes:
+async def read_metrics(request: ApiRequest) -> bytes:
     """Figures for Prometheus.
 
     Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of
     `RETRIEVAL_METRICS_PORT`.
     """
-    services = call.services
+    services = request.services
     await counts.async_write(services.db)
-    reading = await services.count(call.caller.organization)
+    reading = await services.count(request.caller.organization)
     return exposition.text(reading, of_organization=True)
 
 
@@ -108,9 +109,9 @@ async def health() -> Response[bytes]:
     tags=["Operation"],
     summary="Requests are served and accepted work is on its way",
 )
-async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
+async def ready(request: ApiRequest) -> Response[bytes]:
     """Requests are served and accepted work is on its way"""
-    services = cast("Services", request.app.state.services)
+    services = request.services
     if services.ending.is_set():
         return _unavailable(("This process is about to end: send requests to another one.",))
     requests_only = request.query_params.get("for") == "requests"

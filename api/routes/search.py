@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from api import decode, errors, request_context, request_limits, searches
+from litestar.params import FromPath, JSONBody
+
+from api import decode, errors, request_limits, searches
 from api.auth import count_more
-from api.operation import Call, operation
+from api.operation import operation
+from api.request import ApiRequest
 from api.searches import Where
 from api.wire.compat import (
     DifyAnswer,
@@ -47,9 +50,9 @@ _hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
 
 
 @_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_EXAMPLE)
-async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
+async def semantic_search(request: ApiRequest, data: JSONBody[SearchRequest]) -> SearchAnswer:
     """Semantic search. The score of a result is the cosine similarity of query and content."""
-    return SearchAnswer(message=_DONE, data=await searches.answer(call, call.body))
+    return SearchAnswer(message=_DONE, data=await searches.answer(request, data))
 
 
 @_operation(
@@ -57,10 +60,10 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
     example={**_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
 )
-async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
+async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]) -> SearchAnswer:
     """Hybrid search. The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    data = await searches.answer(call, call.body)
-    return SearchAnswer(message=data.note or _DONE, data=data)
+    answer = await searches.answer(request, data)
+    return SearchAnswer(message=answer.note or _DONE, data=answer)
 
 
 @_operation(
@@ -75,29 +78,29 @@ async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
         ],
     },
 )
-async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswer:
+async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) -> SearchBatchAnswer:
     """Search several times at once.
 
     Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
     fails them all, one that a query names besides that query. Each counts as a request of the key's rate.
     """
-    if further := len(call.body.queries) - 1:
-        context = request_context.of(call.request.scope)
-        context.rate = await count_more(call.services.db, call.caller, further)
-    space = Where(namespace_id=call.body.namespace_id, namespace_ids=call.body.namespace_ids)
-    await searches.opened(call, space)
+    if further := len(data.queries) - 1:
+        context = request.context
+        context.rate = await count_more(request.services.db, request.caller, further)
+    space = Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
+    await searches.opened(request, space)
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def answer_query(content: bytes) -> SearchBatchResult:
         async with turns:
             try:
-                answer = await searches.answer(call, _read(content, space))
+                answer = await searches.answer(request, _read(content, space))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.info(errors.understand(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
             return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note)
 
-    results = await asyncio.gather(*(answer_query(bytes(query)) for query in call.body.queries))
+    results = await asyncio.gather(*(answer_query(bytes(query)) for query in data.queries))
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
 
 
@@ -110,27 +113,27 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
         "documentId": "doc_06gzpp0w4n1c3e5g7j9m2p4r6t",
     },
 )
-async def why_search(call: Call[WhyRequest, None]) -> WhyAnswer:
+async def why_search(request: ApiRequest, data: JSONBody[WhyRequest]) -> WhyAnswer:
     """Explain why a document is found, or is not.
 
     Returns the reasons that hide the document, and the rank of its best chunk in each list, before any reranking.
     """
-    return WhyAnswer(message="The search was explained", data=await searches.why(call, call.body))
+    return WhyAnswer(message="The search was explained", data=await searches.why(request, data))
 
 
-def _read(content: bytes, where: Where) -> searches.Request:
+def _read(content: bytes, where: Where) -> searches.SearchBody:
     """Decode one query of a batch. It may name the batch's namespaces as well, and no others."""
     request_limits.check_json(content, _INVALID)
-    request: searches.Request = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
+    query: searches.SearchBody = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
     for name, field, expected in (
-        ("namespaceId", request.namespace_id, where["namespace_id"]),
-        ("namespaceIds", request.namespace_ids, where["namespace_ids"]),
+        ("namespaceId", query.namespace_id, where["namespace_id"]),
+        ("namespaceIds", query.namespace_ids, where["namespace_ids"]),
     ):
         if field is not None and field != expected:
             message = f"{name}: the queries of a batch are asked where the batch says. Leave it out here."
             raise ServiceError(_INVALID, message, field=name, reason="not_allowed")
-    request.namespace_id, request.namespace_ids = where["namespace_id"], where["namespace_ids"]
-    return request
+    query.namespace_id, query.namespace_ids = where["namespace_id"], where["namespace_ids"]
+    return query
 
 
 _compat_operation = partial(
@@ -151,31 +154,33 @@ _compat_operation = partial(
         "retrieval_setting": {"top_k": 3, "score_threshold": 0.2},
     },
 )
-async def dify_retrieval(call: Call[DifyRetrieval, None]) -> DifyAnswer:
+async def dify_retrieval(request: ApiRequest, data: JSONBody[DifyRetrieval]) -> DifyAnswer:
     """Search as Dify's external knowledge API.
 
     A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`.
     """
-    data = await searches.answer(call, call.body.to_search())
-    return DifyAnswer(message=_DONE, records=[DifyRecord.of(result) for result in data.results])
+    answer = await searches.answer(request, data.to_search())
+    return DifyAnswer(message=_DONE, records=[DifyRecord.of(result) for result in answer.results])
 
 
 @_compat_operation(
     "/v1/vector_stores/{namespace_id:str}/search", example={"query": "How do I open the cover?", "max_num_results": 5}
 )
-async def vector_store_search(call: Call[VectorStoreSearch, None]) -> VectorStoreSearchAnswer:
+async def vector_store_search(
+    request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[VectorStoreSearch]
+) -> VectorStoreSearchAnswer:
     """Search as a vector store of OpenAI.
 
     A hybrid search with equal weights unless `ranking_options` has others; a document each, with its best
     chunks. Several queries count as so many requests. Errors add `type` and `param`, as OpenAI's have them.
     """
-    requests = call.body.to_searches(call.path["namespace_id"])
-    if len(requests) > 1:
-        context = request_context.of(call.request.scope)
-        context.rate = await count_more(call.services.db, call.caller, len(requests) - 1)
-    answers = await asyncio.gather(*(searches.answer(call, request) for request in requests))
-    results = _merged([group for answer in answers for group in answer.results])[: call.body.max_num_results or 10]
-    return VectorStoreSearchAnswer(message=_DONE, search_query=call.body.queries, data=results)
+    queries = data.to_searches(namespace_id)
+    if len(queries) > 1:
+        context = request.context
+        context.rate = await count_more(request.services.db, request.caller, len(queries) - 1)
+    answers = await asyncio.gather(*(searches.answer(request, query) for query in queries))
+    results = _merged([group for answer in answers for group in answer.results])[: data.max_num_results or 10]
+    return VectorStoreSearchAnswer(message=_DONE, search_query=data.queries, data=results)
 
 
 def _merged(groups: list[SearchResult]) -> list[VectorStoreResult]:
