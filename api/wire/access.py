@@ -36,8 +36,10 @@ class Access(Struct):
 
     users: Names | None = None
     groups: Names | None = None
-    denied: Annotated[Denied | None, Meta(description="Who may not see it, whatever else is said.")] = None
-    public: Annotated[bool | None, Meta(description="Every user whom it does not deny.")] = False
+    denied: Annotated[
+        Denied | None, Meta(description="Users and groups that are denied access. A denial overrides every permission.")
+    ] = None
+    public: Annotated[bool | None, Meta(description="Allows every user who is not denied.")] = False
 
     def to_values(self, code: ErrorCode, where: str) -> principals.Access:
         """Return the list with normalized names. Raises ServiceError `code` for an invalid name. `where`: the object's
@@ -72,15 +74,15 @@ Members = Annotated[list[str], Meta(max_length=MEMBERS, examples=[["ada@example.
 class GroupMembers(Struct):
     """Members of a group. Groups may be members of each other: cycles are harmless."""
 
-    users: Annotated[Members | None, Meta(description="The users, by their names.")] = None
-    groups: Annotated[Members | None, Meta(description="The groups, by their names.")] = None
+    users: Annotated[Members | None, Meta(description="User names.")] = None
+    groups: Annotated[Members | None, Meta(description="Group names.")] = None
 
 
 class PutGroup(Struct, rename="camel"):
     """The complete members of a group, 10,000 at most. They replace the current ones."""
 
     namespace_id: NamespaceId
-    members: Annotated[GroupMembers, Meta(description="What the group holds, directly.")]
+    members: Annotated[GroupMembers, Meta(description="The direct members of the group.")]
 
 
 class GroupQuery(Struct, rename="camel"):
@@ -98,17 +100,17 @@ class DeletedGroupQuery(Struct, rename="camel"):
 class HeldMembers(Struct):
     """Direct members of a group, as they are compared."""
 
-    users: Annotated[list[str], Meta(description="The users, by their names.")]
-    groups: Annotated[list[str], Meta(description="The groups, by their names.")]
+    users: Annotated[list[str], Meta(description="User names.")]
+    groups: Annotated[list[str], Meta(description="Group names.")]
 
 
 class Group(Struct, rename="camel"):
     """A group of users and of other groups."""
 
-    id: Annotated[str, Meta(description="The group's name, as it is compared.")]
-    members: Annotated[HeldMembers, Meta(description="What the group holds, directly.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    id: Annotated[str, Meta(description="The group's name in its normalized form.")]
+    members: Annotated[HeldMembers, Meta(description="The direct members of the group.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
 
     @classmethod
     def of(cls, group: groups.Group) -> Group:

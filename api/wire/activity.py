@@ -23,40 +23,38 @@ class ActivityQuery(Struct, rename="camel"):
 class OpenRuns(Struct, rename="camel"):
     """Job runs under way, by status, and since when the oldest one waits."""
 
-    queued: Annotated[int, Meta(description="Accepted, waiting for a worker.")]
-    pre_processing: Annotated[int, Meta(description="Finding out what to ingest.")]
-    processing: Annotated[int, Meta(description="With documents in the pipeline.")]
+    queued: Annotated[int, Meta(description="Job runs that are accepted and wait for a worker.")]
+    pre_processing: Annotated[int, Meta(description="Job runs that list the content to ingest.")]
+    processing: Annotated[int, Meta(description="Job runs that process documents.")]
     oldest_queued_at: Annotated[
-        Timestamp | None, Meta(description="Since when the oldest waiting job run waits; null if none does.")
+        Timestamp | None, Meta(description="Creation time of the oldest waiting job run; null without one.")
     ]
 
 
 class SearchTimeCount(Struct, rename="camel"):
     """So many searches took about so long."""
 
-    milliseconds: Annotated[float, Meta(ge=0, description="About how long they took.")]
-    count: Annotated[int, Meta(description="How many.")]
+    milliseconds: Annotated[float, Meta(ge=0, description="Approximate duration in milliseconds.")]
+    count: Annotated[int, Meta(description="The number of occurrences.")]
 
 
 class SearchActivity(Struct, rename="camel"):
     """Searches of the last 24 hours. Times in milliseconds, null without any search."""
 
-    count: Annotated[int, Meta(description="How many.")]
-    p50: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="Milliseconds that half of the searches did not exceed.")
-    ]
+    count: Annotated[int, Meta(description="The number of occurrences.")]
+    p50: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Median duration in milliseconds.")]
     p95: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="Milliseconds that 95 of 100 searches did not exceed.")
+        Annotated[float, Meta(ge=0)] | None, Meta(description="95th percentile of the duration in milliseconds.")
     ]
-    times: Annotated[list[SearchTimeCount], Meta(description="How many searches took how long, fastest first.")]
+    times: Annotated[list[SearchTimeCount], Meta(description="Histogram of durations, fastest first.")]
 
 
 class ActivityData(Struct, rename="camel"):
     """Runs, failures of the last day, tokens of the searchable documents, and searches."""
 
-    runs: Annotated[OpenRuns, Meta(description="Job runs under way.")]
+    runs: Annotated[OpenRuns, Meta(description="Unfinished job runs.")]
     documents_failed_last_day: Annotated[
-        int, Meta(description="Documents that failed within 24 hours and are failed still.")
+        int, Meta(description="Documents that failed in the last 24 hours and not succeeded since.")
     ]
     tokens: Annotated[int, Meta(description="Tokens of the searchable documents.")]
     searches: Annotated[SearchActivity, Meta(description="Searches of the last 24 hours.")]
@@ -91,11 +89,11 @@ class Breaker(Struct, rename="camel"):
     """A vendor or site that gets no requests for a while, because they failed."""
 
     name: Annotated[str, Meta(description="The vendor or site.")]
-    reason: Annotated[str, Meta(description="How the last request failed.")]
-    failures: Annotated[int, Meta(description="Failures in a row.")]
-    since: Annotated[Timestamp, Meta(description="When requests to it were stopped.")]
-    until: Annotated[Timestamp, Meta(description="When it is tried again.")]
-    waiting_job_runs: Annotated[int, Meta(description="Job runs that wait for it.")]
+    reason: Annotated[str, Meta(description="Error of the last request.")]
+    failures: Annotated[int, Meta(description="Number of consecutive failures.")]
+    since: Annotated[Timestamp, Meta(description="Time at which requests were stopped.")]
+    until: Annotated[Timestamp, Meta(description="Time of the next attempt.")]
+    waiting_job_runs: Annotated[int, Meta(description="Number of job runs that wait for it.")]
 
     @classmethod
     def of(cls, breaker: Held) -> Breaker:
@@ -107,19 +105,18 @@ class Work(Struct, rename="camel", kw_only=True):
     """Job runs of one source that a worker has in hand together."""
 
     ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
-    namespace_id: Annotated[str, Meta(description="Where they belong.")]
+    namespace_id: Annotated[str, Meta(description="The namespace's id.")]
     tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
-    source: Annotated[str, Meta(description="What they ingest from.")]
-    job_runs: Annotated[int, Meta(description="Job runs that are worked on together.")]
-    attempt: Annotated[int, Meta(description="1, or more where a worker was lost.")]
+    source: Annotated[str, Meta(description="The source of the content.")]
+    job_runs: Annotated[int, Meta(description="Number of job runs that are processed together.")]
+    attempt: Annotated[int, Meta(description="Number of the attempt; greater than 1 after a worker was lost.")]
     document: Annotated[
-        str | None, Meta(description="The document on which the worker works alone; null if it works on several.")
+        str | None, Meta(description="The document that is processed alone; null if several are processed.")
     ]
-    created_at: Annotated[Timestamp, Meta(description="When they were put together.")]
-    started_at: Annotated[Timestamp | None, Meta(description="When a worker began; null before.")]
+    created_at: Annotated[Timestamp, Meta(description="Time at which the batch was created.")]
+    started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker started; null before.")]
     lease_until: Annotated[
-        Timestamp | None,
-        Meta(description="Until when the worker is taken to be alive without another sign; null before it began."),
+        Timestamp | None, Meta(description="Expiry of the worker's lease without a heartbeat; null before the start.")
     ]
 
     @classmethod
@@ -141,10 +138,10 @@ class Work(Struct, rename="camel", kw_only=True):
 class DispatcherLoop(Struct, rename="camel"):
     """One of the loops that let accepted work leave, take lost work back and collect garbage."""
 
-    loop: Annotated[str, Meta(description="Its name.")]
+    loop: Annotated[str, Meta(description="The name of the loop.")]
     last_success_seconds: Annotated[Seconds, Meta(description="Seconds since its last success.")]
-    late: Annotated[bool, Meta(description="Whether that is too long ago.")]
-    reason: Annotated[str | None, Meta(description="The error that it failed with since; null without one.")]
+    late: Annotated[bool, Meta(description="Whether the last success is too long ago.")]
+    reason: Annotated[str | None, Meta(description="The error since the last success; null without one.")]
 
     @classmethod
     def of(cls, state: Loop) -> DispatcherLoop:
@@ -156,31 +153,19 @@ class QueueData(Struct, rename="camel", kw_only=True):
 
     queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
     oldest_queued_at: Annotated[
-        Timestamp | None, Meta(description="Since when the oldest waiting job run waits; null if none does.")
+        Timestamp | None, Meta(description="Creation time of the oldest waiting job run; null without one.")
     ]
-    held: Annotated[
-        int,
-        Meta(
-            description="Job runs that wait for a vendor or site that does not answer: more workers do not help them."
-        ),
-    ]
-    workers: Annotated[int, Meta(description="Workers that are connected, of the whole installation.")]
-    stalled: Annotated[bool, Meta(description="Whether accepted work of the installation does not move.")]
+    held: Annotated[int, Meta(description="Job runs that wait for a vendor or site that does not respond.")]
+    workers: Annotated[int, Meta(description="Number of connected workers of the installation.")]
+    stalled: Annotated[bool, Meta(description="Whether accepted work of the installation makes no progress.")]
     reasons: Annotated[
-        list[str],
-        Meta(
-            description="Why it does not move, in words: a full disk, levers of Prefect such as a paused "
-            "pool, what comes late."
-        ),
+        list[str], Meta(description="Why there is no progress, such as a full disk or a paused work pool.")
     ]
-    warnings: Annotated[
-        list[str],
-        Meta(description="What protects less than it should on the API's machine, such as a kernel without Landlock."),
-    ]
+    warnings: Annotated[list[str], Meta(description="Missing protection of this machine, such as Landlock.")]
     breakers: Annotated[
-        list[Breaker], Meta(description="Vendors and sites that are not asked for now, because they do not answer.")
+        list[Breaker], Meta(description="Vendors and sites that get no requests because they do not respond.")
     ]
-    working: Annotated[list[Work], Meta(description="What workers have in hand, oldest first, 50 at most.")]
+    working: Annotated[list[Work], Meta(description="Batches that workers process, oldest first, at most 50.")]
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
@@ -226,5 +211,5 @@ class Readiness(Struct):
     reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None
     warnings: Annotated[
         list[str] | UnsetType,
-        Meta(description="Protection that this machine does not offer; absent if there is none to name."),
+        Meta(description="Missing protection of this machine, such as Landlock; absent if complete."),
     ] = UNSET

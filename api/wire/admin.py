@@ -27,42 +27,46 @@ Scopes = Annotated[
 class CreateKey(Struct, rename="camel"):
     """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
 
-    name: Annotated[KeyName, Meta(description="The name, for people.")]
-    scopes: Annotated[Scopes | None, Meta(description="What the key may do.")] = None
+    name: Annotated[KeyName, Meta(description="The display name.")]
+    scopes: Annotated[Scopes | None, Meta(description="The scopes of the key.")] = None
     namespace_id: Annotated[
-        str | None, Meta(description="The only namespace that the key may use; all without it.")
+        str | None, Meta(description="Restricts the key to one namespace. Absent: all namespaces.")
     ] = None
-    tenant_id: Annotated[
-        TenantId | None, Meta(description="The only tenant that the key may act for; any without it.")
-    ] = None
-    principal: Annotated[str, Meta(description="The user as whom it acts.", examples=["ada@example.com"])] | None = None
+    tenant_id: Annotated[TenantId | None, Meta(description="Restricts the key to one tenant. Absent: all tenants.")] = (
+        None
+    )
+    principal: (
+        Annotated[str, Meta(description="The user that the key acts as.", examples=["ada@example.com"])] | None
+    ) = None
     principal_required: Annotated[
-        bool | None, Meta(description="Whether it answers on behalf of a user (X-On-Behalf-Of) alone.")
+        bool | None, Meta(description="Whether the key requires a user in X-On-Behalf-Of.")
     ] = False
 
 
 class Key(Struct, rename="camel", kw_only=True):
     """An API key without the key itself: `hint` is its last four characters."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="The display name.")]
     hint: Annotated[str, Meta(description="The last four characters of the API key.")]
-    scopes: Annotated[list[str], Meta(description="What the key may do.")]
-    namespace_id: Annotated[str | None, Meta(description="The only namespace that the key may use; null for all.")]
-    tenant_id: Annotated[str | None, Meta(description="The only tenant that the key may act for; null for any.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    scopes: Annotated[list[str], Meta(description="The scopes of the key.")]
+    namespace_id: Annotated[str | None, Meta(description="The namespace that the key is restricted to; null for all.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant that the key is restricted to; null for all.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     revoked_at: Annotated[Timestamp | None, Meta(description="When the key was revoked; null while it is valid.")]
-    principal: Annotated[str | UnsetType, Meta(description="The user as whom it acts; absent if it acts as none.")] = (
+    principal: Annotated[str | UnsetType, Meta(description="The user that the key acts as; absent without one.")] = (
         UNSET
     )
     principal_required: Annotated[
-        bool | UnsetType, Meta(description="Whether it answers on behalf of a user alone; absent if it does not.")
+        bool | UnsetType, Meta(description="Whether the key requires a user in X-On-Behalf-Of; absent if it does not.")
     ] = UNSET
     role: Annotated[
         str | UnsetType,
-        Meta(description="Of a person who signed in with a token: `viewer`, `editor` or `admin`. Absent for a key."),
+        Meta(description="The role of a signed-in person: `viewer`, `editor` or `admin`. Absent for a key."),
     ] = UNSET
-    expires_at: Annotated[Timestamp | UnsetType, Meta(description="When that token ends. Absent for a key.")] = UNSET
+    expires_at: Annotated[
+        Timestamp | UnsetType, Meta(description="Expiry of the person's token. Absent for a key.")
+    ] = UNSET
 
     @classmethod
     def of(cls, key: keys.ApiKey) -> Key:
@@ -94,7 +98,7 @@ class MadeKeyData(Struct, rename="camel"):
     """The key is shown here and never again."""
 
     key: Annotated[Key, Meta(description="The API key, without its secret.")]
-    api_key: Annotated[str, Meta(description="The API key itself, shown this once.")]
+    api_key: Annotated[str, Meta(description="The API key. It is shown only in this response.")]
 
 
 class KeyMadeAnswer(DataAnswer[MadeKeyData]):
@@ -114,15 +118,15 @@ class KeyAnswer(DataAnswer[KeyData]):
 class CreateTenant(Struct):
     """A tenant to make known, by the name that clients send in X-Tenant-ID."""
 
-    id: Annotated[TenantId, Meta(description="The id.")]
+    id: Annotated[TenantId, Meta(description="The object's id.")]
 
 
 class Tenant(Struct, rename="camel"):
     """A tenant that the organization knows, with its quotas."""
 
-    id: Annotated[str, Meta(description="The tenant's name, as X-Tenant-ID sends it.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    quotas: Annotated[Quotas, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")]
+    id: Annotated[str, Meta(description="The tenant's name as sent in X-Tenant-ID.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    quotas: Annotated[Quotas, Meta(description="Limits by quota; null means no limit.")]
 
     @classmethod
     def of(cls, tenant: tenants.Tenant) -> Tenant:
@@ -162,8 +166,8 @@ class TenantDeletedAnswer(DataAnswer[ForgottenTenant]):
 class Allowance(Struct):
     """A limit and the part of it that is used."""
 
-    used: Annotated[int, Meta(description="How much is used now.")]
-    limit: Annotated[int, Meta(description="How much may be used.")]
+    used: Annotated[int, Meta(description="Current usage.")]
+    limit: Annotated[int, Meta(description="The limit.")]
 
 
 class UsageData(Struct, rename="camel"):
@@ -173,20 +177,20 @@ class UsageData(Struct, rename="camel"):
     The fields after `namespaces` are present if days or groups were requested.
     """
 
-    documents: Annotated[int, Meta(description="How many documents there are.")]
-    chunks: Annotated[int, Meta(description="How many chunks there are.")]
-    storage_bytes: Annotated[int, Meta(description="The sum of the documents' sizes as they were sent.")]
+    documents: Annotated[int, Meta(description="Number of documents.")]
+    chunks: Annotated[int, Meta(description="Number of chunks.")]
+    storage_bytes: Annotated[int, Meta(description="Total size of the documents as sent, in bytes.")]
     requests: Annotated[Allowance, Meta(description="Requests of this calendar minute.")]
-    namespaces: Annotated[Allowance, Meta(description="How many namespaces there are and may be.")]
+    namespaces: Annotated[Allowance, Meta(description="Number of namespaces and its limit.")]
     start: Annotated[str | UnsetType, Meta(description="The first day (UTC).")] = msgspec.field(
         name="from", default=UNSET
     )
     end: Annotated[str | UnsetType, Meta(description="The last day (UTC).")] = msgspec.field(name="to", default=UNSET)
-    by: Annotated[str | UnsetType, Meta(description="What is added up by.")] = UNSET
-    used: Annotated[Quotas | UnsetType, Meta(description="What the organization uses of its quotas.")] = UNSET
+    by: Annotated[str | UnsetType, Meta(description="The grouping: by day, namespace or tenant.")] = UNSET
+    used: Annotated[Quotas | UnsetType, Meta(description="The organization's usage of its quotas.")] = UNSET
     limit: Annotated[Quotas | UnsetType, Meta(description="The organization's quotas.")] = UNSET
     currency: Annotated[str | UnsetType, Meta(description="The currency of the costs.")] = UNSET
-    usage: Annotated[list[UsageGroup] | UnsetType, Meta(description="The days, namespaces or tenants.")] = UNSET
+    usage: Annotated[list[UsageGroup] | UnsetType, Meta(description="Usage by day, namespace or tenant.")] = UNSET
 
 
 class UsageAnswer(DataAnswer[UsageData]):
@@ -200,13 +204,13 @@ class SetQuotas(Struct, rename="camel"):
     """Limits to set; null removes one, and what is absent stays."""
 
     documents: Annotated[_Limit | UnsetType | None, Meta(description="Documents; null removes the limit.")] = UNSET
-    stored_bytes: Annotated[_Limit | UnsetType | None, Meta(description="Bytes of documents as they were sent.")] = (
-        UNSET
-    )
-    tokens_per_month: Annotated[
-        _Limit | UnsetType | None, Meta(description="Tokens of documents that are embedded in a calendar month (UTC).")
+    stored_bytes: Annotated[
+        _Limit | UnsetType | None, Meta(description="Total size of the documents as sent, in bytes.")
     ] = UNSET
-    concurrent_runs: Annotated[_Limit | UnsetType | None, Meta(description="Job runs that are not finished.")] = UNSET
+    tokens_per_month: Annotated[
+        _Limit | UnsetType | None, Meta(description="Embedded tokens per calendar month (UTC).")
+    ] = UNSET
+    concurrent_runs: Annotated[_Limit | UnsetType | None, Meta(description="Unfinished job runs.")] = UNSET
 
     def values(self) -> dict[str, int | None]:
         quotas_sent: dict[str, int | None] = msgspec.to_builtins(self)
@@ -216,28 +220,22 @@ class SetQuotas(Struct, rename="camel"):
 class UpdateOrganization(Struct):
     """Changes to the organization."""
 
-    quotas: Annotated[
-        SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
-    ] = UNSET
+    quotas: Annotated[SetQuotas | UnsetType, Meta(description="Limits by quota; null means no limit.")] = UNSET
 
 
 class UpdateTenant(Struct):
     """Changes to a tenant."""
 
-    quotas: Annotated[
-        SetQuotas | UnsetType, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")
-    ] = UNSET
+    quotas: Annotated[SetQuotas | UnsetType, Meta(description="Limits by quota; null means no limit.")] = UNSET
 
 
 class Quotas(Struct, rename="camel", kw_only=True):
     """A number for each quota; null where there is no limit."""
 
     documents: Annotated[int | None, Meta(description="Documents.")]
-    stored_bytes: Annotated[int | None, Meta(description="Bytes of documents as they were sent.")]
-    tokens_per_month: Annotated[
-        int | None, Meta(description="Tokens of documents that are embedded in a calendar month (UTC).")
-    ]
-    concurrent_runs: Annotated[int | None, Meta(description="Job runs that are not finished.")]
+    stored_bytes: Annotated[int | None, Meta(description="Total size of the documents as sent, in bytes.")]
+    tokens_per_month: Annotated[int | None, Meta(description="Embedded tokens per calendar month (UTC).")]
+    concurrent_runs: Annotated[int | None, Meta(description="Unfinished job runs.")]
 
     @classmethod
     def of(cls, numbers: Mapping[str, int]) -> Quotas:
@@ -252,11 +250,11 @@ class Quotas(Struct, rename="camel", kw_only=True):
 class OrganizationDetails(Struct, rename="camel", kw_only=True):
     """The organization of the key."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
-    plan: Annotated[str, Meta(description="What the organization has booked.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    quotas: Annotated[Quotas, Meta(description="The limits of what may be stored, embedded and run; null is no limit.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="The display name.")]
+    plan: Annotated[str, Meta(description="The organization's plan.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    quotas: Annotated[Quotas, Meta(description="Limits by quota; null means no limit.")]
 
     @classmethod
     def of(cls, owner: Owner) -> OrganizationDetails:
@@ -282,22 +280,24 @@ class OrganizationAnswer(DataAnswer[OrganizationData]):
 class UsageQuery(Struct, rename="camel"):
     """Days, both included, and the grouping. Without any of them only the current usage is returned."""
 
-    start: Annotated[date | None, Meta(description="The first day (UTC); the first of this month without it.")] = (
+    start: Annotated[date | None, Meta(description="The first day (UTC). Default: the first day of this month.")] = (
         msgspec.field(name="from", default=None)
     )
-    end: Annotated[date | None, Meta(description="The last day (UTC); today without it.")] = msgspec.field(
+    end: Annotated[date | None, Meta(description="The last day (UTC). Default: today.")] = msgspec.field(
         name="to", default=None
     )
-    by: Annotated[Literal["day", "namespace", "tenant"] | None, Meta(description="What is added up by.")] = None
+    by: Annotated[
+        Literal["day", "namespace", "tenant"] | None, Meta(description="The grouping: by day, namespace or tenant.")
+    ] = None
 
 
 class ModelUsage(Struct, rename="camel"):
     """Tokens of one model. `cost` is null for a model without a price."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
+    provider: Annotated[str, Meta(description="The provider.")]
     model: Annotated[str, Meta(description="The model's name.")]
-    tokens: Annotated[int, Meta(description="Tokens embedded in the days that were asked for.")]
-    cost: Annotated[float | None, Meta(description="What they cost by the price table; null without a price.")]
+    tokens: Annotated[int, Meta(description="Tokens embedded in the requested period.")]
+    cost: Annotated[float | None, Meta(description="Cost by the price table; null without a price.")]
 
 
 class UsageGroup(Struct, rename="camel", kw_only=True):
@@ -305,15 +305,13 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
 
     day: Annotated[str | UnsetType, Meta(description="The day (UTC).")] = UNSET
     namespace_id: Annotated[str | UnsetType, Meta(description="The namespace.")] = UNSET
-    tenant_id: Annotated[str | UnsetType | None, Meta(description="The tenant; null for the scope without one.")] = (
-        UNSET
-    )
-    documents: Annotated[int, Meta(description="Documents that are there; by day, those that came then.")]
-    stored_bytes: Annotated[int, Meta(description="Bytes of documents as they were sent.")]
-    tokens: Annotated[int, Meta(description="Tokens embedded in the days that were asked for.")]
-    cost: Annotated[float | None, Meta(description="What they cost by the price table; null without a price.")]
-    models: Annotated[list[ModelUsage], Meta(description="The same by model.")]
-    used: Annotated[Quotas | UnsetType, Meta(description="What the tenant uses of its quotas.")] = UNSET
+    tenant_id: Annotated[str | UnsetType | None, Meta(description="The tenant; null without one.")] = UNSET
+    documents: Annotated[int, Meta(description="Number of documents; by day, the number added on that day.")]
+    stored_bytes: Annotated[int, Meta(description="Total size of the documents as sent, in bytes.")]
+    tokens: Annotated[int, Meta(description="Tokens embedded in the requested period.")]
+    cost: Annotated[float | None, Meta(description="Cost by the price table; null without a price.")]
+    models: Annotated[list[ModelUsage], Meta(description="Usage by model.")]
+    used: Annotated[Quotas | UnsetType, Meta(description="The tenant's usage of its quotas.")] = UNSET
     limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 

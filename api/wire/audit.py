@@ -18,24 +18,23 @@ from retrieval.errors import ErrorCode, ServiceError
 class AuditQuery(Struct, rename="camel"):
     """Filters and page of the audit log; `cursor` is the `nextCursor` of the page before."""
 
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
     object_type: Annotated[
-        str | None, Meta(description="About this kind of object alone, as entries name it.", examples=["namespace"])
+        str | None, Meta(description="Only entries about this type of object.", examples=["namespace"])
     ] = None
-    about: Annotated[str | None, Meta(description="About the object with this id alone.")] = field(
+    about: Annotated[str | None, Meta(description="Only entries about the object with this id.")] = field(
         name="object", default=None
     )
-    key_name: Annotated[str | None, Meta(description="By keys of this name alone.", examples=["Website"])] = None
+    key_name: Annotated[str | None, Meta(description="Only entries of keys with this name.", examples=["Website"])] = (
+        None
+    )
     outcome: Annotated[
-        Literal["DONE", "REFUSED"] | None, Meta(description="DONE: what was carried out; REFUSED: what was not.")
+        Literal["DONE", "REFUSED"] | None,
+        Meta(description="DONE: only successful writes. REFUSED: only refused writes."),
     ] = None
-    start: Annotated[date | None, Meta(description="The first day (UTC); all before it is left out.")] = field(
-        name="from", default=None
-    )
-    end: Annotated[date | None, Meta(description="The last day (UTC); all after it is left out.")] = field(
-        name="to", default=None
-    )
+    start: Annotated[date | None, Meta(description="The first day (UTC).")] = field(name="from", default=None)
+    end: Annotated[date | None, Meta(description="The last day (UTC).")] = field(name="to", default=None)
 
     def wanted(self) -> Filter:
         """Return the filter. Raises ServiceError if the range of days is empty."""
@@ -56,29 +55,26 @@ class AuditQuery(Struct, rename="camel"):
 class AuditEntry(Struct, rename="camel", kw_only=True):
     """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    at: Annotated[Timestamp, Meta(description="When the write was answered.")]
-    key_id: Annotated[str | None, Meta(description="The API key that asked; null where none did.")]
-    key_name: Annotated[str | None, Meta(description="The name of that key.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    at: Annotated[Timestamp, Meta(description="Time of the response.")]
+    key_id: Annotated[str | None, Meta(description="Id of the API key; null without one.")]
+    key_name: Annotated[str | None, Meta(description="Name of the API key.")]
     principal: Annotated[
-        str | None,
-        Meta(description="On whose behalf it was done; at the command line the user of the operating system."),
+        str | None, Meta(description="The user of X-On-Behalf-Of; at the command line, the operating system's user.")
     ]
     method: Annotated[str, Meta(description="The method of the request, or `CLI`.")]
-    route: Annotated[str, Meta(description="The path of the operation, or the command.")]
-    object_type: Annotated[str, Meta(description="What was changed or made.")]
-    object_id: Annotated[str | None, Meta(description="Its id; null where none was known.")]
-    status: Annotated[int, Meta(description="The status of the answer.")]
-    request_id: Annotated[str | None, Meta(description="The id of the request, as X-Request-Id says it.")]
-    source: Annotated[Literal["API", "CLI"], Meta(description="By which way it came.")]
-    subject: Annotated[str | UnsetType, Meta(description="The token's subject, where a person asked and no key.")] = (
-        UNSET
-    )
+    route: Annotated[str, Meta(description="The path of the operation, or the name of the command.")]
+    object_type: Annotated[str, Meta(description="Type of the object.")]
+    object_id: Annotated[str | None, Meta(description="Id of the object; null if unknown.")]
+    status: Annotated[int, Meta(description="Status code of the response.")]
+    request_id: Annotated[str | None, Meta(description="Id of the request as returned in X-Request-Id.")]
+    source: Annotated[Literal["API", "CLI"], Meta(description="The interface of the write.")]
+    subject: Annotated[str | UnsetType, Meta(description="Subject of the token if a person made the request.")] = UNSET
     object_ids: Annotated[list[str] | UnsetType, Meta(description="The first 100 documents that were changed.")] = UNSET
-    object_count: Annotated[int, Meta(ge=0, description="How many documents were changed.")] | UnsetType = UNSET
+    object_count: Annotated[int, Meta(ge=0, description="Number of changed documents.")] | UnsetType = UNSET
     changes: Annotated[
         list[dict[str, Any]] | UnsetType,
-        Meta(description="Per object its `id`, and its access or members `before` and `after`; the first 100."),
+        Meta(description="Each object's `id` with its access or members `before` and `after`."),
     ] = UNSET
     client_request_id: Annotated[str | UnsetType, Meta(description="The X-Request-Id that the client sent.")] = UNSET
 
@@ -109,8 +105,8 @@ class AuditData(Struct, rename="camel"):
     """A part of the log, newest first."""
 
     entries: Annotated[list[AuditEntry], Meta(description="The writes, newest first.")]
-    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
 
 
@@ -121,29 +117,29 @@ class AuditAnswer(DataAnswer[AuditData]):
 class DeletionStore(Struct, rename="camel"):
     """Removals from one store."""
 
-    store: Annotated[str, Meta(description="Which store.")]
-    removed: Annotated[int, Meta(description="Vectors or files that were removed from it.")]
+    store: Annotated[str, Meta(description="The store.")]
+    removed: Annotated[int, Meta(description="Number of vectors or files removed from the store.")]
     read_back_at: Annotated[
-        Timestamp | None, Meta(description="When the store was asked again and had nothing left; null before.")
+        Timestamp | None, Meta(description="Time at which the store was verified empty; null before.")
     ]
 
 
 class Deletion(Struct, rename="camel"):
     """Receipt of a DELETE: the removed objects, and the stores that were read back afterwards."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    status: Annotated[Literal["PENDING", "CONFIRMED", "FAILED"], Meta(description="How far it is.")]
-    requested_at: Annotated[Timestamp, Meta(description="When the deletion was asked for.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    status: Annotated[Literal["PENDING", "CONFIRMED", "FAILED"], Meta(description="The current status.")]
+    requested_at: Annotated[Timestamp, Meta(description="Time of the deletion request.")]
     confirmed_at: Annotated[
-        Timestamp | None, Meta(description="When every store had been read back and had nothing left; null before.")
+        Timestamp | None, Meta(description="Time at which all stores were verified empty; null before.")
     ]
     documents: Annotated[int, Meta(description="Documents that were removed.")]
     chunks: Annotated[int, Meta(description="Chunks that were removed.")]
     vectors: Annotated[int, Meta(description="Vectors that were removed.")]
     files: Annotated[int, Meta(description="Files that were removed.")]
-    stores: Annotated[list[DeletionStore], Meta(description="What each store has lost.")]
+    stores: Annotated[list[DeletionStore], Meta(description="Removals by store.")]
     signature: Annotated[
-        str, Meta(description="HMAC-SHA256 over the receipt's canonical JSON; POST /v1/deletions/verify checks it.")
+        str, Meta(description="HMAC-SHA256 of the receipt's canonical JSON. Verify it with POST /v1/deletions/verify.")
     ] = ""
 
     @classmethod
@@ -183,7 +179,7 @@ class VerifyDeletion(Struct):
 class VerifiedDeletion(Struct):
     """Result of checking a receipt."""
 
-    valid: Annotated[bool, Meta(description="Whether the receipt was signed here and not changed since.")]
+    valid: Annotated[bool, Meta(description="Whether the receipt was signed by this service and is unchanged.")]
 
 
 class DeletionVerifiedAnswer(DataAnswer[VerifiedDeletion]):

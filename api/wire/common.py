@@ -14,10 +14,8 @@ D = TypeVar("D")
 NamespaceId = Annotated[
     str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
 ]
-PageSize = Annotated[Annotated[int, Meta(ge=1, le=100)] | None, Meta(description="How many at most.")]
-NextCursor = Annotated[
-    str | None, Meta(description="What to send as `cursor` for the next page; null on the last one.")
-]
+PageSize = Annotated[Annotated[int, Meta(ge=1, le=100)] | None, Meta(description="Maximum number of entries.")]
+NextCursor = Annotated[str | None, Meta(description="The `cursor` of the next page; null on the last page.")]
 
 
 class Timestamp(Struct, rename="camel"):
@@ -40,13 +38,13 @@ class Timestamp(Struct, rename="camel"):
 class Identified(Struct):
     """Another object, by its id."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
 
 
 class PartQuery(Struct, rename="camel"):
     """Page of a list; the whole list if neither is sent. `cursor` is the `nextCursor` of the page before."""
 
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
     def part(self) -> Part | None:
@@ -59,9 +57,9 @@ class PartQuery(Struct, rename="camel"):
 class Listing(Struct, rename="camel", kw_only=True):
     """Pagination fields of a listing; present only if a page was requested."""
 
-    has_next_page: Annotated[bool | UnsetType, Meta(description="Whether there are more.")] = UNSET
+    has_next_page: Annotated[bool | UnsetType, Meta(description="Whether another page follows.")] = UNSET
     next_cursor: Annotated[
-        str | UnsetType | None, Meta(description="What to send as `cursor` for the next page; null on the last one.")
+        str | UnsetType | None, Meta(description="The `cursor` of the next page; null on the last page.")
     ] = UNSET
 
     def lead_on(self, part: Part | None, cursor: str | None) -> Self:
@@ -74,11 +72,8 @@ class Listing(Struct, rename="camel", kw_only=True):
 class Answer(Struct, kw_only=True):
     """Fields of every successful response."""
 
-    success: Annotated[
-        Literal[True],
-        Meta(description="Whether the request was done: true in every answer with status 200, false in every error."),
-    ] = True
-    message: Annotated[str, Meta(description="What happened, for people.")]
+    success: Annotated[Literal[True], Meta(description="Whether the request succeeded.")] = True
+    message: Annotated[str, Meta(description="A message for people.")]
 
 
 class DataAnswer(Answer, Generic[D], kw_only=True):
@@ -90,9 +85,7 @@ class DataAnswer(Answer, Generic[D], kw_only=True):
 class DeletionAnswered(Answer, Generic[D], rename="camel", kw_only=True):
     """A successful answer to a deletion whose receipt can be read."""
 
-    deletion_id: Annotated[
-        str, Meta(description="The receipt to ask for: what was removed where, and when it was read back.")
-    ]
+    deletion_id: Annotated[str, Meta(description="Id of the deletion's receipt.")]
     data: D
 
 
@@ -102,58 +95,44 @@ class ErrorDetails(Struct):
     `quota`, `used` and `limit` are present with QUOTA_EXCEEDED only.
     """
 
-    reason: Annotated[str, Meta(description="The cause in one stable word.")]
+    reason: Annotated[str, Meta(description="The cause of the error as a stable identifier.")]
     field: Annotated[
-        str | UnsetType, Meta(description="The path of what is wrong in the request; absent where there is none.")
+        str | UnsetType, Meta(description="Path of the invalid field in the request; absent without one.")
     ] = UNSET
-    quota: Annotated[
-        str | UnsetType, Meta(description="The quota that would be exceeded; with QUOTA_EXCEEDED alone.")
-    ] = UNSET
-    used: Annotated[int | UnsetType, Meta(description="What is used of the quota; with QUOTA_EXCEEDED alone.")] = UNSET
-    limit: Annotated[int | UnsetType, Meta(description="The quota's limit; with QUOTA_EXCEEDED alone.")] = UNSET
+    quota: Annotated[str | UnsetType, Meta(description="The exceeded quota; only with QUOTA_EXCEEDED.")] = UNSET
+    used: Annotated[int | UnsetType, Meta(description="Current usage of the quota; only with QUOTA_EXCEEDED.")] = UNSET
+    limit: Annotated[int | UnsetType, Meta(description="Limit of the quota; only with QUOTA_EXCEEDED.")] = UNSET
 
 
 class ErrorInfo(Struct):
     """Code, message and details of an error. `type` and `param` are for clients of OpenAI's API."""
 
-    code: Annotated[ErrorCode, Meta(description="Which error it is; stable, for programs.")]
-    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
-    details: Annotated[ErrorDetails, Meta(description="Where and why, for programs.")]
-    type: Annotated[
-        str | UnsetType, Meta(description="The kind of error as OpenAI names it; below /v1/vector_stores alone.")
-    ] = UNSET
+    code: Annotated[ErrorCode, Meta(description="The error code. It is stable.")]
+    message: Annotated[str, Meta(description="A message for people. Its wording may change.")]
+    details: Annotated[ErrorDetails, Meta(description="Details of the error for programs.")]
+    type: Annotated[str | UnsetType, Meta(description="OpenAI's error type; only below /v1/vector_stores.")] = UNSET
     param: Annotated[
         str | UnsetType | None,
-        Meta(description="The path of what is wrong, as OpenAI names it; below /v1/vector_stores alone."),
+        Meta(description="Path of the invalid field in OpenAI's terms; only below /v1/vector_stores."),
     ] = UNSET
 
 
 class ErrorAnswer(Struct, kw_only=True):
     """Body of every error except the two about tenants. `error_code` and `error_msg` are for Dify."""
 
-    success: Annotated[
-        Literal[False],
-        Meta(description="Whether the request was done: true in every answer with status 200, false in every error."),
-    ] = False
-    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
+    success: Annotated[Literal[False], Meta(description="Whether the request succeeded.")] = False
+    message: Annotated[str, Meta(description="A message for people. Its wording may change.")]
     error: ErrorInfo
     error_code: Annotated[
-        int | UnsetType,
-        Meta(description="Dify's number of the error, else its HTTP status; below /v1/compat/dify alone."),
+        int | UnsetType, Meta(description="Dify's error number, else the HTTP status; only below /v1/compat/dify.")
     ] = UNSET
-    error_msg: Annotated[
-        str | UnsetType, Meta(description="What is wrong, as Dify reads it; below /v1/compat/dify alone.")
-    ] = UNSET
+    error_msg: Annotated[str | UnsetType, Meta(description="The message for Dify; only below /v1/compat/dify.")] = UNSET
 
 
 class TenantErrorAnswer(Struct):
     """Body of the errors for a missing or unknown X-Tenant-ID."""
 
     error: Annotated[
-        str,
-        Meta(
-            extra_json_schema={"enum": ["missing_tenant_id", "invalid_tenant_id"]},
-            description="Which of the two tenant errors it is.",
-        ),
+        str, Meta(extra_json_schema={"enum": ["missing_tenant_id", "invalid_tenant_id"]}, description="The error code.")
     ]
-    message: Annotated[str, Meta(description="What happened, for people; its words may change.")]
+    message: Annotated[str, Meta(description="A message for people. Its wording may change.")]

@@ -57,12 +57,12 @@ class DifyCondition(Struct):
 
     name: Annotated[
         Annotated[list[str], Meta(min_length=1, max_length=10)] | str,
-        Meta(description="Metadata keys; one of them must fit."),
+        Meta(description="Metadata keys, of which one must match."),
     ]
-    comparison_operator: Annotated[DifyOperator, Meta(description="How the value is compared.")]
+    comparison_operator: Annotated[DifyOperator, Meta(description="The comparison operator.")]
     value: Annotated[
         Scalar | list[str | Number] | None,
-        Meta(description="What it is compared with; nothing for `empty` and `not empty`."),
+        Meta(description="The value to compare with; none for `empty` and `not empty`."),
     ] = None
 
     def where(self, at: str) -> dict[str, Any]:
@@ -128,10 +128,10 @@ class DifyRetrieval(Struct):
 
     knowledge_id: Annotated[str, Meta(description="The namespace's id.")]
     query: QueryText
-    retrieval_setting: Annotated[DifySetting, Meta(description="How many records, and how good they must be.")] = field(
+    retrieval_setting: Annotated[DifySetting, Meta(description="Number of records and minimum score.")] = field(
         default_factory=DifySetting
     )
-    metadata_condition: Annotated[DifyConditions | None, Meta(description="What the documents' metadata must be.")] = (
+    metadata_condition: Annotated[DifyConditions | None, Meta(description="Conditions on the documents' metadata.")] = (
         None
     )
 
@@ -152,9 +152,9 @@ class DifyRecord(Struct):
     """A chunk that was found."""
 
     content: Annotated[str, Meta(description="The chunk's text.")]
-    score: Annotated[float, Meta(description="How well it matches.")]
+    score: Annotated[float, Meta(description="The score of the result.")]
     title: Annotated[str, Meta(description="The document's name.")]
-    metadata: Annotated[dict[str, Any], Meta(description="The document's own keys and values.")]
+    metadata: Annotated[dict[str, Any], Meta(description="The document's metadata.")]
 
     @classmethod
     def of(cls, result: SearchResult) -> DifyRecord:
@@ -164,7 +164,7 @@ class DifyRecord(Struct):
 class DifyAnswer(Answer, kw_only=True):
     """Dify's response fields, besides those of every response."""
 
-    records: Annotated[list[DifyRecord], Meta(description="What was found, best first.")]
+    records: Annotated[list[DifyRecord], Meta(description="The results, best first.")]
 
 
 class VectorStoreFilter(Struct, omit_defaults=True):
@@ -172,11 +172,11 @@ class VectorStoreFilter(Struct, omit_defaults=True):
 
     type: Annotated[
         Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"],
-        Meta(description="`and` or `or` of `filters`, or how the value of `key` is compared."),
+        Meta(description="`and` or `or` to combine `filters`, or the comparison operator for `key`."),
     ]
     key: Annotated[str | UnsetType, Meta(description="The metadata key to compare.")] = UNSET
-    value: Annotated[Scalar | list[Scalar] | UnsetType, Meta(description="What it is compared with.")] = UNSET
-    filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The parts of `and` and `or`.")] = UNSET
+    value: Annotated[Scalar | list[Scalar] | UnsetType, Meta(description="The value to compare with.")] = UNSET
+    filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The operands of `and` and `or`.")] = UNSET
 
     def where(self, at: str) -> dict[str, Any]:
         """Return the filter as a condition in the service's own form."""
@@ -194,8 +194,8 @@ class VectorStoreFilter(Struct, omit_defaults=True):
 class VectorStoreWeights(Struct):
     """Weights of meaning and words, in proportion to each other."""
 
-    embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the meaning counts.")]
-    text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="How much the words count.")]
+    embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="Weight of the semantic score.")]
+    text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="Weight of the keyword score.")]
 
     def to_config(self) -> HybridConfig:
         both = self.embedding_weight + self.text_weight
@@ -208,10 +208,10 @@ class VectorStoreWeights(Struct):
 class VectorStoreRanking(Struct):
     """Ranking of results, and the minimum score of one."""
 
-    ranker: Annotated[str | None, Meta(description="`none` switches the namespace's reranker off.")] = None
+    ranker: Annotated[str | None, Meta(description="`none` disables the namespace's reranker.")] = None
     score_threshold: Threshold | None = 0.0
     hybrid_search: Annotated[
-        VectorStoreWeights | None, Meta(description="How much meaning and words count; halves without it.")
+        VectorStoreWeights | None, Meta(description="Weights of semantic and keyword scores. Default: equal weights.")
     ] = None
 
 
@@ -220,16 +220,16 @@ class VectorStoreSearch(Struct):
 
     query: Annotated[
         QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MOST_QUERIES)],
-        Meta(description="What to look for, up to 8 KB."),
+        Meta(description="The query, at most 8 KB."),
     ]
-    filters: Annotated[VectorStoreFilter | None, Meta(description="What the documents' metadata must be.")] = None
-    max_num_results: Annotated[Annotated[int, Meta(ge=1, le=50)] | None, Meta(description="Documents at most.")] = 10
+    filters: Annotated[VectorStoreFilter | None, Meta(description="Conditions on the documents' metadata.")] = None
+    max_num_results: Annotated[
+        Annotated[int, Meta(ge=1, le=50)] | None, Meta(description="Maximum number of documents.")
+    ] = 10
     ranking_options: Annotated[
-        VectorStoreRanking | None, Meta(description="How results are ranked, and how good they must be.")
+        VectorStoreRanking | None, Meta(description="Ranking of the results and minimum score.")
     ] = None
-    rewrite_query: Annotated[bool | None, Meta(description="Taken and not used: queries are searched as they are.")] = (
-        False
-    )
+    rewrite_query: Annotated[bool | None, Meta(description="Accepted and ignored. Queries are not rewritten.")] = False
 
     @property
     def queries(self) -> list[str]:
@@ -268,9 +268,9 @@ class VectorStoreResult(Struct):
 
     file_id: Annotated[str, Meta(description="The document's id.")]
     filename: Annotated[str, Meta(description="The document's name.")]
-    score: Annotated[float, Meta(description="How well it matches.")]
+    score: Annotated[float, Meta(description="The score of the result.")]
     attributes: Annotated[
-        dict[str, Scalar], Meta(description="The document's metadata as far as it is text, numbers, true or false.")
+        dict[str, Scalar], Meta(description="The document's metadata with string, number and boolean values.")
     ]
     content: Annotated[list[VectorStoreContent], Meta(description="The chunks that were found, best first.")]
 
@@ -293,7 +293,7 @@ class VectorStoreSearchAnswer(Answer, kw_only=True):
 
     search_query: Annotated[list[str], Meta(description="The queries that were searched.")]
     data: Annotated[list[VectorStoreResult], Meta(description="Documents with their best chunks, best first.")]
-    object: Annotated[Literal["vector_store.search_results.page"], Meta(description="What kind of answer this is.")] = (
+    object: Annotated[Literal["vector_store.search_results.page"], Meta(description="The type of the response.")] = (
         "vector_store.search_results.page"
     )
     has_more: Annotated[Literal[False], Meta(description="Always false: there is one page.")] = False

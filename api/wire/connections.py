@@ -24,7 +24,7 @@ RedirectUrl = Annotated[
     str,
     Meta(
         max_length=2048,
-        description="Where the browser goes after the authorization: https, or http on localhost.",
+        description="Redirect URL after the authorization: https, or http on localhost.",
         examples=["https://app.example.com/connected"],
     ),
 ]
@@ -42,7 +42,7 @@ SyncInterval = Annotated[
     Meta(
         ge=1,
         le=525_600,
-        description="Minutes after which the connection is ingested again by itself; null: only when it is asked for.",
+        description="Interval of automatic ingestion in minutes; null disables it.",
         examples=[60],
     ),
 ]
@@ -58,8 +58,8 @@ class Permissions(StrEnum):
 Sharing = Annotated[
     Permissions,
     Meta(
-        description="IGNORE: what requests say, else everyone with a key. SOURCE: whom the content service shows the"
-        " file or page, read anew with each ingestion."
+        description="IGNORE: access lists come from requests; without one, everyone with a key has access. "
+        "SOURCE: access lists are read from the content service with each ingestion."
     ),
 ]
 
@@ -68,7 +68,7 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
     """A connection to create. The namespace must have the connector's app."""
 
     namespace_id: NamespaceId
-    name: Annotated[Name, Meta(description="The name, for people.")]
+    name: Annotated[Name, Meta(description="The display name.")]
     connector: Annotated[ConnectorName, Meta(description="The content service.")]
     client_redirect_url: RedirectUrl | None = None
     sync_interval_minutes: SyncInterval | None = None
@@ -79,7 +79,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     """Changes to a connection; without any it only requests a new authorization. Null removes a value."""
 
     namespace_id: NamespaceId
-    name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
+    name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
     permissions: Sharing | UnsetType = UNSET
@@ -109,8 +109,8 @@ class RevokeConnection(Struct, rename="camel", kw_only=True):
     documents: Annotated[
         Fate,
         Meta(
-            description="KEEP: they stay searchable, without a connection. DELETE: they are removed. Those that another"
-            " connection has too stay with it."
+            description="KEEP: documents stay searchable without a connection. DELETE: documents are removed. "
+            "Documents that another connection has too are kept with it."
         ),
     ] = Fate.KEEP
 
@@ -142,7 +142,7 @@ class ConnectionCredentials(Struct, rename="camel"):
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
     """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
 
-    auth_type: Annotated[Literal["OAUTH2"], Meta(description="How the access was given.")] = "OAUTH2"
+    auth_type: Annotated[Literal["OAUTH2"], Meta(description="The authorization.")] = "OAUTH2"
     credentials: Annotated[
         ConnectionCredentials | None,
         Meta(description="The tokens, masked; null before the authorization and after the revocation."),
@@ -152,33 +152,31 @@ class ConnectionConfig(Struct, rename="camel", kw_only=True):
 class Connection(Struct, rename="camel", kw_only=True):
     """An authorization of a content service."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="The display name.")]
     connector: Annotated[ConnectorName, Meta(description="The content service.")]
     status: Annotated[
-        str, Meta(extra_json_schema={"enum": [*map(str, ConnectionStatus)]}, description="How far it is.")
+        str, Meta(extra_json_schema={"enum": [*map(str, ConnectionStatus)]}, description="The current status.")
     ]
-    status_reason: Annotated[
-        str | None, Meta(description="Why the connection is in its status; null without a reason.")
-    ]
-    config: Annotated[ConnectionConfig, Meta(description="How the access was given.")]
+    status_reason: Annotated[str | None, Meta(description="Reason for the status; null without one.")]
+    config: Annotated[ConnectionConfig, Meta(description="The authorization.")]
     client_redirect_url: Annotated[
-        str | None, Meta(description="Where the browser goes after the authorization; null for a page of the service.")
+        str | None, Meta(description="Redirect URL after the authorization; null for a page of this service.")
     ]
     sync_interval_minutes: Annotated[
-        int | None,
-        Meta(description="Minutes after which it is ingested again by itself; null: only when it is asked for."),
+        int | None, Meta(description="Interval of automatic ingestion in minutes; null if disabled.")
     ]
-    tenant_id: Annotated[str | None, Meta(description="The tenant; null for the scope without one.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
     organization: Annotated[Identified, Meta(description="The organization that owns it.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     permissions: Annotated[
-        Permissions | UnsetType, Meta(description="SOURCE; absent where sharing at the service is ignored.")
+        Permissions | UnsetType,
+        Meta(description="SOURCE if access lists are read from the content service; absent otherwise."),
     ] = UNSET
     next_sync_at: Annotated[
-        Timestamp | UnsetType, Meta(description="When it is ingested again by itself; absent without a schedule.")
+        Timestamp | UnsetType, Meta(description="Time of the next automatic ingestion; absent without a schedule.")
     ] = UNSET
 
     @classmethod
@@ -209,7 +207,9 @@ class CreatedConnectionData(Struct, rename="camel"):
     """The new connection, and where a person authorizes it within ten minutes."""
 
     connection: Identified
-    authorization_url: Annotated[str, Meta(description="Where a person authorizes the connection, within ten minutes.")]
+    authorization_url: Annotated[
+        str, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
+    ]
 
 
 class ConnectionDocuments(Struct):
@@ -222,19 +222,19 @@ class ConnectionDocuments(Struct):
 class ChosenEntry(Struct, rename="camel", kw_only=True):
     """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
 
-    id: Annotated[str | UnsetType, Meta(description="The service's id of it.")] = UNSET
-    path: Annotated[str | UnsetType, Meta(description="As the request said it.")] = UNSET
-    mime_type: Annotated[str | UnsetType, Meta(description="As the request said it.")] = UNSET
+    id: Annotated[str | UnsetType, Meta(description="The id at the content service.")] = UNSET
+    path: Annotated[str | UnsetType, Meta(description="The value from the request.")] = UNSET
+    mime_type: Annotated[str | UnsetType, Meta(description="The value from the request.")] = UNSET
 
 
 class Chosen(Struct):
     """Selection of the newest ingestion: its `include`, `exclude` and `access` as requested."""
 
-    include: Annotated[list[ChosenEntry], Meta(description="What is taken; without any, all of the account.")]
-    exclude: Annotated[list[ChosenEntry], Meta(description="What is left out, of what is taken.")]
+    include: Annotated[list[ChosenEntry], Meta(description="Included entries; empty for the whole account.")]
+    exclude: Annotated[list[ChosenEntry], Meta(description="Excluded entries.")]
     access: Annotated[
         Access | UnsetType,
-        Meta(description="As that ingestion said it. Absent where it said nothing, or without documents:read."),
+        Meta(description="The access list of that ingestion. Absent without one or without documents:read."),
     ] = UNSET
 
     @classmethod
@@ -261,16 +261,19 @@ class ConnectionData(Struct):
     documents: ConnectionDocuments
     chosen: Annotated[
         Chosen | UnsetType,
-        Meta(description="Absent where all of the account is taken for whoever has a key, before the first ingestion."),
+        Meta(
+            description="The selection of the newest ingestion. Absent before the first ingestion, and if it takes "
+            "the whole account without an access list."
+        ),
     ] = UNSET
 
 
 class RevokedDocuments(Struct):
     """Treatment of the documents; those that are `shared` stay with the other connections that have them."""
 
-    kept: Annotated[int, Meta(description="Documents that no other connection has, and that stay without one.")]
-    deleted: Annotated[int, Meta(description="Documents that no other connection has, and that are removed.")]
-    shared: Annotated[int, Meta(description="Documents that stay with the other connections that have them.")]
+    kept: Annotated[int, Meta(description="Documents that are kept without a connection.")]
+    deleted: Annotated[int, Meta(description="Documents that are removed.")]
+    shared: Annotated[int, Meta(description="Documents that are kept with other connections.")]
 
 
 class RevokedConnectionData(Struct):
@@ -289,7 +292,9 @@ class ConnectionsData(Listing, kw_only=True):
 class UpdatedConnectionData(Struct, rename="camel"):
     """The connection, and where a person authorizes it anew within ten minutes."""
 
-    authorization_url: Annotated[str, Meta(description="Where a person authorizes the connection, within ten minutes.")]
+    authorization_url: Annotated[
+        str, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
+    ]
     connection: Connection
 
 
@@ -297,11 +302,8 @@ class BrowseConnection(Struct, rename="camel", kw_only=True):
     """The folder to list; without `parentId` the top of the account."""
 
     namespace_id: NamespaceId
-    parent_id: (
-        Annotated[str, Meta(min_length=1, max_length=500, description="The id of an entry that was listed before.")]
-        | None
-    ) = None
-    cursor: Annotated[str | None, Meta(description="The nextCursor of the page before, of the same folder.")] = None
+    parent_id: Annotated[str, Meta(min_length=1, max_length=500, description="The id of a listed entry.")] | None = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page of the same folder.")] = None
 
 
 class EntryKind(StrEnum):
@@ -314,21 +316,21 @@ class EntryKind(StrEnum):
 class BrowsedEntry(Struct, rename="camel", kw_only=True):
     """A file or folder of an account, as the service lists it."""
 
-    id: Annotated[str, Meta(description="The service's own id, as include and exclude take it.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
-    path: Annotated[str, Meta(description="As include and exclude take it.")]
-    kind: Annotated[EntryKind, Meta(description="A page of Notion is a file that may have children.")]
-    mime_type: Annotated[str | None, Meta(description="As include and exclude take it; null of folders.")]
-    size: Annotated[int | None, Meta(description="In bytes; null where the service does not say it.")]
-    modified_at: Annotated[str | None, Meta(description="ISO 8601; null where the service does not say it.")]
-    has_children: Annotated[
-        bool, Meta(description="Whether anything may lie in it: true too where the service does not say it.")
+    id: Annotated[str, Meta(description="The id at the content service, for `include` and `exclude`.")]
+    name: Annotated[str, Meta(description="The display name.")]
+    path: Annotated[str, Meta(description="The path for `include` and `exclude`.")]
+    kind: Annotated[
+        EntryKind, Meta(description="The type of the entry. A page of Notion is a file that may have children.")
     ]
+    mime_type: Annotated[str | None, Meta(description="The media type for `include` and `exclude`; null for folders.")]
+    size: Annotated[int | None, Meta(description="Size in bytes; null if unknown.")]
+    modified_at: Annotated[str | None, Meta(description="Time of the last change in ISO 8601; null if unknown.")]
+    has_children: Annotated[bool, Meta(description="Whether the entry may have children; true if unknown.")]
     selected: Annotated[
         bool,
         Meta(
-            description="Whether the newest ingestion of the connection takes it; a folder, if all that lies in it is"
-            " taken but for what exclude names there. False before the first ingestion."
+            description="Whether the newest ingestion includes the entry; for a folder, everything in it except "
+            "excluded entries. False before the first ingestion."
         ),
     ]
 
@@ -351,8 +353,8 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
 class BrowsedData(Struct, rename="camel"):
     """A page of one folder, in the service's order."""
 
-    items: Annotated[list[BrowsedEntry], Meta(description="What lies right in the folder.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    items: Annotated[list[BrowsedEntry], Meta(description="The direct children of the folder.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
 
 

@@ -27,8 +27,8 @@ def _titles(app: type[Struct]) -> str:
 
 _DESCRIPTIONS = {
     "clientId": "The id of the app.",
-    "clientSecret": "The secret of the app. Answers show it masked.",
-    "apiKey": "The key of the provider. Answers show it masked or not at all.",
+    "clientSecret": "The secret of the app. Responses show it masked.",
+    "apiKey": "The key of the provider. Responses mask or omit it.",
     **{name: about for info in registry.connector_infos().values() for name, about in info.fields.items()},
 }
 
@@ -85,7 +85,7 @@ class _View(Struct, rename="camel", omit_defaults=True):
 
     client_id: Annotated[str, Meta(description="The id of the app.")]
     client_secret: Annotated[
-        str, Meta(examples=["••••1234"], description="The secret of the app. Answers show it masked.")
+        str, Meta(examples=["••••1234"], description="The secret of the app. Responses show it masked.")
     ]
 
 
@@ -135,7 +135,7 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
     include: list[Any] | None = None
     exclude: list[Any] | None = None
     pick: Annotated[
-        bool | None, Meta(description="List without ingesting: what is new is in BACKLOG until a resync names it.")
+        bool | None, Meta(description="List without ingesting. New documents stay in BACKLOG until they are resynced.")
     ] = False
 
 

@@ -21,10 +21,10 @@ class PageToCheck(Struct, rename="camel"):
 
     page: Annotated[int | None, Meta(description="The page, from 1; null for a text without pages.")]
     quality: Annotated[
-        float, Meta(ge=0, le=1, description="How far its text can be trusted, from 0 to 1; below .4 it is left out.")
+        float, Meta(ge=0, le=1, description="Quality of the text from 0 to 1. Text below 0.4 is left out.")
     ]
-    unread: Annotated[bool, Meta(description="Whether its text is left out of the document.")]
-    reasons: Annotated[list[str], Meta(description="What is wrong with it, and what to do.")]
+    unread: Annotated[bool, Meta(description="Whether the text is left out of the document.")]
+    reasons: Annotated[list[str], Meta(description="The problem and a remedy.")]
 
 
 class DocumentProperties(Struct, rename="camel"):
@@ -34,52 +34,28 @@ class DocumentProperties(Struct, rename="camel"):
     file_size: Annotated[int | None, Meta(description="The size in bytes.")] = None
     character_count: Annotated[int | None, Meta(description="The length of the parsed text.")] = None
     token_count: Annotated[int | None, Meta(description="The tokens of all chunks.")] = None
-    embedding_count: Annotated[int | None, Meta(description="How many chunks have a vector.")] = None
-    title: Annotated[
-        str | None, Meta(description="The title that the content names, or its first heading; null if it has none.")
-    ] = None
-    author: Annotated[str | None, Meta(description="Who made it, as the content says; null if it does not.")] = None
-    language: Annotated[
-        str | None,
-        Meta(
-            description="The language of the text, as the content says or as it was recognised; null if it is "
-            "not known."
-        ),
-    ] = None
-    page_count: Annotated[
-        int | None, Meta(description="How many pages, slides or pictures it has; null where there are none.")
-    ] = None
+    embedding_count: Annotated[int | None, Meta(description="Number of chunks with a vector.")] = None
+    title: Annotated[str | None, Meta(description="Title or first heading of the content; null without one.")] = None
+    author: Annotated[str | None, Meta(description="Author from the content; null if unknown.")] = None
+    language: Annotated[str | None, Meta(description="Declared or detected language; null if unknown.")] = None
+    page_count: Annotated[int | None, Meta(description="Number of pages, slides or images; null without any.")] = None
     text_quality: (
-        Annotated[
-            float,
-            Meta(ge=0, le=1, description="How far the text can be trusted: as far as its lowest page; null if not."),
-        ]
+        Annotated[float, Meta(ge=0, le=1, description="Quality of the text: that of its lowest page; null if unknown.")]
         | None
     ) = None
     pages_to_check: Annotated[
-        list[PageToCheck], Meta(description="Pages with a quality below .8, the lowest 50 at most, in their order.")
+        list[PageToCheck], Meta(description="Pages with a quality below 0.8, at most the 50 lowest, in page order.")
     ] = []
-    created_at: Annotated[
-        Timestamp | None, Meta(description="When the content was made, as it says itself; null if it does not.")
-    ] = None
-    modified_at: Annotated[
-        Timestamp | None,
-        Meta(description="When the content last changed, as it or its source says; null if they do not."),
-    ] = None
-    url: Annotated[str | None, Meta(description="Where the content is found on the web; null if nowhere.")] = None
-    path: Annotated[
-        str | None,
-        Meta(
-            description="Where it lies in the folders of its source, or in the archive or mail that held it; "
-            "null if nowhere."
-        ),
-    ] = None
-    owner: Annotated[
-        str | None, Meta(description="To whom it belongs at its content service; null if it is not known.")
-    ] = None
-    notice: Annotated[
-        str | None, Meta(description="What else the file holds that was not read, such as pictures; null if nothing.")
-    ] = None
+    created_at: Annotated[Timestamp | None, Meta(description="Time of creation from the content; null if unknown.")] = (
+        None
+    )
+    modified_at: Annotated[Timestamp | None, Meta(description="Time of the last change; null if unknown.")] = None
+    url: Annotated[str | None, Meta(description="URL of the content; null without one.")] = None
+    path: Annotated[str | None, Meta(description="Path in the source, archive or mail; null without one.")] = None
+    owner: Annotated[str | None, Meta(description="Owner at the content service; null if unknown.")] = None
+    notice: Annotated[str | None, Meta(description="Content that was not read, such as images; null without any.")] = (
+        None
+    )
 
     @classmethod
     def of(cls, row: DocumentRow) -> DocumentProperties:
@@ -104,10 +80,10 @@ class ChunksQuery(Struct, rename="camel"):
     """The document's namespace, and the first chunk; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     first_index: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-        Meta(description="The chunk to begin with, where no cursor is sent."),
+        Meta(description="Index of the first chunk, if no cursor is sent."),
     ] = None
     page_size: PageSize = None
 
@@ -115,10 +91,10 @@ class ChunksQuery(Struct, rename="camel"):
 class Chunk(Struct):
     """A piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
-    index: Annotated[int, Meta(description="Its number in the document, from 0.")]
-    start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
-    end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
-    page: Annotated[int | None, Meta(description="The page that it begins on, from 1; null where there are no pages.")]
+    index: Annotated[int, Meta(description="Index in the document, from 0.")]
+    start: Annotated[int, Meta(description="Start in the parsed text, in characters.")]
+    end: Annotated[int, Meta(description="End in the parsed text, in characters.")]
+    page: Annotated[int | None, Meta(description="Number of the page it begins on, from 1; null without pages.")]
     tokens: Annotated[int, Meta(description="Its length in tokens of the embedding model.")]
     content: Annotated[str, Meta(description="The chunk's text.")]
 
@@ -130,9 +106,9 @@ class Chunk(Struct):
 class ChunksData(Struct, rename="camel"):
     """A page of chunks in their order."""
 
-    chunks: Annotated[list[Chunk], Meta(description="The chunks, in their order.")]
-    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    chunks: Annotated[list[Chunk], Meta(description="The chunks in document order.")]
+    items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
 
 
@@ -144,7 +120,7 @@ class HistoryQuery(Struct, rename="camel"):
     """The document's namespace; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
 
@@ -153,14 +129,14 @@ class HistoryEntry(Struct, rename="camel"):
 
     ingest_job_run: Identified
     source: Annotated[str, Meta(description="The source of the job run.")]
-    status: Annotated[str, Meta(description="How far it is.")]
-    error: Annotated[str | None, Meta(description="Why the document failed there; null unless it did.")]
-    unchanged: Annotated[bool, Meta(description="Whether it was the same as before, so that nothing was done.")]
-    active: Annotated[bool, Meta(description="Whether search shows the version that this run made.")]
-    chunks: Annotated[int | None, Meta(description="How many chunks were made of it; null where none were.")]
+    status: Annotated[str, Meta(description="The current status.")]
+    error: Annotated[str | None, Meta(description="Reason of the failure; null if it did not fail.")]
+    unchanged: Annotated[bool, Meta(description="Whether the content was unchanged and nothing was done.")]
+    active: Annotated[bool, Meta(description="Whether this run's version is searchable.")]
+    chunks: Annotated[int | None, Meta(description="Number of chunks; null if none were created.")]
     file_size: Annotated[int | None, Meta(description="The size in bytes.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    finished_at: Annotated[Timestamp | None, Meta(description="When the job run ended; null while it goes on.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    finished_at: Annotated[Timestamp | None, Meta(description="End of the job run; null while it runs.")]
 
     @classmethod
     def of(cls, entry: DocumentRun) -> HistoryEntry:
@@ -181,11 +157,9 @@ class HistoryEntry(Struct, rename="camel"):
 class HistoryData(Struct, rename="camel"):
     """A page of the history, newest first."""
 
-    history: Annotated[
-        list[HistoryEntry], Meta(description="What became of the document in each job run, newest first.")
-    ]
-    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    history: Annotated[list[HistoryEntry], Meta(description="The document's result in each job run, newest first.")]
+    items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
 
 
@@ -197,6 +171,6 @@ class PageQuery(Struct, rename="camel"):
     """The document's namespace; `chunk` is the index of the chunk to shade on the page."""
 
     namespace_id: NamespaceId
-    chunk: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None, Meta(description="Its place in the document.")
-    ] = None
+    chunk: Annotated[Annotated[int, Meta(ge=0, le=2**31 - 1)] | None, Meta(description="Position in the document.")] = (
+        None
+    )

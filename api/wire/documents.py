@@ -27,29 +27,28 @@ from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_FILTER_CONFIG
 
-FileUrl = Annotated[str, Meta(description="Signed: opens without an API key, until it expires.")]
+FileUrl = Annotated[str, Meta(description="Signed URL that needs no API key until it expires.")]
 
 
 class Pagination(Struct, rename="camel"):
     """A page of a listing; `cursor` is the `nextCursor` of the page before."""
 
     page_size: PageSize = None
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
 
 
 class IncludeConfig(Struct, rename="camel"):
     """Parts of the response beside or instead of the documents."""
 
-    documents: Annotated[bool | None, Meta(description="Whether to answer the documents.")] = True
-    raw_file_url: Annotated[bool | None, Meta(description="Whether to answer a link to the file as it came.")] = False
-    parsed_text_file_url: Annotated[bool | None, Meta(description="Whether to answer a link to the parsed text.")] = (
+    documents: Annotated[bool | None, Meta(description="Whether to return the documents.")] = True
+    raw_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the original file.")] = False
+    parsed_text_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the parsed text.")] = (
         False
     )
-    stats_by_source: Annotated[bool | None, Meta(description="How many documents came from where.")] = False
-    stats_by_status: Annotated[bool | None, Meta(description="How many documents are in which state.")] = False
+    stats_by_source: Annotated[bool | None, Meta(description="Number of documents by source.")] = False
+    stats_by_status: Annotated[bool | None, Meta(description="Number of documents by status.")] = False
     stats_by_site: Annotated[
-        bool | None,
-        Meta(description="Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted."),
+        bool | None, Meta(description="The 100 sites with the most web pages, among the newest 100,000 pages.")
     ] = False
 
 
@@ -58,14 +57,16 @@ class FetchDocuments(Struct, rename="camel", kw_only=True):
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
-    pagination: Annotated[Pagination | None, Meta(description="Which page; up to 1000 documents without it.")] = None
-    include_config: Annotated[IncludeConfig | None, Meta(description="What to answer beside the documents.")] = None
+    pagination: Annotated[Pagination | None, Meta(description="The page to return. Default: up to 1000 documents.")] = (
+        None
+    )
+    include_config: Annotated[IncludeConfig | None, Meta(description="Optional parts of the response.")] = None
     facets: (
         Annotated[
             list[str],
             Meta(
                 max_length=facets.FACETS,
-                description="Fields whose values are counted over all documents that match, named as in a condition.",
+                description="Fields whose values are counted over all matching documents, named as in a condition.",
                 examples=[["metadata.topic", "document.language"]],
             ),
         ]
@@ -88,7 +89,7 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
     operators: MetadataOperators | None = None
     access: Annotated[
         Access | Literal["inherit"] | UnsetType | None,
-        Meta(description="Null: for everyone with a key. `inherit`: the list of the document that it is packed into."),
+        Meta(description="The access list. Null: everyone with a key. `inherit`: the list of the containing document."),
     ] = UNSET
 
 
@@ -110,12 +111,12 @@ class DeleteDocuments(Struct, rename="camel", kw_only=True):
 class EmbeddingConfig(Struct, rename="camel"):
     """Chunking and embedding of a document: the values used, which may be lower than those requested."""
 
-    provider: Annotated[str | None, Meta(description="Whose service it is.")] = None
+    provider: Annotated[str | None, Meta(description="The provider.")] = None
     model: Annotated[str | None, Meta(description="The model's name.")] = None
     dimensions: Annotated[int | None, Meta(description="The length of the vectors.")] = None
-    chunk_size: Annotated[int | None, Meta(description="Tokens of a chunk at most.")] = None
+    chunk_size: Annotated[int | None, Meta(description="Maximum number of tokens of a chunk.")] = None
     chunk_overlap: Annotated[
-        int | None, Meta(description="Tokens that a chunk repeats of the one before; fewer than chunkSize.")
+        int | None, Meta(description="Number of tokens shared with the previous chunk; less than `chunkSize`.")
     ] = None
 
 
@@ -137,64 +138,72 @@ class NamespaceReference(Struct):
 class Document(Struct, rename="camel", kw_only=True):
     """An ingested unit."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     external_id: Annotated[
-        str, Meta(description="The document's identity at its source: the same one again replaces the document.")
+        str, Meta(description="The document's external id. Ingesting the same external id again replaces the document.")
     ]
-    name: Annotated[str, Meta(description="The name, for people.")]
+    name: Annotated[str, Meta(description="The display name.")]
     document_type: Annotated[
         str,
-        Meta(extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})}, description="What the document is."),
+        Meta(
+            extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})}, description="The type of the document."
+        ),
     ]
-    metadata: Annotated[dict[str, Any], Meta(description="The document's own keys and values.")]
+    metadata: Annotated[dict[str, Any], Meta(description="The document's metadata.")]
     ingestion_source: Annotated[
-        str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})}, description="How the document came.")
+        str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})}, description="The source of the document.")
     ]
     ingestion_status: Annotated[
-        str, Meta(extra_json_schema={"enum": sorted(STATUSES)}, description="How far the document is.")
+        str, Meta(extra_json_schema={"enum": sorted(STATUSES)}, description="The current status of the document.")
     ]
-    ingestion_error: Annotated[str | None, Meta(description="Why the document failed; null unless it did.")]
-    ingest_job: Annotated[Identified, Meta(description="The ingestion request that it came from.")]
-    ingest_job_run: Annotated[Identified, Meta(description="The latest job run that it was part of.")]
-    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
-    connection_ids: Annotated[list[str], Meta(description="All connections that have it; `connection` is one of them.")]
+    ingestion_error: Annotated[
+        str | None, Meta(description="Reason of the failure; null if the document has not failed.")
+    ]
+    ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
+    ingest_job_run: Annotated[Identified, Meta(description="The latest job run of the document.")]
+    connection: Annotated[Identified | None, Meta(description="The connection; null without one.")]
+    connection_ids: Annotated[
+        list[str], Meta(description="All connections that have the document, `connection` included.")
+    ]
     archive: Annotated[
-        Identified | None,
-        Meta(description="The document of the archive or mail that it was packed into; null if it was not."),
+        Identified | None, Meta(description="The archive or mail that contains the document; null without one.")
     ]
     awaiting_removal: Annotated[
-        bool, Meta(description="Whether it is gone at the content service, and its removal waits for confirmation.")
+        bool,
+        Meta(description="Whether the document no longer exists at the source and its removal awaits confirmation."),
     ]
     document_properties: Annotated[
-        DocumentProperties, Meta(description="What is known of the content; null while it is not.")
+        DocumentProperties, Meta(description="Properties of the content; null before it was parsed.")
     ]
     embedding_config: Annotated[
-        EmbeddingConfig, Meta(description="How it was embedded and cut; null while it was not.")
+        EmbeddingConfig, Meta(description="Model and chunk settings; null before it was embedded.")
     ]
-    providers: Annotated[Providers, Meta(description="Which services hold and serve it.")]
-    tenant_id: Annotated[str | None, Meta(description="The tenant; null for the scope without one.")]
+    providers: Annotated[Providers, Meta(description="The storage and model providers.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
     organization: Annotated[Identified, Meta(description="The organization that owns it.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     last_synced_at: Annotated[
-        Timestamp | None, Meta(description="When its content was last taken from the source; null before.")
+        Timestamp | None, Meta(description="Time of the last fetch from the source; null before the first.")
     ]
     access: Annotated[
-        Access | UnsetType, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")
+        Access | UnsetType,
+        Meta(description="The access list, if there is one. Absent in requests on behalf of a user."),
     ] = UNSET
     next_access: Annotated[
         Access | UnsetType,
-        Meta(description="Whom it is for with the version that is being ingested; till then whom both say."),
+        Meta(description="The access list of the version in progress. Until then, both lists apply."),
     ] = UNSET
     access_inherited: Annotated[
-        bool | UnsetType, Meta(description="Its list is that of `archive`, and follows it; absent if it has its own.")
+        bool | UnsetType,
+        Meta(description="Whether the access list is inherited from `archive`; absent if the document has its own."),
     ] = UNSET
     access_status: Annotated[
         Literal["UNKNOWN"] | UnsetType,
-        Meta(description="UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's."),
+        Meta(description="UNKNOWN if permissions could not be read. The document is visible to nobody."),
     ] = UNSET
-    access_reason: Annotated[str | UnsetType, Meta(description="Why that is so, and what to do.")] = UNSET
+    access_reason: Annotated[str | UnsetType, Meta(description="The reason and a remedy.")] = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
@@ -266,11 +275,11 @@ class Surroundings:
 class SourceCount(Struct, rename="camel", omit_defaults=True):
     """Documents of one source."""
 
-    source: Annotated[str, Meta(description="Where the documents came from.")]
-    total_count: Annotated[int, Meta(description="How many documents.")]
+    source: Annotated[str, Meta(description="The source of the documents.")]
+    total_count: Annotated[int, Meta(description="Number of documents.")]
     last_synced_at: Annotated[
         Timestamp | UnsetType,
-        Meta(description="When its active connections were last listed to the end: of several, the earliest."),
+        Meta(description="Time of the last complete listing of its active connections; the earliest."),
     ] = UNSET
 
 
@@ -278,43 +287,42 @@ class StatusCount(Struct, rename="camel"):
     """Documents of one status."""
 
     status: Annotated[str, Meta(description="The status of the documents.")]
-    total_count: Annotated[int, Meta(description="How many documents.")]
+    total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class SiteCount(Struct, rename="camel"):
     """Web pages of one site: a host, with its port if the URLs have one."""
 
     site: Annotated[str, Meta(description="The host, with its port if the URLs have one.")]
-    total_count: Annotated[int, Meta(description="How many documents.")]
+    total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class FacetCount(Struct):
     """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
 
     value: Annotated[str | float | bool, Meta(description="A value of the field.")]
-    count: Annotated[int, Meta(description="How many.")]
+    count: Annotated[int, Meta(description="The number of occurrences.")]
 
 
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A page of documents, newest first; requested statistics count all that match."""
 
     documents: list[Document] | UnsetType = UNSET
-    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
-    stats_by_source: Annotated[
-        list[SourceCount] | UnsetType, Meta(description="How many documents came from where.")
-    ] = UNSET
-    stats_by_status: Annotated[
-        list[StatusCount] | UnsetType, Meta(description="How many documents are in which state.")
-    ] = UNSET
+    stats_by_source: Annotated[list[SourceCount] | UnsetType, Meta(description="Number of documents by source.")] = (
+        UNSET
+    )
+    stats_by_status: Annotated[list[StatusCount] | UnsetType, Meta(description="Number of documents by status.")] = (
+        UNSET
+    )
     stats_by_site: Annotated[
         list[SiteCount] | UnsetType,
-        Meta(description="Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted."),
+        Meta(description="The 100 sites with the most web pages, among the newest 100,000 pages."),
     ] = UNSET
     facets: Annotated[
-        dict[str, list[FacetCount]] | UnsetType,
-        Meta(description="The most frequent values of the fields that were asked for, among all documents that match."),
+        dict[str, list[FacetCount]] | UnsetType, Meta(description="The most frequent values of the requested fields.")
     ] = UNSET
 
     def count(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
@@ -332,7 +340,7 @@ class UpdatedDocumentsData(Struct, rename="camel"):
     """The documents as they are now."""
 
     documents: list[Document]
-    items_updated: Annotated[int, Meta(description="How many documents changed.")]
+    items_updated: Annotated[int, Meta(description="Number of changed documents.")]
 
 
 class DocumentsAnswer(DataAnswer[DocumentsData]):
@@ -346,7 +354,7 @@ class DocumentsUpdatedAnswer(DataAnswer[UpdatedDocumentsData]):
 class DocumentsDeletedAnswer(DeletionAnswered[None], kw_only=True):
     """The documents no longer appear in any response; the message has their number."""
 
-    data: Annotated[None, Meta(description="What was asked for.")] = None
+    data: Annotated[None, Meta(description="The requested change.")] = None
 
 
 class ResyncDocuments(Struct, rename="camel", kw_only=True):
@@ -355,30 +363,32 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
     namespace_id: NamespaceId
     filter_config: FilterConfig
     confirm_deletions: Annotated[
-        bool | None, Meta(description="Let documents go that a connector's complete listing does not name any more.")
+        bool | None, Meta(description="Confirm the removal of documents that a complete listing no longer contains.")
     ] = False
 
 
 class ResyncedDocument(Struct, rename="camel"):
     """Result for a document that matched. `error` is the reason why it is not eligible."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     status: Annotated[
         str,
         Meta(
             extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]},
-            description="How far it is.",
+            description="The current status.",
         ),
     ]
-    error: Annotated[str | None, Meta(description="Why the document cannot be fetched again; null if it is queued.")]
+    error: Annotated[
+        str | None, Meta(description="Reason why the document cannot be fetched again; null if it is queued.")
+    ]
 
 
 class ResyncData(Struct, rename="camel", kw_only=True):
     """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
 
-    items_queued: Annotated[int, Meta(description="How many documents are queued.")]
-    items_skipped: Annotated[int, Meta(description="How many documents cannot be fetched again.")]
-    documents: Annotated[list[ResyncedDocument], Meta(description="What became of each document that matched.")]
+    items_queued: Annotated[int, Meta(description="Number of queued documents.")]
+    items_skipped: Annotated[int, Meta(description="Number of documents that cannot be fetched again.")]
+    documents: Annotated[list[ResyncedDocument], Meta(description="Result for each matching document.")]
     ingest_job_run_id: Annotated[str | None, Meta(description="The first of the job runs; null if nothing was queued.")]
     ingest_job_run_ids: Annotated[list[str], Meta(description="The job runs to follow.")]
 

@@ -25,18 +25,18 @@ class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
 
     document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
-    external_id: Annotated[Id | UnsetType, Meta(description="The document's identity at its source.")] = UNSET
+    external_id: Annotated[Id | UnsetType, Meta(description="The document's external id.")] = UNSET
     start: Offset | UnsetType = UNSET
     end: Offset | UnsetType = UNSET
-    grade: Annotated[int, Meta(ge=1, le=4, description="How relevant; 1 by default.")] = 1
+    grade: Annotated[int, Meta(ge=1, le=4, description="Relevance grade. Default: 1.")] = 1
 
 
 class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A query as users send it, with everything that answers it."""
 
     query: QueryText
-    relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000, description="The documents that answer.")]
-    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
+    relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000, description="The relevant documents.")]
+    filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
 
     def to_values(self, field: str) -> dict[str, Any]:
         """Return the question as stored. `field`: its path in the request, for errors."""
@@ -61,8 +61,8 @@ class CreateEvaluation(Struct, rename="camel", kw_only=True):
     """A set of judged questions."""
 
     namespace_id: NamespaceId
-    name: Annotated[Name, Meta(description="The name, for people.")]
-    questions: Annotated[Questions, Meta(description="Queries with the documents that answer them.")]
+    name: Annotated[Name, Meta(description="The display name.")]
+    questions: Annotated[Questions, Meta(description="Queries with their relevant documents.")]
 
 
 class Verdict(Struct, rename="camel", kw_only=True):
@@ -70,9 +70,9 @@ class Verdict(Struct, rename="camel", kw_only=True):
 
     query: QueryText
     document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
-    external_id: Annotated[Id | UnsetType, Meta(description="The document's identity at its source.")] = UNSET
-    grade: Annotated[int, Meta(ge=0, le=4, description="How relevant, 1 by default; 0: not judged any more.")] = 1
-    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
+    external_id: Annotated[Id | UnsetType, Meta(description="The document's external id.")] = UNSET
+    grade: Annotated[int, Meta(ge=0, le=4, description="Relevance grade. Default: 1. 0 removes the judgement.")] = 1
+    filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
 
     def to_values(self, field: str) -> JudgedDocument:
         """Return the judgement. `field`: its path in the request, for errors."""
@@ -94,34 +94,28 @@ class UpdateEvaluation(Struct, rename="camel", kw_only=True):
     judge one by one, at the end."""
 
     namespace_id: NamespaceId
-    name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
+    name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
     add: Annotated[list[Question], Meta(max_length=evaluations.MOST_QUESTIONS, description="Questions to add.")] = []
     remove: Annotated[
         list[str],
         Meta(
             max_length=evaluations.MOST_QUESTIONS,
-            description="Queries whose questions to remove, before others are added.",
+            description="Queries of the questions to remove. Removal comes before additions.",
         ),
     ] = []
-    judge: Annotated[
-        list[Verdict],
-        Meta(max_length=100, description="Single documents to judge, each for the question with its query."),
-    ] = []
+    judge: Annotated[list[Verdict], Meta(max_length=100, description="Judgements of single documents by query.")] = []
 
 
 class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """One way to search, under a name; the two weights sum to 1.0."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100, examples=["hybrid"], description="The name, for people.")]
-    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much meaning counts.")]
-    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
+    name: Annotated[str, Meta(min_length=1, max_length=100, examples=["hybrid"], description="The display name.")]
+    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the semantic score.")]
+    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the keyword score.")]
     top_k: TopK | UnsetType = UNSET
-    rerank: Annotated[
-        bool | RerankOptions | UnsetType,
-        Meta(description="Whether, and how, the reranker reads the best results again."),
-    ] = UNSET
+    rerank: Annotated[bool | RerankOptions | UnsetType, Meta(description="Reranking of the best results.")] = UNSET
     per_document: PerDocument | UnsetType = UNSET
-    recency: Annotated[RecencyConfig | UnsetType, Meta(description="Let the age of documents count.")] = UNSET
+    recency: Annotated[RecencyConfig | UnsetType, Meta(description="Boosts recent documents.")] = UNSET
 
 
 class StartRun(Struct, rename="camel", kw_only=True):
@@ -130,9 +124,7 @@ class StartRun(Struct, rename="camel", kw_only=True):
     namespace_id: NamespaceId
     settings: Annotated[
         list[Setting],
-        Meta(
-            min_length=1, max_length=20, description="The settings that are compared; differences are from the first."
-        ),
+        Meta(min_length=1, max_length=20, description="The compared settings. Differences are relative to the first."),
     ]
 
     def to_values(self) -> list[dict[str, Any]]:
@@ -165,31 +157,31 @@ class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
 
     question_limit: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
-        Meta(description="So many of the run's questions, 0 for none; all if it is left out."),
+        Meta(description="Maximum number of questions to return. Default: all."),
     ] = None
     changed: Annotated[
         Annotated[str, Meta(min_length=1, max_length=100)] | None,
-        Meta(description="A setting's name: the questions that it changed most against the first setting."),
+        Meta(description="Name of a setting: returns the questions with the largest differences."),
     ] = None
 
 
 class QuestionsQuery(EvaluationsQuery, rename="camel", kw_only=True):
     """The namespace of the evaluation; `query`: only the questions with exactly this query."""
 
-    query: Annotated[QueryText | None, Meta(description="What to look for, up to 8 KB.")] = None
+    query: Annotated[QueryText | None, Meta(description="The query, at most 8 KB.")] = None
 
 
 class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="The display name.")]
     namespace_id: Annotated[str, Meta(description="The namespace's id.")]
-    question_count: Annotated[int, Meta(description="How many questions it has.")]
+    question_count: Annotated[int, Meta(description="Number of questions.")]
     unresolved: Annotated[
-        list[str] | UnsetType, Meta(description="Judged external ids that the namespace does not have, 100 at most.")
+        list[str] | UnsetType, Meta(description="Judged external ids that do not exist in the namespace, at most 100.")
     ] = UNSET
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
 
     @classmethod
     def of(cls, evaluation: evaluations.Evaluation) -> Evaluation:
@@ -209,71 +201,69 @@ Interval = Annotated[list[float], Meta(min_length=2, max_length=2, examples=[[0.
 class Metric(Struct, rename="camel"):
     """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
 
-    value: Annotated[float, Meta(description="A value of the field.")]
-    ci95: Annotated[Interval, Meta(description="Its 95 % interval.")]
+    value: Annotated[float, Meta(description="The mean over all questions.")]
+    ci95: Annotated[Interval, Meta(description="95 % confidence interval.")]
     delta_ci95: Annotated[
-        Interval | None, Meta(description="The interval of the difference from the first setting; null for that one.")
+        Interval | None, Meta(description="95 % confidence interval of the difference from the first setting.")
     ]
 
 
 class Metrics(Struct, rename="camel"):
     """Metrics as defined by trec_eval; `spanRecallAt10` is null where no span is judged."""
 
-    ndcg_at10: Annotated[Metric, Meta(description="Discounted gain of the first ten documents, of the best possible.")]
-    recall_at10: Annotated[Metric, Meta(description="Share of the judged documents among the first ten.")]
-    recall_at100: Annotated[Metric, Meta(description="The same among the first hundred.")]
-    mrr: Annotated[Metric, Meta(description="One divided by the rank of the first judged document, within a hundred.")]
+    ndcg_at10: Annotated[Metric, Meta(description="Normalized discounted cumulative gain at 10.")]
+    recall_at10: Annotated[Metric, Meta(description="Recall among the first ten results.")]
+    recall_at100: Annotated[Metric, Meta(description="Recall among the first hundred results.")]
+    mrr: Annotated[Metric, Meta(description="Mean reciprocal rank within the first hundred.")]
     span_recall_at10: Annotated[
-        Metric | None,
-        Meta(description="Share of the judged spans that the first ten results cover; null without spans."),
+        Metric | None, Meta(description="Recall of judged spans in the first ten results; null without spans.")
     ]
 
 
 class Latency(Struct):
     """Milliseconds of a search after its query was embedded."""
 
-    p50: Annotated[float, Meta(description="Milliseconds that half of them did not exceed.")]
-    p95: Annotated[float, Meta(description="Milliseconds that 95 of 100 did not exceed.")]
+    p50: Annotated[float, Meta(description="Median in milliseconds.")]
+    p95: Annotated[float, Meta(description="95th percentile in milliseconds.")]
 
 
 class Compared(Struct):
     """Numbers of questions whose first judged document ranks higher than under the first setting, equal, or lower."""
 
-    better: Annotated[int, Meta(description="Questions whose first judged document stands higher.")]
+    better: Annotated[int, Meta(description="Questions whose first relevant document ranks higher.")]
     same: Annotated[
-        int, Meta(description="Questions whose first judged document stands where it stood, or is found by neither.")
+        int, Meta(description="Questions whose first relevant document has the same rank, or none in both.")
     ]
-    worse: Annotated[int, Meta(description="Questions whose first judged document stands lower.")]
+    worse: Annotated[int, Meta(description="Questions whose first relevant document ranks lower.")]
 
 
 class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
     """A setting and, once the run has ended, its results; `compared` if `questionLimit` was sent."""
 
-    metrics: Annotated[Metrics | UnsetType, Meta(description="What the setting achieved.")] = UNSET
-    latency_ms: Annotated[
-        Latency | UnsetType, Meta(description="How long its searches took after their queries were embedded.")
-    ] = UNSET
-    reranked: Annotated[int | UnsetType, Meta(description="Searches that the reranker has ordered.")] = UNSET
+    metrics: Annotated[Metrics | UnsetType, Meta(description="Metrics of the setting.")] = UNSET
+    latency_ms: Annotated[Latency | UnsetType, Meta(description="Search durations without embedding of the query.")] = (
+        UNSET
+    )
+    reranked: Annotated[int | UnsetType, Meta(description="Number of reranked searches.")] = UNSET
     compared: Annotated[
         Compared | UnsetType,
-        Meta(description="How many questions it answers better, alike and worse than the first setting."),
+        Meta(description="Number of questions answered better, equally and worse than by the first setting."),
     ] = UNSET
 
 
 class Progress(Struct):
     """Number of searches done, of all."""
 
-    asked: Annotated[int, Meta(description="Searches that were made.")]
-    total: Annotated[int, Meta(description="Searches that the run makes: each question under each setting.")]
+    asked: Annotated[int, Meta(description="Number of finished searches.")]
+    total: Annotated[int, Meta(description="Total number of searches: each question under each setting.")]
 
 
 class QuestionResult(Struct):
     """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
 
-    query: Annotated[str, Meta(description="What to look for, up to 8 KB.")]
+    query: Annotated[str, Meta(description="The query, at most 8 KB.")]
     ranks: Annotated[
-        dict[str, list[int | None]],
-        Meta(description="By setting, the rank of each judged document; null where it was not found."),
+        dict[str, list[int | None]], Meta(description="Rank of each judged document by setting; null if not found.")
     ]
 
 
@@ -281,19 +271,19 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
     """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was sent,
     null before its searches are counted."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    evaluation_id: Annotated[str, Meta(description="The evaluation that it is of.")]
-    status: Annotated[EvaluationStatus, Meta(description="How far the run is.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    evaluation_id: Annotated[str, Meta(description="The evaluation of the run.")]
+    status: Annotated[EvaluationStatus, Meta(description="The current status of the run.")]
     settings: Annotated[
-        list[SettingResult], Meta(description="The settings that are compared; differences are from the first.")
+        list[SettingResult], Meta(description="The compared settings. Differences are relative to the first.")
     ]
     questions: Annotated[list[QuestionResult], Meta(description="The ranks of each question; empty before the end.")]
-    error: Annotated[str | None, Meta(description="Why the run failed; null unless it did.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    finished_at: Annotated[Timestamp | None, Meta(description="When it ended; null before.")]
-    progress: Annotated[Progress | UnsetType | None, Meta(description="How far the run is; null before it begins.")] = (
-        UNSET
-    )
+    error: Annotated[str | None, Meta(description="Reason of the failure; null if the run has not failed.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    finished_at: Annotated[Timestamp | None, Meta(description="Time of the end; null before.")]
+    progress: Annotated[
+        Progress | UnsetType | None, Meta(description="Progress of the run; null before it starts.")
+    ] = UNSET
 
     @classmethod
     def of(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
@@ -345,7 +335,7 @@ class EvaluationsData(Listing, kw_only=True):
 class QuestionsData(Listing, kw_only=True):
     """A page of questions, in their order."""
 
-    questions: Annotated[list[Question], Meta(description="Queries with the documents that answer them.")]
+    questions: Annotated[list[Question], Meta(description="Queries with their relevant documents.")]
 
 
 class RunData(Struct):
@@ -371,7 +361,7 @@ class EvaluationsAnswer(DataAnswer[EvaluationsData]):
 class EvaluationDeletedAnswer(Answer, kw_only=True):
     """The evaluation was deleted with its runs."""
 
-    data: Annotated[None, Meta(description="What was asked for.")] = None
+    data: Annotated[None, Meta(description="The requested change.")] = None
 
 
 class QuestionsAnswer(DataAnswer[QuestionsData]):

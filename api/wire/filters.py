@@ -23,8 +23,8 @@ def _one_of(values: frozenset[str]) -> Meta:
 Where = Annotated[
     dict[str, Any],
     Meta(
-        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`, or in short fields"
-        " with their values. `row.<column>` reads the rows of tables and records.",
+        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`, or in short fields "
+        "with their values. `row.<column>` reads the rows of tables and records.",
         examples=[
             {"field": "metadata.year", "op": "gte", "value": 2024},
             {"row.status": "open", "row.amount_eur": {"gte": 1000}},
@@ -50,10 +50,10 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
     document_types: Annotated[
         Annotated[list[str], _one_of(TYPES)] | None,
-        Meta(description="Any of these types; SITEMAP and WEBSITE mean pages that came by that way."),
+        Meta(description="Any of these types. SITEMAP and WEBSITE match pages from these sources."),
     ] = None
     document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
-    document_archive_ids: Annotated[Ids | None, Meta(description="Packed into any of these documents.")] = None
+    document_archive_ids: Annotated[Ids | None, Meta(description="Contained in any of these archives or mails.")] = None
     document_ingestion_sources: Annotated[
         Annotated[list[str], _one_of(SOURCES)] | None, Meta(description="From any of these sources.")
     ] = None
@@ -64,16 +64,14 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
         Meta(description="Every key must match."),
     ] = None
-    awaiting_removal: Annotated[
-        bool | None, Meta(description="Whether they are gone at the content service and wait for confirmation.")
-    ] = None
+    awaiting_removal: Annotated[bool | None, Meta(description="Whether the removal awaits confirmation.")] = None
     where: Where | None = None
     text: (
         Annotated[
             str,
             Meta(
                 max_length=text_filter.LONGEST,
-                description="Each of its words stands somewhere in the name or the external id, whatever its case.",
+                description="Words that all occur in the name or the external id, ignoring case.",
                 examples=["report 2025"],
             ),
         ]
@@ -92,7 +90,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     ) = None
     access_statuses: Annotated[
         Annotated[list[str], _one_of(ACCESS_STATUSES)] | None,
-        Meta(description="UNKNOWN: those of whom the content service does not tell who may see them."),
+        Meta(description="UNKNOWN: documents whose permissions could not be read at the content service."),
     ] = None
 
     def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:

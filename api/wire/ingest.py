@@ -39,21 +39,24 @@ ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 For = Annotated[
     Access | None,
-    Meta(description="Whom its documents are for. Absent: a new one is for everyone, a known one as it is."),
+    Meta(
+        description="Access list of the documents. Absent: new documents are open to everyone with a key, "
+        "existing ones keep their list."
+    ),
 ]
 
 
 class ChunkConfig(Struct, rename="camel"):
     """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered to it."""
 
-    chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Tokens of a chunk at most.")]
+    chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Maximum number of tokens of a chunk.")]
     chunk_overlap: Annotated[
         int,
         Meta(
             ge=0,
             le=8190,
             examples=[200],
-            description="Tokens that a chunk repeats of the one before; fewer than chunkSize.",
+            description="Number of tokens shared with the previous chunk; less than `chunkSize`.",
         ),
     ]
 
@@ -68,7 +71,7 @@ class ChunkConfig(Struct, rename="camel"):
 
 
 Chunking = Annotated[
-    ChunkConfig | None, Meta(description="How to cut documents; 1000 tokens with 200 of overlap without it.")
+    ChunkConfig | None, Meta(description="Chunk settings. Default: 1000 tokens with an overlap of 200.")
 ]
 
 
@@ -76,7 +79,8 @@ class OcrConfig(Struct, rename="camel"):
     """Text recognition of a file."""
 
     strategy: Annotated[
-        OcrStrategy, Meta(description="The file's own text layer only, or optical recognition too.")
+        OcrStrategy,
+        Meta(description="Whether to use only the file's text layer, or optical character recognition too."),
     ] = OcrStrategy.BASIC_PARSER
 
 
@@ -90,12 +94,12 @@ class TextConfig(Struct, rename="camel"):
         ),
     ]
     metadata: Metadata | None = None
-    name: Annotated[
-        ShortText | None, Meta(description="The document's name; its identity where no externalId is sent.")
-    ] = None
+    name: Annotated[ShortText | None, Meta(description="The document's name. Used as external id if none is sent.")] = (
+        None
+    )
     external_id: Annotated[
         ShortText | None,
-        Meta(description="The document's identity at its source: the same one again replaces the document."),
+        Meta(description="The document's external id. Ingesting the same external id again replaces the document."),
     ] = None
     chunk_config: Chunking = None
     modified_at: ModifiedAt | None = None
@@ -105,8 +109,8 @@ class TextConfig(Struct, rename="camel"):
 class TextIngestion(Struct, rename="camel"):
     """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
 
-    source: Annotated[Literal["TEXT"], Meta(description="Where the content comes from; it must fit the path.")]
-    config: Annotated[TextConfig, Meta(description="What to take from the source.")]
+    source: Annotated[Literal["TEXT"], Meta(description="The source. It must match the path.")]
+    config: Annotated[TextConfig, Meta(description="Settings of the source.")]
     chunk_config: Chunking = None
 
 
@@ -114,7 +118,7 @@ class IngestText(Struct, rename="camel"):
     """A text to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: Annotated[TextIngestion, Meta(description="What to ingest, and how.")]
+    ingest_config: Annotated[TextIngestion, Meta(description="Settings of the ingestion.")]
     dry_run: DryRun | None = False
 
 
@@ -129,15 +133,13 @@ class FileForm(Struct, rename="camel", kw_only=True):
     """The fields of the form beside the file; those that are objects are JSON as text."""
 
     namespace_id: NamespaceId
-    source: Annotated[FileSource, Meta(description="Where the content comes from; it must fit the path.")] = (
-        FileSource.LOCAL_FILE
-    )
+    source: Annotated[FileSource, Meta(description="The source. It must match the path.")] = FileSource.LOCAL_FILE
     metadata: Metadata | None = None
     chunk_config: Chunking = None
-    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
+    ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
     external_id: Annotated[
         ShortText | None,
-        Meta(description="The document's identity at its source: the same one again replaces the document."),
+        Meta(description="The document's external id. Ingesting the same external id again replaces the document."),
     ] = None
     modified_at: ModifiedAt | None = None
     dry_run: DryRun = False
@@ -150,13 +152,14 @@ class JobRunDocument(Struct, rename="camel"):
     `name` is absent in the answer to an ingestion.
     """
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     status: Annotated[
-        str,
-        Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}, description="How far it is."),
+        str, Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}, description="The current status.")
     ]
-    error: Annotated[str | None, Meta(description="Why the document failed and what to do; null unless it failed.")]
-    name: Annotated[str | UnsetType, Meta(description="The name, for people.")] = UNSET
+    error: Annotated[
+        str | None, Meta(description="Reason of the failure and a remedy; null if the document has not failed.")
+    ]
+    name: Annotated[str | UnsetType, Meta(description="The display name.")] = UNSET
 
     @classmethod
     def of(cls, entry: RunDocument) -> JobRunDocument:
@@ -167,7 +170,7 @@ class IngestData(Struct, rename="camel"):
     """The receipt: read the job run to follow its progress."""
 
     ingest_job_run_id: Annotated[str, Meta(description="The job run to follow.")]
-    documents: Annotated[list[JobRunDocument], Meta(description="The documents that are known at once.")]
+    documents: Annotated[list[JobRunDocument], Meta(description="The documents that are already known.")]
 
 
 class IngestAnswer(Answer, kw_only=True):
@@ -238,8 +241,8 @@ def _moment(text: str, field: str) -> str:
 Address = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://docs.example.com/start"])]
 Selector = Annotated[str, Meta(min_length=1)]
 Fragment = Annotated[str, Meta(min_length=1, max_length=2048)]
-Paths = Annotated[list[Fragment], Meta(description="Tested as parts of the URL; up to 100.", examples=[["/guide/"]])]
-MaxLinks = Annotated[int, Meta(ge=1, description="The most documents to make; up to 10,000.")]
+Paths = Annotated[list[Fragment], Meta(description="Substrings of the URL, at most 100.", examples=[["/guide/"]])]
+MaxLinks = Annotated[int, Meta(ge=1, description="Maximum number of documents, up to 10,000.")]
 
 
 class ScrapeOptions(Struct, rename="camel"):
@@ -247,20 +250,20 @@ class ScrapeOptions(Struct, rename="camel"):
 
     include_selectors: Annotated[
         Annotated[list[Selector], Meta(examples=[["main"]])] | None,
-        Meta(description="CSS selectors of the elements to take."),
+        Meta(description="CSS selectors of the elements to include."),
     ] = None
     exclude_selectors: Annotated[
         Annotated[list[Selector], Meta(examples=[["nav", ".ads"]])] | None,
-        Meta(description="CSS selectors of the elements to leave out."),
+        Meta(description="CSS selectors of the elements to exclude."),
     ] = None
 
 
 class PageConfig(Struct, rename="camel", kw_only=True):
     """Options that URLs, sitemaps and websites share."""
 
-    scrape_options: Annotated[
-        ScrapeOptions | None, Meta(description="Which elements of a page to take and to leave.")
-    ] = None
+    scrape_options: Annotated[ScrapeOptions | None, Meta(description="Elements of a page to include and exclude.")] = (
+        None
+    )
     metadata: Metadata | None = None
     chunk_config: Chunking = None
     access: For = None
@@ -284,7 +287,7 @@ class UrlsConfig(PageConfig, kw_only=True):
 class SitemapConfig(PageConfig, kw_only=True):
     """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
 
-    url: Annotated[Address, Meta(description="Where to begin: the sitemap, or the start page.")]
+    url: Annotated[Address, Meta(description="URL of the sitemap or the start page.")]
     max_links: MaxLinks | None = 1000
     include_paths: Paths | None = None
     exclude_paths: Paths | None = None
@@ -293,9 +296,10 @@ class SitemapConfig(PageConfig, kw_only=True):
 class WebsiteConfig(PageConfig, kw_only=True):
     """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
 
-    url: Annotated[Address, Meta(description="Where to begin: the sitemap, or the start page.")]
+    url: Annotated[Address, Meta(description="URL of the sitemap or the start page.")]
     max_depth: Annotated[
-        Annotated[int, Meta(ge=1, le=5)] | None, Meta(description="How many links away from the start page to go.")
+        Annotated[int, Meta(ge=1, le=5)] | None,
+        Meta(description="Maximum number of links between the start page and a page."),
     ] = 3
     max_links: MaxLinks | None = 100
     include_paths: Paths | None = None
@@ -305,24 +309,24 @@ class WebsiteConfig(PageConfig, kw_only=True):
 class UrlsIngestion(Struct, rename="camel"):
     """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
 
-    source: Annotated[Literal["URLS_LIST"], Meta(description="Where the content comes from; it must fit the path.")]
-    config: Annotated[UrlsConfig, Meta(description="What to take from the source.")]
+    source: Annotated[Literal["URLS_LIST"], Meta(description="The source. It must match the path.")]
+    config: Annotated[UrlsConfig, Meta(description="Settings of the source.")]
     chunk_config: Chunking = None
 
 
 class SitemapIngestion(Struct, rename="camel"):
     """A sitemap with how to cut its pages."""
 
-    source: Annotated[Literal["SITEMAP"], Meta(description="Where the content comes from; it must fit the path.")]
-    config: Annotated[SitemapConfig, Meta(description="What to take from the source.")]
+    source: Annotated[Literal["SITEMAP"], Meta(description="The source. It must match the path.")]
+    config: Annotated[SitemapConfig, Meta(description="Settings of the source.")]
     chunk_config: Chunking = None
 
 
 class WebsiteIngestion(Struct, rename="camel"):
     """A website with how to cut its pages."""
 
-    source: Annotated[Literal["WEBSITE"], Meta(description="Where the content comes from; it must fit the path.")]
-    config: Annotated[WebsiteConfig, Meta(description="What to take from the source.")]
+    source: Annotated[Literal["WEBSITE"], Meta(description="The source. It must match the path.")]
+    config: Annotated[WebsiteConfig, Meta(description="Settings of the source.")]
     chunk_config: Chunking = None
 
 
@@ -330,7 +334,7 @@ class IngestUrls(Struct, rename="camel"):
     """URLs to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: Annotated[UrlsIngestion, Meta(description="What to ingest, and how.")]
+    ingest_config: Annotated[UrlsIngestion, Meta(description="Settings of the ingestion.")]
     dry_run: DryRun | None = False
 
 
@@ -338,7 +342,7 @@ class IngestSitemap(Struct, rename="camel"):
     """A sitemap to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: Annotated[SitemapIngestion, Meta(description="What to ingest, and how.")]
+    ingest_config: Annotated[SitemapIngestion, Meta(description="Settings of the ingestion.")]
     dry_run: DryRun | None = False
 
 
@@ -346,22 +350,22 @@ class IngestWebsite(Struct, rename="camel"):
     """A website to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: Annotated[WebsiteIngestion, Meta(description="What to ingest, and how.")]
+    ingest_config: Annotated[WebsiteIngestion, Meta(description="Settings of the ingestion.")]
     dry_run: DryRun | None = False
 
 
 class ConvertForm(Struct, rename="camel", kw_only=True):
     """The fields of the form beside the file; `ocrConfig` is JSON as text."""
 
-    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
+    ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
 
 
 class ConvertedDocument(Struct, omit_defaults=True):
     """The file, or one packed into it; `error` is the reason why that one could not be read."""
 
-    filename: Annotated[str, Meta(description="The file's name, and the path of what was packed into it.")]
-    markdown: Annotated[str, Meta(description="The text; empty where it could not be read.")]
-    error: Annotated[str | UnsetType, Meta(description="Why the member could not be read.")] = UNSET
+    filename: Annotated[str, Meta(description="The file's name, with the path of a contained file.")]
+    markdown: Annotated[str, Meta(description="The text; empty if it could not be read.")]
+    error: Annotated[str | UnsetType, Meta(description="Reason why the contained file could not be read.")] = UNSET
 
     @classmethod
     def of(cls, converted: Converted) -> ConvertedDocument:
@@ -371,7 +375,7 @@ class ConvertedDocument(Struct, omit_defaults=True):
 class ConvertData(Struct):
     """The file, then the files within it."""
 
-    documents: Annotated[list[ConvertedDocument], Meta(description="The file, then what was packed into it.")]
+    documents: Annotated[list[ConvertedDocument], Meta(description="The file, followed by the files that it contains.")]
 
 
 class ConvertAnswer(DataAnswer[ConvertData]):

@@ -34,8 +34,8 @@ KeywordLanguage = Annotated[
     Meta(
         min_length=2,
         max_length=32,
-        description="The language that all documents are read in for keyword search, by PostgreSQL's name or ISO 639-1;"
-        " without one each is read in its own.",
+        description="Language of keyword search for all documents, as PostgreSQL's name or ISO 639-1. Default: "
+        "each document's own language.",
         examples=["german", *sorted({*CONFIGURATIONS.values()} - {"german"})],
     ),
 ]
@@ -45,16 +45,13 @@ KeywordLanguage = Annotated[
 class CreateNamespace(Struct, rename="camel", kw_only=True):
     """A namespace to create. Credentials are stored encrypted."""
 
-    name: Annotated[Name, Meta(description="The name, for people.")]
-    file_storage_config: Annotated[FileStorage, Meta(description="Where raw and parsed files are kept.")]
-    vector_storage_config: Annotated[VectorStore, Meta(description="Where vectors are kept.")]
-    embedding_model_config: Annotated[EmbeddingModel, Meta(description="What embeds documents and queries.")]
-    web_scraper_config: Annotated[WebScraper | None, Meta(description="What fetches web pages; null without one.")] = (
-        None
-    )
+    name: Annotated[Name, Meta(description="The display name.")]
+    file_storage_config: Annotated[FileStorage, Meta(description="Storage of original files and parsed texts.")]
+    vector_storage_config: Annotated[VectorStore, Meta(description="Storage of vectors.")]
+    embedding_model_config: Annotated[EmbeddingModel, Meta(description="Embedding model of documents and queries.")]
+    web_scraper_config: Annotated[WebScraper | None, Meta(description="Web scraper; null without one.")] = None
     rerank_config: Annotated[
-        RerankConfig | UnsetType | None,
-        Meta(description="The model that reads the best results again; null takes it away."),
+        RerankConfig | UnsetType | None, Meta(description="Reranker of search results; null removes it.")
     ] = UNSET
     parser_config: ParserConfig = UNSET
     keyword_language: KeywordLanguage | None = None
@@ -64,20 +61,19 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
 class _Changes(Struct, rename="camel", kw_only=True):
     """Fields that may be changed at any time."""
 
-    name: Annotated[Name | UnsetType, Meta(description="The name, for people.")] = UNSET
+    name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
     file_storage_config: Annotated[
-        FileStorage | UnsetType, Meta(description="Where raw and parsed files are kept.")
+        FileStorage | UnsetType, Meta(description="Storage of original files and parsed texts.")
     ] = UNSET
-    vector_storage_config: Annotated[VectorStore | UnsetType, Meta(description="Where vectors are kept.")] = UNSET
+    vector_storage_config: Annotated[VectorStore | UnsetType, Meta(description="Storage of vectors.")] = UNSET
     embedding_model_config: Annotated[
-        EmbeddingModel | UnsetType, Meta(description="What embeds documents and queries.")
+        EmbeddingModel | UnsetType, Meta(description="Embedding model of documents and queries.")
     ] = UNSET
-    web_scraper_config: Annotated[
-        WebScraper | UnsetType | None, Meta(description="What fetches web pages; null without one.")
-    ] = UNSET
+    web_scraper_config: Annotated[WebScraper | UnsetType | None, Meta(description="Web scraper; null without one.")] = (
+        UNSET
+    )
     rerank_config: Annotated[
-        RerankConfig | UnsetType | None,
-        Meta(description="The model that reads the best results again; null takes it away."),
+        RerankConfig | UnsetType | None, Meta(description="Reranker of search results; null removes it.")
     ] = UNSET
     parser_config: ParserConfig = UNSET
     keyword_language: KeywordLanguage | UnsetType | None = UNSET
@@ -92,10 +88,12 @@ class Gate(Struct, rename="camel", kw_only=True):
     evaluation_id: Annotated[str, Meta(min_length=1, max_length=200, description="An evaluation of the namespace.")]
     metric: Annotated[
         Literal["ndcgAt10", "recallAt10", "recallAt100", "mrr", "spanRecallAt10"],
-        Meta(description="The measure of the evaluation's runs that decides, of the search by meaning."),
+        Meta(description="Metric of the semantic search that decides."),
     ]
-    minimum: Annotated[Share | UnsetType, Meta(description="What the new generation reaches at least.")] = UNSET
-    not_worse_than: Annotated[Share | UnsetType, Meta(description="By how much it may fall below today's.")] = UNSET
+    minimum: Annotated[Share | UnsetType, Meta(description="Minimum value of the new generation.")] = UNSET
+    not_worse_than: Annotated[Share | UnsetType, Meta(description="Maximum decrease from the current generation.")] = (
+        UNSET
+    )
 
     def asked(self) -> gates.Gate:
         """Return the condition. Raises INVALID_NAMESPACE_CONFIG unless it has exactly one of the two."""
@@ -110,15 +108,10 @@ class UpdateNamespace(_Changes, kw_only=True):
     """Changes to a namespace. A config is replaced whole; null removes an optional one; a masked secret stays as
     stored."""
 
-    reembed: Annotated[
-        bool, Meta(description="Embed all documents again where the model or the index becomes another one.")
-    ] = False
+    reembed: Annotated[bool, Meta(description="Embed all documents again if the model or the index changes.")] = False
     """With another embedding model or vector store: embed all documents again, search with the old until then."""
     gate: Annotated[
-        Gate | UnsetType,
-        Meta(
-            description="What the new embeddings must achieve, by an evaluation, before they take over; with `reembed`."
-        ),
+        Gate | UnsetType, Meta(description="Condition for activating the new embeddings. Only with `reembed`.")
     ] = UNSET
     """With `reembed`: what the new generation must achieve."""
 
@@ -127,38 +120,36 @@ class UpdateNamespace(_Changes, kw_only=True):
 class _Shown(Struct, rename="camel", kw_only=True):
     """Fields of a namespace in responses, before its times."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
+    name: Annotated[str, Meta(description="The display name.")]
     organization: Annotated[Identified | UnsetType, Meta(description="The organization that owns it.")] = UNSET
     file_storage_config: Annotated[
-        FileStorageView | UnsetType, Meta(description="Where raw and parsed files are kept.")
+        FileStorageView | UnsetType, Meta(description="Storage of original files and parsed texts.")
     ] = UNSET
-    vector_storage_config: Annotated[VectorStorageView | UnsetType, Meta(description="Where vectors are kept.")] = UNSET
+    vector_storage_config: Annotated[VectorStorageView | UnsetType, Meta(description="Storage of vectors.")] = UNSET
     embedding_model_config: Annotated[
-        EmbeddingModelView | UnsetType, Meta(description="What embeds documents and queries.")
+        EmbeddingModelView | UnsetType, Meta(description="Embedding model of documents and queries.")
     ] = UNSET
     web_scraper_config: Annotated[
-        WebScraperView | UnsetType | None, Meta(description="What fetches web pages; null without one.")
+        WebScraperView | UnsetType | None, Meta(description="Web scraper; null without one.")
     ] = UNSET
     rerank_config: Annotated[
-        RerankConfigView | UnsetType,
-        Meta(description="The model that reads the best results again; null takes it away."),
+        RerankConfigView | UnsetType, Meta(description="Reranker of search results; null removes it.")
     ] = UNSET
     parser_config: Annotated[
-        ParserConfigView | UnsetType, Meta(description="What reads the pages and files that the service cannot read.")
+        ParserConfigView | UnsetType, Meta(description="External parser for files that the service cannot read.")
     ] = UNSET
     keyword_language: Annotated[
-        str | UnsetType,
-        Meta(description="The one language that words are indexed in; each document's own where it is absent."),
+        str | UnsetType, Meta(description="Language of keyword search; absent if each document's own is used.")
     ] = UNSET
 
 
 class Namespace(_Shown, kw_only=True):
     """A namespace in responses; a bound key gets only `id`, `identifier` and `name`."""
 
-    created_at: Annotated[Timestamp | UnsetType, Meta(description="When it was made.")] = UNSET
-    updated_at: Annotated[Timestamp | UnsetType, Meta(description="When it last changed.")] = UNSET
+    created_at: Annotated[Timestamp | UnsetType, Meta(description="Time of creation.")] = UNSET
+    updated_at: Annotated[Timestamp | UnsetType, Meta(description="Time of the last change.")] = UNSET
 
     @classmethod
     def name_of(cls, namespace: NamespaceConfig) -> Namespace:
@@ -203,7 +194,7 @@ class NamespacesData(Listing, kw_only=True):
 class DeletedNamespace(Struct):
     """The id of the deleted namespace, under both of its names."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
 
 

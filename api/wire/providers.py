@@ -8,14 +8,17 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
-ProviderKey = Annotated[Secret, Meta(description="The key of the provider. Answers show it masked or not at all.")]
+ProviderKey = Annotated[Secret, Meta(description="The key of the provider. Responses mask or omit it.")]
 MaskedKey = Annotated[
-    str, Meta(description="The key of the provider. Answers show it masked or not at all.", examples=["••••1234"])
+    str, Meta(description="The key of the provider. Responses mask or omit it.", examples=["••••1234"])
 ]
 QueryPrefix = Annotated[
     str,
     Meta(
-        min_length=1, max_length=500, description="Text that the model needs before each query.", examples=["query: "]
+        min_length=1,
+        max_length=500,
+        description="Prefix that the model requires before each query.",
+        examples=["query: "],
     ),
 ]
 PassagePrefix = Annotated[
@@ -23,7 +26,7 @@ PassagePrefix = Annotated[
     Meta(
         min_length=1,
         max_length=500,
-        description="Text that the model needs before each passage; it is not stored with chunks.",
+        description="Prefix that the model requires before each passage. It is not stored with chunks.",
         examples=["passage: "],
     ),
 ]
@@ -130,9 +133,7 @@ class JinaReranker(Struct, rename="camel", tag_field="provider", tag="JINA"):
 class EndpointReranker(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
     """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
 
-    url: Annotated[
-        Text, Meta(description="Where the reranker answers: its base, or the address that ends in `/rerank`.")
-    ]
+    url: Annotated[Text, Meta(description="URL of the reranker: its base URL, or the URL that ends in `/rerank`.")]
     model: Annotated[Text | UnsetType, Meta(description="The model's name.")] = UNSET
     api_key: ProviderKey | UnsetType = UNSET
 
@@ -147,7 +148,7 @@ class LocalReranker(Struct, rename="camel", tag_field="provider", tag="LOCAL", o
 class EndpointParser(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
     """A server with the `/v1/convert/file` of docling-serve."""
 
-    url: Annotated[Text, Meta(description="Where the parser answers: its base, or the address of that operation.")]
+    url: Annotated[Text, Meta(description="URL of the parser: its base URL, or the URL of the operation.")]
     api_key: ProviderKey | UnsetType = UNSET
 
 
@@ -158,14 +159,14 @@ WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScrape
 RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
 ParserConfig = Annotated[
     EndpointParser | UnsetType | None,
-    Meta(description="What reads the pages and files that the service cannot read itself; null takes it away."),
+    Meta(description="External parser for files that the service cannot read; null removes it."),
 ]
 
 
 class FileStorageView(Struct, rename="camel", omit_defaults=True):
     """File storage without its credentials."""
 
-    type: Annotated[str, Meta(description="Which kind of file storage.")]
+    type: Annotated[str, Meta(description="The type of file storage.")]
     bucket: Annotated[str | UnsetType, Meta(description="The bucket's name.")] = UNSET
     region: Annotated[str | UnsetType, Meta(description="The storage's region.")] = UNSET
     endpoint: Annotated[str | UnsetType, Meta(description="The storage's URL.")] = UNSET
@@ -174,14 +175,14 @@ class FileStorageView(Struct, rename="camel", omit_defaults=True):
 class VectorStorageView(Struct, rename="camel", omit_defaults=True):
     """Vector storage without its key."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
+    provider: Annotated[str, Meta(description="The provider.")]
     index_host: Annotated[str | UnsetType, Meta(description="The host of the index.")] = UNSET
 
 
 class EmbeddingModelView(Struct, rename="camel", omit_defaults=True):
     """The embedding model without its key."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
+    provider: Annotated[str, Meta(description="The provider.")]
     model: Annotated[str, Meta(description="The model's name.")]
     query_prefix: QueryPrefix | UnsetType = UNSET
     passage_prefix: PassagePrefix | UnsetType = UNSET
@@ -190,16 +191,16 @@ class EmbeddingModelView(Struct, rename="camel", omit_defaults=True):
 class WebScraperView(Struct, rename="camel", omit_defaults=True):
     """The web scraper with its key masked."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
+    provider: Annotated[str, Meta(description="The provider.")]
     api_key: MaskedKey | UnsetType = UNSET
 
 
 class RerankConfigView(Struct, rename="camel", omit_defaults=True):
     """The reranker with its key masked."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
+    provider: Annotated[str, Meta(description="The provider.")]
     model: Annotated[str | UnsetType, Meta(description="The model's name.")] = UNSET
-    url: Annotated[str | UnsetType, Meta(description="Where the reranker answers.")] = UNSET
+    url: Annotated[str | UnsetType, Meta(description="URL of the reranker.")] = UNSET
     path: Annotated[
         str | UnsetType, Meta(description="The folder of the model, below the one that RETRIEVAL_RERANKERS names.")
     ] = UNSET
@@ -209,6 +210,6 @@ class RerankConfigView(Struct, rename="camel", omit_defaults=True):
 class ParserConfigView(Struct, rename="camel", omit_defaults=True):
     """The external parser with its key masked."""
 
-    provider: Annotated[str, Meta(description="Whose service it is.")]
-    url: Annotated[str, Meta(description="Where the parser answers.")]
+    provider: Annotated[str, Meta(description="The provider.")]
+    url: Annotated[str, Meta(description="URL of the parser.")]
     api_key: MaskedKey | UnsetType = UNSET

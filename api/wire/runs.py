@@ -23,20 +23,20 @@ class ListQuery(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     status: Annotated[StatusName | None, Meta(description="Only job runs with this status.")] = None
-    outcome: Annotated[RunOutcome | None, Meta(description="Only job runs that ended so.")] = None
+    outcome: Annotated[RunOutcome | None, Meta(description="Only job runs with this outcome.")] = None
     source: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="Job runs of this source only; dry runs by the one that they try."),
+        Meta(description="Only job runs of this source. Dry runs match the source that they try."),
     ] = None
     q: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
-        Meta(description="A piece of the run's id, address or account, or of its first document's name, in any case."),
+        Meta(description="Substring of the run's id, URL or account, or of its first document's name, ignoring case."),
     ] = None
     ids: Annotated[
         Annotated[str, Meta(max_length=6000)] | None,
-        Meta(description="Ids of job runs with commas between, up to 100: these alone."),
+        Meta(description="Only job runs with these ids: at most 100, separated by commas."),
     ] = None
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the page before.")] = None
+    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
 
@@ -46,12 +46,13 @@ class RunQuery(Struct, rename="camel"):
     namespace_id: NamespaceId
     document_limit: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
-        Meta(description="Documents at most, failed and unfinished ones first; all of them without it."),
+        Meta(description="Maximum number of documents, failed and unfinished ones first. Default: all."),
     ] = None
     wait_seconds: Annotated[
-        Annotated[int, Meta(ge=0, le=30)] | None, Meta(description="How long to wait for another status.")
+        Annotated[int, Meta(ge=0, le=30)] | None,
+        Meta(description="Maximum time to wait for another status, in seconds."),
     ] = None
-    since: Annotated[StatusName | None, Meta(description="The status that is known already.")] = None
+    since: Annotated[StatusName | None, Meta(description="The last known status.")] = None
 
 
 class RunRequest(Struct, rename="camel"):
@@ -64,7 +65,7 @@ class RetryRequest(Struct, rename="camel"):
     """The run's namespace, and other options to read and chunk the failed documents."""
 
     namespace_id: NamespaceId
-    ocr_config: Annotated[OcrConfig | None, Meta(description="How to find the text of a file.")] = None
+    ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
     chunk_config: Chunking = None
 
     def changes(self) -> dict[str, Any]:
@@ -83,10 +84,10 @@ class JobRunDocuments(Struct):
     """Documents of a run by state."""
 
     queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
-    processing: Annotated[list[JobRunDocument], Meta(description="Documents that are worked on.")]
+    processing: Annotated[list[JobRunDocument], Meta(description="Documents that are processed.")]
     completed: Annotated[list[JobRunDocument], Meta(description="Documents that are searchable.")]
     failed: Annotated[list[JobRunDocument], Meta(description="Documents that failed, with the reason.")]
-    cancelled: Annotated[list[JobRunDocument], Meta(description="Documents that were ended by a person.")]
+    cancelled: Annotated[list[JobRunDocument], Meta(description="Cancelled documents.")]
 
 
 class RunProgress(Struct, rename="camel"):
@@ -94,26 +95,24 @@ class RunProgress(Struct, rename="camel"):
     out, with the reasons. Removed ones no longer exist at the content service; the removal of many at once awaits a
     person's confirmation."""
 
-    found: Annotated[int, Meta(description="Documents that are known.")]
-    fetched: Annotated[int, Meta(description="Documents whose content is there.")]
-    parsed: Annotated[int, Meta(description="Documents whose text was read.")]
-    chunked: Annotated[int, Meta(description="Documents that were cut.")]
-    embedded: Annotated[int, Meta(description="Documents whose chunks have vectors.")]
+    found: Annotated[int, Meta(description="Listed documents.")]
+    fetched: Annotated[int, Meta(description="Fetched documents.")]
+    parsed: Annotated[int, Meta(description="Parsed documents.")]
+    chunked: Annotated[int, Meta(description="Chunked documents.")]
+    embedded: Annotated[int, Meta(description="Embedded documents.")]
     upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
     failed: Annotated[int, Meta(description="Documents that failed.")]
-    skipped: Annotated[int, Meta(description="What was found and left out.")] = 0
-    skipped_reasons: Annotated[dict[str, int], Meta(description="How many were left out for which reason.")] = {}
-    removed: Annotated[int, Meta(description="Documents that are gone at the content service and were removed.")] = 0
-    awaiting_confirmation: Annotated[
-        int, Meta(description="Documents that are gone at the content service and wait for a person's confirmation.")
-    ] = 0
+    skipped: Annotated[int, Meta(description="Entries that were listed and left out.")] = 0
+    skipped_reasons: Annotated[dict[str, int], Meta(description="Number of skipped entries by reason.")] = {}
+    removed: Annotated[int, Meta(description="Documents removed because they no longer exist at the source.")] = 0
+    awaiting_confirmation: Annotated[int, Meta(description="Documents whose removal awaits confirmation.")] = 0
 
 
 class RunNotice(Struct):
     """A notice about a run beside its documents, and the number of things that it applies to."""
 
-    reason: Annotated[str, Meta(description="What there is to know, in a sentence.")]
-    count: Annotated[int, Meta(description="Of how many things it is true; 0 where there is nothing to count.")]
+    reason: Annotated[str, Meta(description="The notice as a sentence.")]
+    count: Annotated[int, Meta(description="Number of affected objects; 0 if not applicable.")]
 
     @classmethod
     def all_of(cls, notices: Sequence[Notice]) -> list[RunNotice]:
@@ -121,31 +120,31 @@ class RunNotice(Struct):
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
-PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
+PrefectUrl = Annotated[str | None, Meta(description="URL of the flow run in Prefect; null before it exists.")]
 
 QueuePosition = Annotated[
     int | None,
     Meta(
-        description="From 1, the next to begin, among the job runs of its source in this namespace and tenant; counted"
-        " to 10,001. Null when the run does not wait."
+        description="Position in the queue among the job runs of its source in this namespace and tenant, from 1 "
+        "to 10,001. Null if the run does not wait."
     ),
 ]
 EstimatedStart = Annotated[
     Timestamp | None,
-    Meta(description="When it is likely to begin, by recent throughput. Null when it does not wait, or nobody knows."),
+    Meta(description="Estimated start by recent throughput. Null if the run does not wait, or if it is unknown."),
 ]
 
 
-ShownDryRun = Annotated[bool, Meta(description="There only where it is true: nothing is ingested.")]
+ShownDryRun = Annotated[bool, Meta(description="True for a dry run, which ingests nothing; absent otherwise.")]
 RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
-Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
+Outcome = Annotated[RunOutcome | None, Meta(description="Result of the run; null before its end.")]
 
 
 class EstimatedCost(Struct):
     """Cost of the embedding, by the prices that the operator has set."""
 
-    amount: Annotated[float, Meta(description="In units of the currency.")]
-    currency: Annotated[str, Meta(description="ISO 4217.")]
+    amount: Annotated[float, Meta(description="The amount in units of the currency.")]
+    currency: Annotated[str, Meta(description="Currency code (ISO 4217).")]
 
 
 class DryRunReport(Struct, rename="camel", kw_only=True):
@@ -153,20 +152,22 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
 
     create: Annotated[int, Meta(description="Documents that would be new.")]
     update: Annotated[int, Meta(description="Documents that would be replaced.")]
-    unchanged: Annotated[int, Meta(description="Documents of which nothing would be embedded.")]
-    remove: Annotated[int, Meta(description="Documents that would be removed because they are gone at their source.")]
+    unchanged: Annotated[int, Meta(description="Documents that would stay unchanged.")]
+    remove: Annotated[
+        int, Meta(description="Documents that would be removed because they no longer exist at the source.")
+    ]
     failed: Annotated[int, Meta(description="Documents that cannot be read.")]
     pages: Annotated[int, Meta(description="Pages of the documents to create and update, where they have pages.")]
     chunks: Annotated[int, Meta(description="Chunks of the documents to create and update.")]
     tokens_to_embed: Annotated[int, Meta(description="Tokens that would be sent to the model, titles included.")]
-    embedding_calls: Annotated[int, Meta(description="Requests to the model; batches of a LOCAL one.")]
-    estimated_seconds: Annotated[float, Meta(description="How long the ingestion takes, about.")]
-    sampled: Annotated[bool, Meta(description="Whether some documents were read for all.")]
-    pages_recognised: Annotated[int, Meta(description="Pages that are recognised from their picture.")] = 0
-    pages_unread: Annotated[int, Meta(description="Pages that cannot be read, and are left out.")] = 0
+    embedding_calls: Annotated[int, Meta(description="Requests to the model; for a LOCAL model, batches.")]
+    estimated_seconds: Annotated[float, Meta(description="Estimated duration of the ingestion in seconds.")]
+    sampled: Annotated[bool, Meta(description="Whether the report is estimated from a sample of the documents.")]
+    pages_recognised: Annotated[int, Meta(description="Pages that need optical character recognition.")] = 0
+    pages_unread: Annotated[int, Meta(description="Pages that cannot be read and are left out.")] = 0
     estimated_cost: Annotated[
         EstimatedCost | UnsetType,
-        Meta(description="What the embedding costs; absent where the model's price is not set."),
+        Meta(description="Estimated cost of the embedding; absent if the model has no price."),
     ] = UNSET
 
     @classmethod
@@ -177,33 +178,30 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
 class JobRunData(Struct, rename="camel"):
     """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[
         str,
         Meta(
-            description="What the run is about: a host, a file, a connection, how many documents. Never a query string."
+            description="Name of the run: a host, a file, a connection, or a number of documents. It never contains "
+            "a query string."
         ),
     ]
-    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="How far it is.")]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="The current status.")]
     outcome: Outcome
-    source: Annotated[str, Meta(description="Where the content comes from.")]
-    connection: Annotated[Identified | None, Meta(description="The connection that it came by; null without one.")]
-    documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by their state.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
+    source: Annotated[str, Meta(description="The source of the content.")]
+    connection: Annotated[Identified | None, Meta(description="The connection; null without one.")]
+    documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by status.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     queue_position: QueuePosition
     estimated_start: EstimatedStart
-    progress: Annotated[RunProgress, Meta(description="How many documents have come how far.")]
-    notices: Annotated[
-        list[RunNotice],
-        Meta(description="What a person is to know of the run beside its documents, such as why it found nothing."),
-    ]
+    progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
+    notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
     dry_run: ShownDryRun | UnsetType = UNSET
     report: Annotated[
-        DryRunReport | UnsetType | None,
-        Meta(description="What the ingestion would do; null until the dry run has ended."),
+        DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
     ] = UNSET
 
     @classmethod
@@ -245,25 +243,21 @@ class JobRunAnswer(DataAnswer[JobRunData]):
 class JobRunSummary(Struct, rename="camel", kw_only=True):
     """A job run without its documents."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="What the run is about: a host, a file, a connection, how many documents.")]
-    status: Annotated[StatusName, Meta(description="How far it is.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="Name of the run: a host, a file, a connection, or a number of documents.")]
+    status: Annotated[StatusName, Meta(description="The current status.")]
     outcome: Outcome
-    source: Annotated[str, Meta(description="Where the content came from.")]
-    ingest_job: Annotated[Identified, Meta(description="The ingestion request that it came from.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
-    updated_at: Annotated[Timestamp, Meta(description="When it last changed.")]
-    progress: Annotated[RunProgress, Meta(description="How many documents have come how far.")]
-    notices: Annotated[
-        list[RunNotice],
-        Meta(description="What a person is to know of the run beside its documents, such as why it found nothing."),
-    ]
+    source: Annotated[str, Meta(description="The source of the content.")]
+    ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
+    progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
+    notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
     dry_run: ShownDryRun | UnsetType = UNSET
     report: Annotated[
-        DryRunReport | UnsetType | None,
-        Meta(description="What the ingestion would do; null until the dry run has ended."),
+        DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
     ] = UNSET
 
     @classmethod
@@ -290,8 +284,8 @@ class JobRunsData(Struct, rename="camel"):
     """A page of job runs, newest first."""
 
     ingest_job_runs: list[JobRunSummary]
-    items_returned: Annotated[int, Meta(description="How many are in this answer.")]
-    has_next_page: Annotated[bool, Meta(description="Whether there are more.")]
+    items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
+    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
 
 

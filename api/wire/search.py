@@ -30,27 +30,25 @@ QueryText = Annotated[
         min_length=1,
         max_length=QUERY_BYTES,
         examples=["How do I open the cover?"],
-        description="What to look for, up to 8 KB.",
+        description="The query, at most 8 KB.",
     ),
 ]
-TopK = Annotated[int, Meta(ge=1, le=100, description="Results at most.")]
-Threshold = Annotated[float, Meta(ge=0, le=1, description="The least score of a result.")]
-Explain = Annotated[bool, Meta(description="Answer how each score came about, and where the time went.")]
+TopK = Annotated[int, Meta(ge=1, le=100, description="Maximum number of results.")]
+Threshold = Annotated[float, Meta(ge=0, le=1, description="Minimum score of a result.")]
+Explain = Annotated[bool, Meta(description="Return the parts of each score and the duration of each step.")]
 
 
 class RerankOptions(Struct, rename="camel"):
     """Number of best results to rerank, and the time limit for it."""
 
-    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="How many of the best are read again.")] = (
-        CANDIDATES
-    )
+    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="Number of results to rerank.")] = CANDIDATES
     budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
 
 
 Reranking = Annotated[
     bool | RerankOptions | None,
     Meta(
-        description="Have the namespace's reranker read the best results again; true by default where it has one.",
+        description="Rerank the best results. Default: true if the namespace has a reranker.",
         examples=[True],
     ),
 ]
@@ -59,14 +57,17 @@ NamespaceIds = Annotated[
     Meta(
         min_length=1,
         max_length=10,
-        description="Instead of `namespaceId`: all are searched; they must have one provider and model.",
+        description="Searches several namespaces instead of `namespaceId`. They must have the same embedding "
+        "provider and model.",
     ),
 ]
 GroupBy = Annotated[
     Literal["document"],
-    Meta(description="One result for each document, its best, with the next ones in `more`; `topK` counts documents."),
+    Meta(
+        description="Returns the best result of each document, with the next ones in `more`. `topK` counts documents."
+    ),
 ]
-PerDocument = Annotated[int, Meta(ge=1, le=100, description="Results of one document at most.")]
+PerDocument = Annotated[int, Meta(ge=1, le=100, description="Maximum number of results of one document.")]
 
 
 class SearchFilter(Struct, omit_defaults=True):
@@ -109,9 +110,9 @@ _SENT = msgspec.json.Decoder(_SentFilter)
 class Expand(Struct, rename="camel"):
     """Context of each result: its unit of the document, up to a number of tokens of the embedding model."""
 
-    unit: Annotated[Unit, Meta(description="What surrounds a result: its chunk, section, page or document.")]
+    unit: Annotated[Unit, Meta(description="The context of a result: its chunk, section, page or document.")]
     max_tokens: Annotated[
-        Annotated[int, Meta(ge=1, le=8000)] | None, Meta(description="Tokens that a context may have.")
+        Annotated[int, Meta(ge=1, le=8000)] | None, Meta(description="Maximum number of tokens of a context.")
     ] = 512
 
     def to_values(self) -> Expansion:
@@ -122,9 +123,9 @@ class RecencyConfig(Struct, rename="camel"):
     """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
 
     half_life_days: Annotated[
-        float, Meta(gt=0, le=1_000_000, examples=[30.0], description="Days in which what the age adds halves.")
+        float, Meta(gt=0, le=1_000_000, examples=[30.0], description="Days after which the boost has halved.")
     ]
-    weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2], description="How much the age counts.")]
+    weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2], description="Weight of the boost.")]
 
     def to_values(self) -> Recency:
         return Recency(self.half_life_days, self.weight)
@@ -138,15 +139,13 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     namespace_ids: NamespaceIds | None = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
-    search_type: Annotated[Literal["SEMANTIC"] | None, Meta(description="Must fit the path if it is sent.")] = (
-        "SEMANTIC"
-    )
+    filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
+    search_type: Annotated[Literal["SEMANTIC"] | None, Meta(description="Must match the path if sent.")] = "SEMANTIC"
     explain: Explain | None = False
     rerank: Reranking = None
     per_document: PerDocument | None = None
-    expand: Annotated[Expand | None, Meta(description="Add what surrounds each result.")] = None
-    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
+    expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
@@ -160,8 +159,8 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
 class HybridConfig(Struct, rename="camel"):
     """Weights of meaning and of words; the two sum to 1.0."""
 
-    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much meaning counts.")]
-    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="How much words count.")]
+    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the semantic score.")]
+    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the keyword score.")]
 
 
 class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
@@ -170,16 +169,16 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     query: QueryText
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
-    hybrid_config: Annotated[HybridConfig, Meta(description="How much meaning and words count.")]
+    hybrid_config: Annotated[HybridConfig, Meta(description="Weights of semantic and keyword scores.")]
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
-    search_type: Annotated[Literal["HYBRID"] | None, Meta(description="Must fit the path if it is sent.")] = "HYBRID"
+    filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
+    search_type: Annotated[Literal["HYBRID"] | None, Meta(description="Must match the path if sent.")] = "HYBRID"
     explain: Explain | None = False
     rerank: Reranking = None
     per_document: PerDocument | None = None
-    expand: Annotated[Expand | None, Meta(description="Add what surrounds each result.")] = None
-    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
+    expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
     group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
@@ -206,21 +205,21 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
 class ResultDocument(Struct, rename="camel"):
     """The document that a result is from."""
 
-    id: Annotated[str, Meta(description="The id.")]
+    id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[str, Meta(description="The document's name.")]
     external_id: Annotated[
-        str, Meta(description="The document's identity at its source: the same one again replaces the document.")
+        str, Meta(description="The document's external id. Ingesting the same external id again replaces the document.")
     ]
-    document_type: Annotated[str, Meta(description="What the document is.")]
+    document_type: Annotated[str, Meta(description="The type of the document.")]
 
 
 class ResultChunk(Struct):
     """Position in the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
-    index: Annotated[int, Meta(description="Its number in the document, from 0.")]
-    start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
-    end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
-    page: Annotated[int | None, Meta(description="The page that it begins on, from 1; null where there are no pages.")]
+    index: Annotated[int, Meta(description="Index in the document, from 0.")]
+    start: Annotated[int, Meta(description="Start in the parsed text, in characters.")]
+    end: Annotated[int, Meta(description="End in the parsed text, in characters.")]
+    page: Annotated[int | None, Meta(description="Number of the page it begins on, from 1; null without pages.")]
 
 
 class Explanation(Struct, rename="camel"):
@@ -229,15 +228,13 @@ class Explanation(Struct, rename="camel"):
     `recencyScore`, if `recency` was sent: the part that the age adds, before it is weighed.
     """
 
-    semantic_score: Annotated[float, Meta(description="The score of meaning, before it is weighed.")]
-    keyword_score: Annotated[float, Meta(description="The score of words, before it is weighed.")]
-    semantic_rank: Annotated[int | None, Meta(description="The place by meaning, from 1; null outside of that list.")]
-    keyword_rank: Annotated[int | None, Meta(description="The place by words, from 1; null outside of that list.")]
-    rerank_score: Annotated[float | UnsetType, Meta(description="What the reranker made of it, before recency.")] = (
-        UNSET
-    )
-    rank_before: Annotated[int | UnsetType, Meta(description="The place before reranking, from 1.")] = UNSET
-    recency_score: Annotated[float | UnsetType, Meta(description="What the age adds, before it is weighed.")] = UNSET
+    semantic_score: Annotated[float, Meta(description="Semantic score before weighting.")]
+    keyword_score: Annotated[float, Meta(description="Keyword score before weighting.")]
+    semantic_rank: Annotated[int | None, Meta(description="Rank by semantic score, from 1; null if not in the list.")]
+    keyword_rank: Annotated[int | None, Meta(description="Rank by keyword score, from 1; null if not in the list.")]
+    rerank_score: Annotated[float | UnsetType, Meta(description="Score of the reranker before recency.")] = UNSET
+    rank_before: Annotated[int | UnsetType, Meta(description="Rank before reranking, from 1.")] = UNSET
+    recency_score: Annotated[float | UnsetType, Meta(description="Recency score before weighting.")] = UNSET
 
     @classmethod
     def of(cls, hit: Hit) -> Explanation:
@@ -256,8 +253,8 @@ class ResultContext(Struct):
     """
 
     content: Annotated[str, Meta(description="The chunk's text.")]
-    start: Annotated[int, Meta(description="Where it begins in the parsed text, in characters.")]
-    end: Annotated[int, Meta(description="Where it ends in the parsed text, in characters.")]
+    start: Annotated[int, Meta(description="Start in the parsed text, in characters.")]
+    end: Annotated[int, Meta(description="End in the parsed text, in characters.")]
     header: Annotated[
         str | UnsetType, Meta(description="The table's column names.", examples=["order_no | status"])
     ] = UNSET
@@ -283,29 +280,28 @@ class SearchResult(Struct, rename="camel"):
     """A piece of a document that matches."""
 
     content: Annotated[str, Meta(description="The chunk's text.")]
-    score: Annotated[float, Meta(ge=0, le=1, description="How well it matches.")]
+    score: Annotated[float, Meta(ge=0, le=1, description="The score of the result.")]
     metadata: Annotated[
         dict[str, Any],
         Meta(
-            description="The document's own metadata beside its id, source and type.",
+            description="The document's metadata, with its id, source and type.",
             extra_json_schema={
                 "properties": {"id": {"type": "string"}, "source": {"type": "string"}, "type": {"type": "string"}},
                 "required": ["id", "source", "type"],
             },
         ),
     ]
-    document: Annotated[ResultDocument, Meta(description="The document that it is from.")]
-    chunk: Annotated[ResultChunk, Meta(description="Its place in the document.")]
-    explanation: Annotated[
-        Explanation | UnsetType, Meta(description="How the score came about, if it was asked for.")
+    document: Annotated[ResultDocument, Meta(description="The document of the result.")]
+    chunk: Annotated[ResultChunk, Meta(description="Position in the document.")]
+    explanation: Annotated[Explanation | UnsetType, Meta(description="Parts of the score, if requested.")] = UNSET
+    context: Annotated[ResultContext | UnsetType, Meta(description="Context of the result, if `expand` was sent.")] = (
+        UNSET
+    )
+    namespace_id: Annotated[
+        str | UnsetType, Meta(description="The namespace of the result, if `namespaceIds` was sent.")
     ] = UNSET
-    context: Annotated[
-        ResultContext | UnsetType, Meta(description="What surrounds the result, if `expand` was sent.")
-    ] = UNSET
-    namespace_id: Annotated[str | UnsetType, Meta(description="Where it lies, if `namespaceIds` were sent.")] = UNSET
     more: Annotated[
-        list[SearchResult] | UnsetType,
-        Meta(description="The next results of the same document, if `groupBy` was sent."),
+        list[SearchResult] | UnsetType, Meta(description="Further results of the same document, if `groupBy` was sent.")
     ] = UNSET
 
     @property
@@ -331,10 +327,10 @@ class SearchResult(Struct, rename="camel"):
 class SearchTimings(Struct):
     """Milliseconds by step; null for a step that was not needed."""
 
-    embed: Annotated[float | None, Meta(description="Milliseconds for the query's vector.")]
-    vector: Annotated[float | None, Meta(description="Milliseconds for the search by meaning.")]
-    keyword: Annotated[float | None, Meta(description="Milliseconds for the search by words.")]
-    hydrate: Annotated[float | None, Meta(description="Milliseconds for reading what was found.")]
+    embed: Annotated[float | None, Meta(description="Milliseconds for embedding the query.")]
+    vector: Annotated[float | None, Meta(description="Milliseconds for the semantic search.")]
+    keyword: Annotated[float | None, Meta(description="Milliseconds for the keyword search.")]
+    hydrate: Annotated[float | None, Meta(description="Milliseconds for reading the results.")]
 
     @classmethod
     def of(cls, spent: Mapping[str, float]) -> SearchTimings:
@@ -344,17 +340,16 @@ class SearchTimings(Struct):
 class SearchData(Struct):
     """Results, best first; `timings` if `explain` was sent."""
 
-    results: Annotated[list[SearchResult], Meta(description="What was found, best first.")]
-    timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
+    results: Annotated[list[SearchResult], Meta(description="The results, best first.")]
+    timings: Annotated[SearchTimings | UnsetType, Meta(description="Duration of each step, if requested.")] = UNSET
     reranked: Annotated[
-        bool | UnsetType, Meta(description="Whether the reranker made this order; absent where it was not asked.")
+        bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
     """Whether the reranker made this order; absent where it was not to be asked."""
     note: Annotated[
-        str | UnsetType,
-        Meta(description="Why nothing was found, where that can be told: the query has stop words alone."),
+        str | UnsetType, Meta(description="Reason for an empty result: the query consists of stop words.")
     ] = UNSET
-    """Why nothing was found, where that can be told: the query has stop words alone."""
+    "Reason for an empty result: the query consists of stop words."
 
 
 class SearchAnswer(DataAnswer[SearchData]):

@@ -47,8 +47,8 @@ class SearchBatchRequest(Struct, rename="camel", kw_only=True):
         Meta(
             min_length=1,
             max_length=QUERIES,
-            description="Bodies of searches without their namespace, or with the same one; one with `hybridConfig` is a"
-            " hybrid search.",
+            description="Bodies of searches without a namespace, or with the same one. A body with `hybridConfig` is "
+            "a hybrid search.",
             examples=[[{"query": "How do I open the cover?", "topK": 3}]],
         ),
     ]
@@ -68,14 +68,13 @@ class Peek(Struct, rename="camel"):
 class SearchBatchResult(Struct, omit_defaults=True):
     """Result of one search: `results` or `error`."""
 
-    results: Annotated[list[SearchResult] | UnsetType, Meta(description="What was found, best first.")] = UNSET
-    timings: Annotated[SearchTimings | UnsetType, Meta(description="Where the time went, if it was asked for.")] = UNSET
+    results: Annotated[list[SearchResult] | UnsetType, Meta(description="The results, best first.")] = UNSET
+    timings: Annotated[SearchTimings | UnsetType, Meta(description="Duration of each step, if requested.")] = UNSET
     reranked: Annotated[
-        bool | UnsetType, Meta(description="Whether the reranker made this order; absent where it was not asked.")
+        bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
     note: Annotated[
-        str | UnsetType,
-        Meta(description="Why nothing was found, where that can be told: the query has stop words alone."),
+        str | UnsetType, Meta(description="Reason for an empty result: the query consists of stop words.")
     ] = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
@@ -83,7 +82,7 @@ class SearchBatchResult(Struct, omit_defaults=True):
 class SearchBatchData(Struct):
     """Results of the queries, in their order."""
 
-    results: Annotated[list[SearchBatchResult], Meta(description="What was found, best first.")]
+    results: Annotated[list[SearchBatchResult], Meta(description="The results, best first.")]
 
 
 class SearchBatchAnswer(DataAnswer[SearchBatchData]):
@@ -95,17 +94,19 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
 
     query: QueryText
     namespace_id: NamespaceId
-    document_id: Annotated[str | None, Meta(description="The document that is asked about.")] = None
-    external_id: Annotated[str | None, Meta(description="The same by its external id; the newest, of several.")] = None
-    hybrid_config: Annotated[HybridConfig | None, Meta(description="How much meaning and words count.")] = None
+    document_id: Annotated[str | None, Meta(description="The document to explain.")] = None
+    external_id: Annotated[str | None, Meta(description="The document by its external id; the newest of several.")] = (
+        None
+    )
+    hybrid_config: Annotated[HybridConfig | None, Meta(description="Weights of semantic and keyword scores.")] = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
-    filter: Annotated[SearchFilter | None, Meta(description="Which documents to look in.")] = None
+    filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
     per_document: PerDocument | None = None
-    recency: Annotated[RecencyConfig | None, Meta(description="Let the age of documents count.")] = None
-    search_type: Annotated[
-        Literal["SEMANTIC", "HYBRID"] | None, Meta(description="Must fit the path if it is sent.")
-    ] = None
+    recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
+    search_type: Annotated[Literal["SEMANTIC", "HYBRID"] | None, Meta(description="Must match the path if sent.")] = (
+        None
+    )
     explain: Explain | None = None
 
     def to_values(self) -> Query:
@@ -135,11 +136,11 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
 class WhyDocument(Struct, rename="camel"):
     """The explained document."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    name: Annotated[str, Meta(description="The name, for people.")]
-    status: Annotated[str, Meta(description="How far it is.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    name: Annotated[str, Meta(description="The display name.")]
+    status: Annotated[str, Meta(description="The current status.")]
     visible_generation: Annotated[
-        int | None, Meta(description="Which version of the document searches see, from 1; null before there is one.")
+        int | None, Meta(description="Number of the searchable version, from 1; null without one.")
     ]
 
 
@@ -148,20 +149,20 @@ class WhyReason(Struct):
 
     kind: Annotated[
         Literal["STATUS", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
-        Meta(description="What it is: its status, the filter, who asks, the threshold, or better results."),
+        Meta(description="The cause: status, filter, access, threshold, or better results."),
     ]
-    detail: Annotated[str, Meta(description="The same in words.")]
+    detail: Annotated[str, Meta(description="The explanation as a sentence.")]
 
 
-Rank = Annotated[int, Meta(description="A place, from 1; null where it has none.")]
-Score = Annotated[float, Meta(description="From 0 to 1; null where there is none.")]
+Rank = Annotated[int, Meta(description="Rank, from 1; null without one.")]
+Score = Annotated[float, Meta(description="Score from 0 to 1; null without one.")]
 
 
 class WhyData(Struct, rename="camel"):
     """Evaluation of the document by the search; scores, ranks and words are those of its best chunk."""
 
-    document: Annotated[WhyDocument, Meta(description="The document that it is from.")]
-    shown: Annotated[bool, Meta(description="Whether the search shows it.")]
+    document: Annotated[WhyDocument, Meta(description="The document of the result.")]
+    shown: Annotated[bool, Meta(description="Whether the search returns the document.")]
     rank: Rank | None
     score: Score | None
     semantic_rank: Rank | None
@@ -169,9 +170,9 @@ class WhyData(Struct, rename="camel"):
     semantic_score: Score | None
     keyword_score: Score | None
     last_shown_score: Score | None
-    reasons: Annotated[list[WhyReason], Meta(description="Why it is not shown; empty if it is.")]
-    matched_terms: Annotated[list[str], Meta(description="Words of the query that it holds, in some form.")]
-    missing_terms: Annotated[list[str], Meta(description="Words of the query that it lacks.")]
+    reasons: Annotated[list[WhyReason], Meta(description="Reasons why the document is not returned; empty if it is.")]
+    matched_terms: Annotated[list[str], Meta(description="Query words that the document contains.")]
+    missing_terms: Annotated[list[str], Meta(description="Query words that the document does not contain.")]
 
     @classmethod
     def of(cls, why: Why) -> WhyData:

@@ -28,20 +28,27 @@ Status = Literal["ACTIVE", "DISABLED"]
 class CreateWebhook(Struct, rename="camel"):
     """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
 
-    url: Annotated[Url, Meta(description="https, or http in a range that the operator allows.")]
+    url: Annotated[
+        Url, Meta(description="URL of the endpoint: https, or http in an address range that the operator allows.")
+    ]
     events: Annotated[Events, Meta(description='Names of events, or `["*"]` for all.')]
-    namespace_id: Annotated[str | None, Meta(description="Hear of this namespace alone.")] = None
-    description: Annotated[Description | None, Meta(description="What it is for.")] = None
+    namespace_id: Annotated[str | None, Meta(description="Only events of this namespace.")] = None
+    description: Annotated[Description | None, Meta(description="A description for people.")] = None
 
 
 class UpdateWebhook(Struct, rename="camel"):
     """Changes to a webhook; fields that are not sent stay."""
 
-    url: Annotated[Url | UnsetType, Meta(description="Another address.")] = UNSET
-    events: Annotated[Events | UnsetType, Meta(description="Other events, instead of the former ones.")] = UNSET
-    description: Annotated[Description | UnsetType | None, Meta(description="What it is for; null for none.")] = UNSET
+    url: Annotated[Url | UnsetType, Meta(description="The new URL.")] = UNSET
+    events: Annotated[
+        Events | UnsetType, Meta(description="The new list of events, which replaces the previous one.")
+    ] = UNSET
+    description: Annotated[
+        Description | UnsetType | None, Meta(description="A description for people; null removes it.")
+    ] = UNSET
     status: Annotated[
-        Status | UnsetType, Meta(description="`ACTIVE` switches it on again, and what waits is tried at once.")
+        Status | UnsetType,
+        Meta(description="`ACTIVE` enables the endpoint again and sends pending deliveries at once."),
     ] = UNSET
 
 
@@ -53,7 +60,7 @@ class RotateWebhook(Struct, rename="camel"):
         Meta(
             ge=0,
             le=endpoints.OVERLAP_HOURS,
-            description="For how long requests are signed with the former secret, too.",
+            description="Hours for which requests are signed with the previous secret too.",
         ),
     ] = 24.0
 
@@ -61,17 +68,17 @@ class RotateWebhook(Struct, rename="camel"):
 class Webhook(Struct, rename="camel", kw_only=True):
     """An endpoint of the organization."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    url: Annotated[str, Meta(description="Where events are sent.")]
-    events: Annotated[list[str], Meta(description="What it hears of; `*` is everything.")]
-    namespace_id: Annotated[
-        str | None, Meta(description="The namespace that it hears of; null for all of the organization.")
+    id: Annotated[str, Meta(description="The object's id.")]
+    url: Annotated[str, Meta(description="URL of the endpoint.")]
+    events: Annotated[list[str], Meta(description="The events that are sent; `*` means all.")]
+    namespace_id: Annotated[str | None, Meta(description="The namespace whose events are sent; null for all.")]
+    tenant_id: Annotated[str | None, Meta(description="The tenant whose events are sent; null for all.")]
+    description: Annotated[str | None, Meta(description="A description for people.")]
+    status: Annotated[Status, Meta(description="The status of the endpoint.")]
+    status_reason: Annotated[
+        str | None, Meta(description="Reason why the endpoint was disabled; null if it is active.")
     ]
-    tenant_id: Annotated[str | None, Meta(description="The tenant that it hears of; null for all.")]
-    description: Annotated[str | None, Meta(description="What it is for, in the words of whoever made it.")]
-    status: Annotated[Status, Meta(description="Whether events are sent.")]
-    status_reason: Annotated[str | None, Meta(description="Why it was switched off; null otherwise.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
 
     @classmethod
     def of(cls, hook: endpoints.Webhook) -> Webhook:
@@ -112,7 +119,9 @@ class SecretData(Struct):
     """The webhook with its new secret, which is never shown again."""
 
     webhook: Webhook
-    secret: Annotated[str, Meta(description="What requests are signed with, by Standard Webhooks; shown here alone.")]
+    secret: Annotated[
+        str, Meta(description="Secret for signatures of Standard Webhooks. It is shown only in this response.")
+    ]
 
 
 class SecretAnswer(DataAnswer[SecretData]):
@@ -123,7 +132,7 @@ class DeliveriesQuery(PartQuery, rename="camel"):
     """Filter of deliveries: 50 at a time by default."""
 
     status: Annotated[
-        Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Those of this status alone.")
+        Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Only deliveries with this status.")
     ] = None
 
     def bounded(self) -> Part:
@@ -133,21 +142,22 @@ class DeliveriesQuery(PartQuery, rename="camel"):
 class Delivery(Struct, rename="camel", kw_only=True):
     """An event at one endpoint."""
 
-    id: Annotated[str, Meta(description="The id.")]
-    webhook_id: Annotated[str, Meta(description="The webhook that it is for.")]
+    id: Annotated[str, Meta(description="The object's id.")]
+    webhook_id: Annotated[str, Meta(description="The webhook's id.")]
     event_id: Annotated[str, Meta(description="The event's `webhook-id`, the same on every attempt.")]
     type: Annotated[str, Meta(description="The name of the event.")]
     sequence: Annotated[
-        int, Meta(description="The place of the event among those of this webhook; `data.sequence` of its body.")
+        int, Meta(description="Sequence number of the event at this webhook, equal to `data.sequence` of its body.")
     ]
     status: Annotated[
-        Literal["PENDING", "DELIVERED", "FAILED"], Meta(description="PENDING until it was taken or given up.")
+        Literal["PENDING", "DELIVERED", "FAILED"],
+        Meta(description="PENDING until the delivery succeeded or was given up."),
     ]
-    attempts: Annotated[int, Meta(description="How often it was tried.")]
-    response_status: Annotated[int | None, Meta(description="HTTP status of the last answer; null without one.")]
-    reason: Annotated[str | None, Meta(description="Why the last attempt was not taken; null if it was.")]
-    next_attempt_at: Annotated[Timestamp | None, Meta(description="When it is tried next; null if it is not.")]
-    created_at: Annotated[Timestamp, Meta(description="When it was made.")]
+    attempts: Annotated[int, Meta(description="Number of attempts.")]
+    response_status: Annotated[int | None, Meta(description="HTTP status of the last response; null without one.")]
+    reason: Annotated[str | None, Meta(description="Reason why the last attempt failed; null if it succeeded.")]
+    next_attempt_at: Annotated[Timestamp | None, Meta(description="Time of the next attempt; null without one.")]
+    created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
 
     @classmethod
     def of(cls, delivery: deliveries.Delivery) -> Delivery:
