@@ -35,7 +35,7 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 
 @_operation("GET", "/v1/keys")
 async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.KeysAnswer:
-    """List API keys. Newest first, revoked ones too. The keys themselves are not kept."""
+    """List API keys. Newest first, revoked keys included. The keys themselves are not stored."""
     part = await request.read_page(params.part())
     page = await api_keys.list_part(request.services.db, request.caller.organization, part)
     data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(
@@ -46,10 +46,10 @@ async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> 
 
 @_operation("GET", "/v1/keys/current")
 async def current_key(request: ApiRequest) -> wire.KeyAnswer:
-    """Get the key of this request.
+    """Get the current API key.
 
-    The scopes of the key and its namespace, tenant and user, if it is bound. Any valid key may call this. A person with
-    a token of the identity provider gets their own scopes, with `role` and `expiresAt`.
+    The scopes of the key, with its namespace, tenant and user if it is bound. Any valid key may call this. A person
+    with a token of the identity provider gets their own scopes, with `role` and `expiresAt`.
     """
     if request.caller.signed_in is not None:
         person = wire.KeyData(_of_person(request.caller, request.caller.signed_in))
@@ -68,7 +68,7 @@ async def current_key(request: ApiRequest) -> wire.KeyAnswer:
 )
 @idempotent
 async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wire.KeyMadeAnswer:
-    """Create an API key. The answer is the only place that shows the key."""
+    """Create an API key. The key is shown only in this response."""
     services, organization = request.services, request.caller.organization
     usual = permissions.default_scopes(namespace=data.namespace_id is not None, tenant=data.tenant_id is not None)
     chosen = usual if data.scopes is None else data.scopes
@@ -99,7 +99,7 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
 
 @_operation("DELETE", "/v1/keys/{key_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnswer:
-    """Revoke an API key. It is refused from now on, for good. Revoking it again changes nothing."""
+    """Revoke an API key. It is refused at once and for good. Revoking it again has no effect."""
     key = await api_keys.end(request.services.db, request.caller.organization, key_id)
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
@@ -108,7 +108,7 @@ async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnsw
 
 @_operation("GET", "/v1/tenants")
 async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.TenantsAnswer:
-    """List tenants. Oldest first: those that may be sent in X-Tenant-ID."""
+    """List tenants. Oldest first."""
     part = await request.read_page(params.part())
     page = await tenants.list_part(request.services.db, request.caller.organization, part)
     data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
@@ -120,7 +120,7 @@ async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) 
 @_operation("POST", "/v1/tenants", example={"id": "alice"})
 @idempotent
 async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) -> wire.TenantAnswer:
-    """Make a tenant known. Nothing changes if it is known already."""
+    """Create a tenant. Creating an existing tenant has no effect."""
     db, organization, name = request.services.db, request.caller.organization, data.id
     _require_name(name, "id")
     tenant = await tenants.add(db, organization, name)
@@ -129,7 +129,7 @@ async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) 
 
 @_operation("DELETE", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def delete_tenant(request: ApiRequest, tenant_id: FromPath[str]) -> wire.TenantDeletedAnswer:
-    """Forget a tenant. Requests with it are refused until it is known again; its data stays."""
+    """Delete a tenant. Its data is kept; requests with it are refused until it is created again."""
     name = tenant_id
     if not await tenants.forget(request.services.db, request.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
@@ -138,9 +138,9 @@ async def delete_tenant(request: ApiRequest, tenant_id: FromPath[str]) -> wire.T
 
 @_operation("GET", "/v1/usage")
 async def read_usage(request: ApiRequest, params: NamedDependency[UsageQuery]) -> wire.UsageAnswer:
-    """Read the usage.
+    """Get the usage.
 
-    Of the whole organization, over all tenants; the requests are those of this calendar minute. With `from`,
+    Usage of the organization over all tenants; requests are those of this calendar minute. With `from`,
     `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
     """
     services = request.services
@@ -210,7 +210,7 @@ _quota_operation = partial(operation, tag="Administration", tenant=TenantUse.IGN
 
 @_quota_operation("GET", "/v1/organization")
 async def get_organization(request: ApiRequest) -> OrganizationAnswer:
-    """Get the organization. That of the key, with its quotas; null is no limit."""
+    """Get the organization. The key's organization with its quotas; null means no limit."""
     return await _organization(request, "Organization fetched successfully")
 
 
@@ -218,7 +218,7 @@ async def get_organization(request: ApiRequest) -> OrganizationAnswer:
 async def update_organization(request: ApiRequest, data: JSONBody[admin.UpdateOrganization]) -> OrganizationAnswer:
     """Set the organization's quotas.
 
-    What is absent stays, null removes a limit. What is there already stays, however low the limit.
+    Absent quotas stay, null removes a limit. Existing data is kept, however low the limit.
     """
     changes = data.quotas
     if changes is not UNSET:
@@ -234,7 +234,7 @@ async def update_organization(request: ApiRequest, data: JSONBody[admin.UpdateOr
 async def update_tenant(
     request: ApiRequest, tenant_id: FromPath[str], data: JSONBody[admin.UpdateTenant]
 ) -> admin.TenantAnswer:
-    """Set a tenant's quotas. They hold beside the organization's. What is absent stays, null removes a limit."""
+    """Set a tenant's quotas. They apply besides the organization's. Absent quotas stay, null removes a limit."""
     db, organization, tenant = request.services.db, request.caller.organization, tenant_id
     changes = data.quotas
     if changes is not UNSET:
@@ -254,9 +254,10 @@ async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer
 
 @operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQuery]) -> AuditAnswer:
-    """Read the audit log.
+    """List audit entries.
 
-    One entry for every write, refused ones too, newest first, 50 a page by default. Entries must match all filters.
+    One entry for each write, refused writes included. Newest first, 50 per page by default. An entry must match all
+    filters.
     """
     cursor = await request.read_cursor(params.cursor)
     part = Part(params.page_size or PAGE, cursor)

@@ -95,7 +95,7 @@ async def begin_authorization(request: ApiRequest, data: JSONBody[CreateConnecti
 async def create_connection(
     request: ApiRequest, data: JSONBody[CreateConnection], start: NamedDependency[Start]
 ) -> ConnectionCreatedAnswer:
-    """Create a connection. PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
+    """Create a connection. It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes."""
     connection_id = await connections.create(
         request.services.db,
         request.scope_of(data.namespace_id),
@@ -116,7 +116,7 @@ async def create_connection(
     "GET", "/v1/connections", failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.NAMESPACE_NOT_FOUND,)
 )
 async def list_connections(request: ApiRequest, params: NamedDependency[ConnectionsQuery]) -> ConnectionsAnswer:
-    """List connections. All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    """List connections. Newest first. With `pageSize` the list is paginated."""
     services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
@@ -156,7 +156,8 @@ async def update_connection(
 ) -> ConnectionUpdatedAnswer:
     """Change or re-authorize a connection.
 
-    The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so.
+    The authorizationUrl re-authorizes the connection or changes the selected pages. A REVOKED connection cannot be
+    changed.
     """
     services, change = request.services, data.to_values()
     scope = await _require_scope(request, data.namespace_id)
@@ -178,7 +179,7 @@ async def revoke_connection(
 ) -> ConnectionRevokedAnswer:
     """Revoke a connection.
 
-    Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing.
+    Deletes the tokens, and revokes them at the vendor if possible. This is final. Repeating it has no effect.
     """
     services, keep = request.services, data.documents is Fate.KEEP
     scope = await _require_scope(request, data.namespace_id)
@@ -202,9 +203,9 @@ async def revoke_connection(
 async def browse_connection(
     request: ApiRequest, connection_id: FromPath[str], data: JSONBody[BrowseConnection]
 ) -> BrowsedAnswer:
-    """Browse what a connection gives access to.
+    """Browse the account of a connection.
 
-    One folder of the account, as the service shows it now; nothing is ingested.
+    Lists one folder of the account. Nothing is ingested.
     """
     services, parent = request.services, data.parent_id
     scope = await _require_scope(request, data.namespace_id)

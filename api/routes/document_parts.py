@@ -57,7 +57,7 @@ async def list_chunks(
 ) -> ChunksAnswer:
     """List the chunks of a document.
 
-    The searchable chunks in their order, 50 a page by default.
+    The searchable chunks in document order, 50 per page by default.
     """
     scope = request.scope_of(params.namespace_id)
     page = await chunks.list_page(
@@ -86,9 +86,9 @@ async def list_chunks(
 async def list_history(
     request: ApiRequest, document_id: FromPath[str], params: NamedDependency[HistoryQuery]
 ) -> HistoryAnswer:
-    """List the job runs that held a document.
+    """List the job runs of a document.
 
-    Newest first, 20 a page by default. One is active: its version is searchable.
+    Newest first, 20 per page by default. The version of the active one is searchable.
     """
     scope = request.scope_of(params.namespace_id)
     page = await receipts.list_history(

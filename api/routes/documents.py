@@ -56,7 +56,7 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
 )
 async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -> DocumentsAnswer:
-    """List documents. Newest first. A filter that restricts nothing lists the whole scope."""
+    """List documents. Newest first. An empty filter lists all documents of the namespace and tenant."""
     scope = request.scope_of(data.namespace_id)
     condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
     counted = facets.fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
@@ -101,7 +101,7 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
 )
 async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments]) -> DocumentsUpdatedAnswer:
-    """Change metadata or access of documents. All that match are changed, or none. Nothing is embedded again."""
+    """Change metadata or access of documents. All matching documents are changed, or none."""
     scope = request.scope_of(data.namespace_id)
     condition, change = data.filter_config.to_values(), data.data
     around = await _surroundings(request, scope)
@@ -124,7 +124,7 @@ async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments])
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
 )
 async def delete_documents(request: ApiRequest, data: JSONBody[DeleteDocuments]) -> DocumentsDeletedAnswer:
-    """Delete documents. They leave lists and search at once; files and vectors are removed in the background."""
+    """Delete documents. They disappear at once. Files and vectors are removed in the background."""
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     await _surroundings(request, scope)
@@ -219,9 +219,9 @@ async def get_deletion(request: ApiRequest, deletion_id: FromPath[str]) -> Delet
 
 @operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_EXAMPLE)
 async def verify_deletion(request: ApiRequest, data: JSONBody[VerifyDeletion]) -> DeletionVerifiedAnswer:
-    """Check the receipt of a deletion.
+    """Verify the receipt of a deletion.
 
-    Whether this service signed the receipt for your organization and nothing in it was changed.
+    Tells whether this service signed the receipt for your organization and it is unchanged.
     """
     receipt = data.deletion
     if receipt is UNSET:

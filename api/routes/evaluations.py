@@ -54,7 +54,7 @@ _QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "m
 )
 @idempotent
 async def create_evaluation(request: ApiRequest, data: JSONBody[CreateEvaluation]) -> EvaluationAnswer:
-    """Create an evaluation. Questions with the documents, or the spans in them, that answer."""
+    """Create an evaluation. It consists of questions with their relevant documents, or spans of documents."""
     scope = request.scope_of(data.namespace_id)
     questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(data.questions)]
     created = await evaluations.create(request.services.db, scope, data.name, questions)
@@ -63,7 +63,7 @@ async def create_evaluation(request: ApiRequest, data: JSONBody[CreateEvaluation
 
 @_operation("GET", "/v1/evaluations", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_evaluations(request: ApiRequest, params: NamedDependency[EvaluationsQuery]) -> EvaluationsAnswer:
-    """List evaluations. All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    """List evaluations. Newest first. With `pageSize` the list is paginated."""
     db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require(db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
@@ -78,7 +78,7 @@ async def list_evaluations(request: ApiRequest, params: NamedDependency[Evaluati
 async def get_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
 ) -> EvaluationAnswer:
-    """Get an evaluation. How many questions it has, and which judged external ids the namespace does not have."""
+    """Get an evaluation. With the number of questions and the judged external ids that do not exist."""
     scope = request.scope_of(params.namespace_id)
     evaluation = await evaluations.get(request.services.db, scope, evaluation_id)
     return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(evaluation)))
@@ -92,7 +92,7 @@ async def update_evaluation(
 ) -> EvaluationAnswer:
     """Change an evaluation.
 
-    Questions are removed by their query, then added; `judge` is applied last. Runs that have ended stay as they are.
+    Questions are removed by their query, then added; `judge` is applied last. Finished runs do not change.
     """
     scope = request.scope_of(data.namespace_id)
     changed = await evaluations.change(
@@ -113,7 +113,7 @@ async def list_questions(
 ) -> QuestionsAnswer:
     """List the questions of an evaluation.
 
-    In their order, 50 a page by default; with `query` only those with exactly this query.
+    50 per page by default. With `query`, only questions with exactly this query.
     """
     scope = request.scope_of(params.namespace_id)
     part = await request.read_page(params.part() or Part(), scope.namespace) or Part()
@@ -129,7 +129,7 @@ async def list_questions(
 async def delete_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
 ) -> EvaluationDeletedAnswer:
-    """Delete an evaluation. With its questions and runs."""
+    """Delete an evaluation. Its questions and runs are deleted too."""
     await evaluations.delete(request.services.db, request.scope_of(params.namespace_id), evaluation_id)
     return EvaluationDeletedAnswer(message="Evaluation deleted successfully")
 

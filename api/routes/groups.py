@@ -41,7 +41,7 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
     },
 )
 async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[PutGroup]) -> GroupAnswer:
-    """Make a group, or replace what it holds. Counts for the next request. No document is touched."""
+    """Create or replace a group. It applies from the next request on. Documents are not changed."""
     members = data.members
     users = _names(members.users, "members.users", principals.user_name)
     group_members = _names(members.groups, "members.groups", principals.group_name)
@@ -56,7 +56,7 @@ async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody
 
 @_operation(method="GET", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
 async def get_group(request: ApiRequest, group_id: FromPath[str], params: NamedDependency[GroupQuery]) -> GroupAnswer:
-    """Get a group. Its direct members."""
+    """Get a group. Returns its direct members."""
     scope = request.scope_of(params.namespace_id)
     group = await groups.get(request.services.db, scope, _check_name(group_id))
     if group is None:

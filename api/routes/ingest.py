@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 
 from api import decode, request_limits, uploads
-from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import idempotent, operation
-from api.request import ApiRequest
+from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.uploads import ABSENT, Form
 from api.wire.access import Access
+from api.wire.common import Answer
 from api.wire.ingest import (
     ChunkConfig,
     ConvertAnswer,
@@ -35,18 +37,63 @@ from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
 from retrieval.ingestion import convert
 from retrieval.ingestion.convert import Converted
-from retrieval.jobs import runs
+from retrieval.job_config import Ingestion
+from retrieval.jobs import dry_runs, runs
 from retrieval.jobs.runs import Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import OcrStrategy, RawContent, Scope
 
-JSON_FIELDS = {
+INVALID = ErrorCode.INVALID_INGEST_CONFIG
+
+JSON_FIELDS: Mapping[str, Callable[[bytes], Any]] = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
     "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
     "ocrConfig": decode.json_reader(OcrConfig, INVALID, at="ocrConfig"),
     "access": decode.json_reader(Access, INVALID, at="access"),
 }
 """Form fields that hold JSON as text."""
+
+
+def ingestion_operation(
+    path: str, *, raises: tuple[ErrorCode, ...] = (), **stated: Any
+) -> Callable[[Callable[..., Awaitable[Answer | bytes]]], HTTPRouteHandler]:
+    """An operation that accepts an ingestion; `raises` beyond what all of them may."""
+    return operation(
+        "POST",
+        path,
+        tag="Ingestion",
+        tenant=TenantUse.MADE,
+        invalid=INVALID,
+        failed=ErrorCode.INGESTION_FAILED,
+        raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG, *raises),
+        notifies=True,
+        **stated,
+    )
+
+
+async def dry_run(
+    request: ApiRequest,
+    scope: Scope,
+    what: str,
+    *,
+    source: str,
+    how: Ingestion,
+    config: Mapping[str, Any],
+    connection_id: str | None = None,
+    text: str | None = None,
+) -> IngestAnswer:
+    """Record that it is to be found out what this ingestion would do."""
+    receipt = await dry_runs.accept(
+        request.services.db,
+        scope,
+        source=source,
+        request=config,
+        ingestion=how,
+        connection_id=connection_id,
+        content=text,
+    )
+    await request.save_tenant()
+    return IngestAnswer.of_dry_run(receipt, what)
 
 
 @ingestion_operation(
@@ -62,7 +109,7 @@ JSON_FIELDS = {
 )
 @idempotent
 async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> IngestAnswer:
-    """Ingest a text. Searchable within about a second. The same identity again replaces the document."""
+    """Ingest a text. It is searchable within about a second. The same external id again replaces the document."""
     scope = request.scope_of(data.namespace_id)
     config_sent = data.ingest_config
     config = config_sent.config
@@ -88,7 +135,7 @@ async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> Ingest
 
 @ingestion_operation("/v1/ingest/file", form=FileForm, creates=True)
 async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
-    """Ingest a file. A multipart form; the order of its fields does not matter. Up to 50 MiB."""
+    """Ingest a file. Send a multipart form with fields in any order. The limit is 50 MiB."""
     services = request.services
     async with uploads.read_form(request, services) as form:
         fields = _fields(form)
@@ -184,16 +231,12 @@ async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     return upload
 
 
-_INVALID = ErrorCode.INVALID_INGEST_CONFIG
-_ocr = decode.json_reader(OcrConfig, _INVALID, at="ocrConfig")
-
-
 @operation(
     "POST",
     "/v1/convert/file",
     tag="Ingestion",
     form=ConvertForm,
-    invalid=_INVALID,
+    invalid=INVALID,
     failed=ErrorCode.INGESTION_FAILED,
     stores=False,
 )
@@ -209,8 +252,8 @@ async def convert_file(request: ApiRequest) -> ConvertAnswer:
         ocr_config = form.fields.get("ocrConfig", b"").strip()
         strategy = OcrConfig().strategy
         if ocr_config not in ABSENT:
-            request_limits.check_json(ocr_config, _INVALID, "ocrConfig")
-            strategy = _ocr(ocr_config).strategy
+            request_limits.check_json(ocr_config, INVALID, "ocrConfig")
+            strategy = JSON_FIELDS["ocrConfig"](ocr_config).strategy
         converted = await services.conversions.run(
             request.caller.organization, lambda: _converted(services, form, strategy)
         )
@@ -231,7 +274,7 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
             size_limit, members = settings.max_file_bytes, settings.archive_members
             return convert.run(registry.make_parser(), raw, strategy, most=size_limit, members=members)
     except Skippable as error:
-        raise ServiceError(_INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
+        raise ServiceError(INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
     except (Retryable, OSError) as error:
         message = "The file cannot be converted now. Try again later."
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error

@@ -8,9 +8,9 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 
-from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import idempotent
 from api.request import ApiRequest
+from api.routes.ingest import INVALID, dry_run, ingestion_operation
 from api.services import Services
 from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import (
@@ -60,7 +60,7 @@ _RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTION
 )
 @idempotent
 async def ingest_urls(request: ApiRequest, data: JSONBody[IngestUrls]) -> IngestAnswer:
-    """Ingest a list of URLs. One document a URL, known at once; the same URL again replaces its document."""
+    """Ingest a list of URLs. Each URL becomes a document. The same URL again replaces its document."""
     config = data.ingest_config.config
     _limit(len(config.urls), request.services.settings.max_urls, f"{AT}.urls", "URLs")
     urls = [_address(url, f"{AT}.urls[{index}]") for index, url in enumerate(config.urls)]

@@ -91,7 +91,7 @@ async def check_draft(request: ApiRequest, data: JSONBody[CreateNamespace]) -> N
 )
 @idempotent
 async def create_namespace(request: ApiRequest, draft: NamedDependency[NamespaceConfig]) -> NamespaceAnswer:
-    """Create a namespace. Storage, index and model are tried out first, each within 5 seconds."""
+    """Create a namespace. Storage, index and models are checked first, each within 5 seconds."""
     services = request.services
     created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
     message = "Namespace created successfully" + await _left_out(request)
@@ -100,7 +100,7 @@ async def create_namespace(request: ApiRequest, draft: NamedDependency[Namespace
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
 async def list_namespaces(request: ApiRequest, params: NamedDependency[PartQuery]) -> NamespacesAnswer:
-    """List namespaces. Newest first; in parts with `pageSize`."""
+    """List namespaces. Newest first. With `pageSize` the list is paginated."""
     services, caller, part = request.services, request.caller, await request.read_page(params.part())
     page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
     data = NamespacesData(namespaces=[_shown(request, namespace) for namespace in page.items]).lead_on(
@@ -125,7 +125,7 @@ async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> Nam
 async def update_namespace(
     request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[UpdateNamespace]
 ) -> NamespaceAnswer:
-    """Change a namespace. Each config that is sent replaces the stored one; what is not sent stays."""
+    """Change a namespace. A config that is sent replaces the stored one; fields that are not sent stay."""
     services = request.services
     stored = await _find(request, namespace_id)
     name, configs_sent = _parts(data)
@@ -162,7 +162,7 @@ async def update_namespace(
 
 @_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceDeletedAnswer:
-    """Delete a namespace. It leaves all responses at once; its files and vectors are removed in the background."""
+    """Delete a namespace. It disappears at once. Its files and vectors are removed in the background."""
     request.require_namespace(namespace_id)
     deletion = await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
     return NamespaceDeletedAnswer(

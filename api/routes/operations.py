@@ -33,9 +33,9 @@ from retrieval.readiness import roles, work
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
 async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQuery]) -> ActivityAnswer:
-    """Read the activity of a namespace.
+    """Get the activity of a namespace.
 
-    Job runs under way, failures of the last day, tokens, and search times; counts may be seconds old.
+    Unfinished job runs, failures of the last day, tokens, and search times. Counts may be some seconds old.
     """
     figures = await activity.read(request.services.db, request.scope_of(params.namespace_id))
     if figures is None:
@@ -45,9 +45,9 @@ async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQue
 
 @operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
 async def read_queue(request: ApiRequest) -> QueueAnswer:
-    """Read the queue.
+    """Get the queue.
 
-    What of the organization waits, what it waits for, and what workers have in hand; all tenants together.
+    Waiting job runs of the organization, the reasons they wait, and running batches; for all tenants.
     """
     queue = await work.read(request.services.db, request.caller.organization)
     data = QueueData.of(queue, registry.parser_warnings(), await request.services.storage.reasons())
@@ -63,9 +63,9 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
     invalid=ErrorCode.INVALID_REQUEST,
 )
 async def read_metrics(request: ApiRequest) -> bytes:
-    """Figures for Prometheus.
+    """Get metrics for Prometheus.
 
-    Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of
+    Metrics of the organization in Prometheus' text format. Metrics of the installation are served on
     `RETRIEVAL_METRICS_PORT`.
     """
     services = request.services

@@ -39,7 +39,7 @@ _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_job_runs(request: ApiRequest, params: NamedDependency[ListQuery]) -> JobRunsAnswer:
-    """List ingestion job runs. Newest first, 50 a page by default."""
+    """List ingestion job runs. Newest first, 50 per page by default."""
     services = request.services
     scope = request.scope_of(params.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
@@ -97,8 +97,8 @@ async def cancel_job_run(
 ) -> JobRunAnswer:
     """Cancel an ingestion job run.
 
-    At once if it waits, else between two steps. What is done stays; a finished run stays as it is. One of
-    source REEMBED is a change of the namespace: a bound key may not cancel it.
+    A waiting run ends at once, a running one between two steps. Finished documents are kept. A run of
+    source REEMBED belongs to the namespace: a bound key cannot cancel it.
     """
     services, scope = request.services, request.scope_of(data.namespace_id)
     try:
@@ -125,7 +125,7 @@ async def cancel_job_run(
 async def retry_job_run(
     request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[RetryRequest]
 ) -> JobRunAnswer:
-    """Run the failed documents of a job run again.
+    """Retry the failed documents of a job run.
 
     Returns a new run of the same job. Content is read from the stored file, or from its source. With `ocrConfig` or
     `chunkConfig` the failed documents are read or chunked with these, for texts, files and URL lists.

@@ -79,10 +79,10 @@ async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]
     },
 )
 async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) -> SearchBatchAnswer:
-    """Search several times at once.
+    """Run several searches.
 
-    Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
-    fails them all, one that a query names besides that query. Each counts as a request of the key's rate.
+    Each query has the same answer as alone: `results` or an `error`. A missing namespace of the batch
+    fails all queries; one that a query names fails that query. Each query counts as a request.
     """
     if further := len(data.queries) - 1:
         context = request.context
@@ -114,9 +114,9 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
     },
 )
 async def why_search(request: ApiRequest, data: JSONBody[WhyRequest]) -> WhyAnswer:
-    """Explain why a document is found, or is not.
+    """Explain a search result.
 
-    Returns the reasons that hide the document, and the rank of its best chunk in each list, before any reranking.
+    Returns the reasons why a document is not found, and the rank of its best chunk in each list before reranking.
     """
     return WhyAnswer(message="The search was explained", data=await searches.why(request, data))
 

@@ -51,7 +51,7 @@ async def create_webhook(
 ) -> wire.SecretAnswer:
     """Create a webhook.
 
-    The answer is the only place that shows the secret. An address that may not be dialled is refused at once.
+    The secret is shown only in this response. A URL in a forbidden address range is refused.
     """
     endpoint, secret = await endpoints.create(
         request.services.db,
@@ -68,7 +68,7 @@ async def create_webhook(
 
 @_operation("GET", "/v1/webhooks")
 async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.WebhooksAnswer:
-    """List webhooks. Newest first. With an X-Tenant-ID those of the tenant, else all."""
+    """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
     part = await request.read_page(params.part())
     page = await endpoints.list_part(request.services.db, _reach(request), part)
     data = wire.WebhooksData(webhooks=[wire.Webhook.of(endpoint) for endpoint in page.items]).lead_on(
@@ -79,7 +79,7 @@ async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery])
 
 @_operation("GET", _ONE, raises=_MISSING)
 async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
-    """Get a webhook. Without its secret."""
+    """Get a webhook. The secret is not returned."""
     endpoint = await endpoints.get(request.services.db, _reach(request), webhook_id)
     return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(endpoint)))
 
@@ -88,7 +88,7 @@ async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.We
 async def update_webhook(
     request: ApiRequest, webhook_id: FromPath[str], data: JSONBody[wire.UpdateWebhook]
 ) -> wire.WebhookAnswer:
-    """Change a webhook. What is not sent stays. `status: "ACTIVE"` switches an endpoint on again."""
+    """Change a webhook. Fields that are not sent stay. `status: "ACTIVE"` enables a disabled endpoint."""
     services = request.services
     await endpoints.get(services.db, _reach(request), webhook_id)
     if data.events is not UNSET:
@@ -110,7 +110,7 @@ async def update_webhook(
 
 @_operation("DELETE", _ONE, raises=_MISSING)
 async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
-    """Delete a webhook. Its waiting deliveries are deleted too, and nothing more is sent."""
+    """Delete a webhook. Its pending deliveries are deleted too."""
     deleted = await endpoints.delete(request.services.db, _reach(request), webhook_id)
     return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(deleted)))
 
@@ -120,7 +120,7 @@ async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire
 async def rotate_webhook(
     request: ApiRequest, webhook_id: FromPath[str], data: JSONBody[wire.RotateWebhook]
 ) -> wire.SecretAnswer:
-    """Rotate the secret. A new secret, shown here alone. Requests carry signatures of both for `overlapHours`."""
+    """Rotate the secret. The new secret is shown only here. Requests have signatures of both for `overlapHours`."""
     services = request.services
     endpoint, secret = await endpoints.rotate(
         services.db, services.ring, _reach(request), webhook_id, data.overlap_hours
@@ -132,7 +132,7 @@ async def rotate_webhook(
 
 @_operation("POST", f"{_ONE}/test", raises=_MISSING)
 async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.DeliveryAnswer:
-    """Send a test. Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too."""
+    """Send a test event. Sends `WEBHOOK_TEST`, also to a disabled endpoint."""
     delivery = await deliveries.test(request.services.db, _reach(request), webhook_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(delivery)))
@@ -142,7 +142,7 @@ async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.D
 async def list_deliveries(
     request: ApiRequest, webhook_id: FromPath[str], params: NamedDependency[wire.DeliveriesQuery]
 ) -> wire.DeliveriesAnswer:
-    """List deliveries. Newest first, 50 at a time."""
+    """List deliveries. Newest first, 50 per page by default."""
     part = params.bounded()
     requested = await request.read_page(part) or part
     page = await deliveries.list_part(request.services.db, _reach(request), webhook_id, requested, status=params.status)
@@ -154,7 +154,7 @@ async def list_deliveries(
 
 @_operation("POST", f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver", raises=(*_MISSING, ErrorCode.NOT_FOUND))
 async def redeliver(request: ApiRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]) -> wire.DeliveryAnswer:
-    """Deliver again. The same event, with the same `webhook-id` and a new signature."""
+    """Redeliver an event. It has the same `webhook-id` and a new signature."""
     delivery = await deliveries.redeliver(request.services.db, _reach(request), webhook_id, delivery_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.of(delivery)))

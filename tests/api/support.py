@@ -71,7 +71,7 @@ def wait_for_fresh_minute(seconds_needed: float = 12) -> None:
 
 def client_of(base: str, api_key: str) -> httpx.Client:
     return httpx.Client(
-        base_url=base, headers={"Authorization": f"Bearer {api_key}"}, timeout=30, trust_env=False, verify=False
+        base_url=base, headers={"Authorization": f"Bearer {api_key}"}, timeout=120, trust_env=False, verify=False
     )
 
 

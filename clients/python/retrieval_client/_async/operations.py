@@ -231,7 +231,7 @@ class AsyncOperations:
     async def retry_job_run(
         self, ingest_job_run_id: str, body: bodies.RetryRequest, *, idempotency_key: str | None = None
     ) -> models.JobRunData:
-        """Run the failed documents of a job run again: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
+        """Retry the failed documents of a job run: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
         answer = await self._transport.json(
             "POST",
             f"/v1/ingest-job-runs/{segment(ingest_job_run_id)}/retry",
@@ -253,12 +253,12 @@ class AsyncOperations:
         return models.SearchData(answer["data"])
 
     async def batch_search(self, body: bodies.SearchBatchRequest) -> models.SearchBatchData:
-        """Search several times at once: `POST /v1/search/batch`."""
+        """Run several searches: `POST /v1/search/batch`."""
         answer = await self._transport.json("POST", "/v1/search/batch", body=body, repeatable=True)
         return models.SearchBatchData(answer["data"])
 
     async def why_search(self, body: bodies.WhyRequest) -> models.WhyData:
-        """Explain why a document is found, or is not: `POST /v1/search/why`."""
+        """Explain a search result: `POST /v1/search/why`."""
         answer = await self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
@@ -410,7 +410,7 @@ class AsyncOperations:
         return models.DeletionData(answer["data"])
 
     async def verify_deletion(self, body: bodies.VerifyDeletion) -> models.VerifiedDeletion:
-        """Check the receipt of a deletion: `POST /v1/deletions/verify`."""
+        """Verify the receipt of a deletion: `POST /v1/deletions/verify`."""
         answer = await self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
         return models.VerifiedDeletion(answer["data"])
 
@@ -435,7 +435,7 @@ class AsyncOperations:
     async def list_history(
         self, document_id: str, *, namespace_id: str, cursor: str | None = None, page_size: int | None = None
     ) -> models.HistoryData:
-        """List the job runs that held a document: `GET /v1/documents/{document_id}/history`."""
+        """List the job runs of a document: `GET /v1/documents/{document_id}/history`."""
         answer = await self._transport.json(
             "GET",
             f"/v1/documents/{segment(document_id)}/history",
@@ -480,7 +480,7 @@ class AsyncOperations:
         return models.GroupData(answer["data"])
 
     async def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
-        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
+        """Create or replace a group: `PUT /v1/groups/{group_id}`."""
         answer = await self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
         return models.GroupData(answer["data"])
 
@@ -534,7 +534,7 @@ class AsyncOperations:
         return models.UpdatedConnectionData(answer["data"])
 
     async def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
-        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
+        """Browse the account of a connection: `POST /v1/connections/{connection_id}/browse`."""
         answer = await self._transport.json(
             "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=True
         )
@@ -595,7 +595,7 @@ class AsyncOperations:
         return models.SecretData(answer["data"])
 
     async def test_webhook(self, webhook_id: str) -> models.DeliveryData:
-        """Send a test: `POST /v1/webhooks/{webhook_id}/test`."""
+        """Send a test event: `POST /v1/webhooks/{webhook_id}/test`."""
         answer = await self._transport.json("POST", f"/v1/webhooks/{segment(webhook_id)}/test", repeatable=False)
         return models.DeliveryData(answer["data"])
 
@@ -617,7 +617,7 @@ class AsyncOperations:
         return models.DeliveriesData(answer["data"])
 
     async def redeliver(self, webhook_id: str, delivery_id: str) -> models.DeliveryData:
-        """Deliver again: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver`."""
+        """Redeliver an event: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver`."""
         answer = await self._transport.json(
             "POST", f"/v1/webhooks/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver", repeatable=False
         )
@@ -638,7 +638,7 @@ class AsyncOperations:
         return models.MadeKeyData(answer["data"])
 
     async def current_key(self) -> models.KeyData:
-        """Get the key of this request: `GET /v1/keys/current`."""
+        """Get the current API key: `GET /v1/keys/current`."""
         answer = await self._transport.json("GET", "/v1/keys/current", repeatable=True)
         return models.KeyData(answer["data"])
 
@@ -657,14 +657,14 @@ class AsyncOperations:
     async def create_tenant(
         self, body: bodies.CreateTenant, *, idempotency_key: str | None = None
     ) -> models.TenantData:
-        """Make a tenant known: `POST /v1/tenants`."""
+        """Create a tenant: `POST /v1/tenants`."""
         answer = await self._transport.json(
             "POST", "/v1/tenants", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
         return models.TenantData(answer["data"])
 
     async def delete_tenant(self, tenant_id: str) -> models.ForgottenTenant:
-        """Forget a tenant: `DELETE /v1/tenants/{tenant_id}`."""
+        """Delete a tenant: `DELETE /v1/tenants/{tenant_id}`."""
         answer = await self._transport.json("DELETE", f"/v1/tenants/{segment(tenant_id)}", repeatable=True)
         return models.ForgottenTenant(answer["data"])
 
@@ -680,7 +680,7 @@ class AsyncOperations:
         to: str | None = None,
         by: Literal["day", "namespace", "tenant"] | None = None,
     ) -> models.UsageData:
-        """Read the usage: `GET /v1/usage`."""
+        """Get the usage: `GET /v1/usage`."""
         answer = await self._transport.json(
             "GET", "/v1/usage", query={"from": from_, "to": to, "by": by}, repeatable=True
         )
@@ -708,7 +708,7 @@ class AsyncOperations:
         from_: str | None = None,
         to: str | None = None,
     ) -> models.AuditData:
-        """Read the audit log: `GET /v1/audit`."""
+        """List audit entries: `GET /v1/audit`."""
         answer = await self._transport.json(
             "GET",
             "/v1/audit",
@@ -727,17 +727,17 @@ class AsyncOperations:
         return models.AuditData(answer["data"])
 
     async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """Read the activity of a namespace: `GET /v1/activity`."""
+        """Get the activity of a namespace: `GET /v1/activity`."""
         answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
         return models.ActivityData(answer["data"])
 
     async def read_queue(self) -> models.QueueData:
-        """Read the queue: `GET /v1/queue`."""
+        """Get the queue: `GET /v1/queue`."""
         answer = await self._transport.json("GET", "/v1/queue", repeatable=True)
         return models.QueueData(answer["data"])
 
     async def read_metrics(self) -> bytes:
-        """Figures for Prometheus: `GET /metrics`."""
+        """Get metrics for Prometheus: `GET /metrics`."""
         return await self._transport.content("GET", "/metrics", query={})
 
     async def health(self) -> models.Health:

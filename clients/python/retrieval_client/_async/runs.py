@@ -75,5 +75,5 @@ class Runs:
         return await self._api.cancel_job_run(run_id, {"namespaceId": namespace_id})
 
     async def retry(self, namespace_id: str, run_id: str) -> models.JobRunData:
-        """Run the failed documents of a job run again."""
+        """Retry the failed documents of a job run."""
         return await self._api.retry_job_run(run_id, {"namespaceId": namespace_id})

@@ -215,7 +215,7 @@ class Operations:
     def retry_job_run(
         self, ingest_job_run_id: str, body: bodies.RetryRequest, *, idempotency_key: str | None = None
     ) -> models.JobRunData:
-        """Run the failed documents of a job run again: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
+        """Retry the failed documents of a job run: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
         answer = self._transport.json(
             "POST",
             f"/v1/ingest-job-runs/{segment(ingest_job_run_id)}/retry",
@@ -237,12 +237,12 @@ class Operations:
         return models.SearchData(answer["data"])
 
     def batch_search(self, body: bodies.SearchBatchRequest) -> models.SearchBatchData:
-        """Search several times at once: `POST /v1/search/batch`."""
+        """Run several searches: `POST /v1/search/batch`."""
         answer = self._transport.json("POST", "/v1/search/batch", body=body, repeatable=True)
         return models.SearchBatchData(answer["data"])
 
     def why_search(self, body: bodies.WhyRequest) -> models.WhyData:
-        """Explain why a document is found, or is not: `POST /v1/search/why`."""
+        """Explain a search result: `POST /v1/search/why`."""
         answer = self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
@@ -390,7 +390,7 @@ class Operations:
         return models.DeletionData(answer["data"])
 
     def verify_deletion(self, body: bodies.VerifyDeletion) -> models.VerifiedDeletion:
-        """Check the receipt of a deletion: `POST /v1/deletions/verify`."""
+        """Verify the receipt of a deletion: `POST /v1/deletions/verify`."""
         answer = self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
         return models.VerifiedDeletion(answer["data"])
 
@@ -415,7 +415,7 @@ class Operations:
     def list_history(
         self, document_id: str, *, namespace_id: str, cursor: str | None = None, page_size: int | None = None
     ) -> models.HistoryData:
-        """List the job runs that held a document: `GET /v1/documents/{document_id}/history`."""
+        """List the job runs of a document: `GET /v1/documents/{document_id}/history`."""
         answer = self._transport.json(
             "GET",
             f"/v1/documents/{segment(document_id)}/history",
@@ -458,7 +458,7 @@ class Operations:
         return models.GroupData(answer["data"])
 
     def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
-        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
+        """Create or replace a group: `PUT /v1/groups/{group_id}`."""
         answer = self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
         return models.GroupData(answer["data"])
 
@@ -508,7 +508,7 @@ class Operations:
         return models.UpdatedConnectionData(answer["data"])
 
     def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
-        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
+        """Browse the account of a connection: `POST /v1/connections/{connection_id}/browse`."""
         answer = self._transport.json(
             "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=True
         )
@@ -565,7 +565,7 @@ class Operations:
         return models.SecretData(answer["data"])
 
     def test_webhook(self, webhook_id: str) -> models.DeliveryData:
-        """Send a test: `POST /v1/webhooks/{webhook_id}/test`."""
+        """Send a test event: `POST /v1/webhooks/{webhook_id}/test`."""
         answer = self._transport.json("POST", f"/v1/webhooks/{segment(webhook_id)}/test", repeatable=False)
         return models.DeliveryData(answer["data"])
 
@@ -587,7 +587,7 @@ class Operations:
         return models.DeliveriesData(answer["data"])
 
     def redeliver(self, webhook_id: str, delivery_id: str) -> models.DeliveryData:
-        """Deliver again: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver`."""
+        """Redeliver an event: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver`."""
         answer = self._transport.json(
             "POST", f"/v1/webhooks/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver", repeatable=False
         )
@@ -608,7 +608,7 @@ class Operations:
         return models.MadeKeyData(answer["data"])
 
     def current_key(self) -> models.KeyData:
-        """Get the key of this request: `GET /v1/keys/current`."""
+        """Get the current API key: `GET /v1/keys/current`."""
         answer = self._transport.json("GET", "/v1/keys/current", repeatable=True)
         return models.KeyData(answer["data"])
 
@@ -625,14 +625,14 @@ class Operations:
         return models.TenantsData(answer["data"])
 
     def create_tenant(self, body: bodies.CreateTenant, *, idempotency_key: str | None = None) -> models.TenantData:
-        """Make a tenant known: `POST /v1/tenants`."""
+        """Create a tenant: `POST /v1/tenants`."""
         answer = self._transport.json(
             "POST", "/v1/tenants", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
         return models.TenantData(answer["data"])
 
     def delete_tenant(self, tenant_id: str) -> models.ForgottenTenant:
-        """Forget a tenant: `DELETE /v1/tenants/{tenant_id}`."""
+        """Delete a tenant: `DELETE /v1/tenants/{tenant_id}`."""
         answer = self._transport.json("DELETE", f"/v1/tenants/{segment(tenant_id)}", repeatable=True)
         return models.ForgottenTenant(answer["data"])
 
@@ -648,7 +648,7 @@ class Operations:
         to: str | None = None,
         by: Literal["day", "namespace", "tenant"] | None = None,
     ) -> models.UsageData:
-        """Read the usage: `GET /v1/usage`."""
+        """Get the usage: `GET /v1/usage`."""
         answer = self._transport.json("GET", "/v1/usage", query={"from": from_, "to": to, "by": by}, repeatable=True)
         return models.UsageData(answer["data"])
 
@@ -674,7 +674,7 @@ class Operations:
         from_: str | None = None,
         to: str | None = None,
     ) -> models.AuditData:
-        """Read the audit log: `GET /v1/audit`."""
+        """List audit entries: `GET /v1/audit`."""
         answer = self._transport.json(
             "GET",
             "/v1/audit",
@@ -693,17 +693,17 @@ class Operations:
         return models.AuditData(answer["data"])
 
     def read_activity(self, *, namespace_id: str) -> models.ActivityData:
-        """Read the activity of a namespace: `GET /v1/activity`."""
+        """Get the activity of a namespace: `GET /v1/activity`."""
         answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
         return models.ActivityData(answer["data"])
 
     def read_queue(self) -> models.QueueData:
-        """Read the queue: `GET /v1/queue`."""
+        """Get the queue: `GET /v1/queue`."""
         answer = self._transport.json("GET", "/v1/queue", repeatable=True)
         return models.QueueData(answer["data"])
 
     def read_metrics(self) -> bytes:
-        """Figures for Prometheus: `GET /metrics`."""
+        """Get metrics for Prometheus: `GET /metrics`."""
         return self._transport.content("GET", "/metrics", query={})
 
     def health(self) -> models.Health:

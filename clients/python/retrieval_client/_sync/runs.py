@@ -75,5 +75,5 @@ class Runs:
         return self._api.cancel_job_run(run_id, {"namespaceId": namespace_id})
 
     def retry(self, namespace_id: str, run_id: str) -> models.JobRunData:
-        """Run the failed documents of a job run again."""
+        """Retry the failed documents of a job run."""
         return self._api.retry_job_run(run_id, {"namespaceId": namespace_id})
