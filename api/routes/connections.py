@@ -14,34 +14,8 @@ from api.openapi import EXAMPLE
 from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
+from api.wire import connections as wire
 from api.wire.common import Identified
-from api.wire.connections import (
-    BrowseConnection,
-    BrowsedAnswer,
-    BrowsedData,
-    BrowsedEntry,
-    Chosen,
-    Connection,
-    ConnectionAnswer,
-    ConnectionCreatedAnswer,
-    ConnectionData,
-    ConnectionDocuments,
-    ConnectionQuery,
-    ConnectionRevokedAnswer,
-    ConnectionsAnswer,
-    ConnectionsData,
-    ConnectionsQuery,
-    ConnectionUpdatedAnswer,
-    CreateConnection,
-    CreatedConnectionData,
-    Fate,
-    Permissions,
-    RevokeConnection,
-    RevokedConnectionData,
-    RevokedDocuments,
-    UpdateConnection,
-    UpdatedConnectionData,
-)
 from connectors import registry
 from retrieval.connections import browsing, connections, oauth_states
 from retrieval.connections.browsing import Shown
@@ -70,7 +44,7 @@ _ONE = "/v1/connections/{connection_id:str}"
 _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 
 
-async def begin_authorization(request: ApiRequest, data: JSONBody[CreateConnection]) -> Start:
+async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateConnection]) -> Start:
     """Return the authorization to send the person to. Raises INVALID_REQUEST for a redirect that is not allowed."""
     scope = request.scope_of(data.namespace_id)
     _check_redirect(request.services, data.client_redirect_url or None)
@@ -93,8 +67,8 @@ async def begin_authorization(request: ApiRequest, data: JSONBody[CreateConnecti
 )
 @idempotent
 async def create_connection(
-    request: ApiRequest, data: JSONBody[CreateConnection], start: NamedDependency[Start]
-) -> ConnectionCreatedAnswer:
+    request: ApiRequest, data: JSONBody[wire.CreateConnection], start: NamedDependency[Start]
+) -> wire.ConnectionCreatedAnswer:
     """Create a connection. It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes."""
     connection_id = await connections.create(
         request.services.db,
@@ -107,30 +81,32 @@ async def create_connection(
         permissions=data.permissions,
     )
     await request.save_tenant()
-    return ConnectionCreatedAnswer(
-        message="Connection created successfully", data=CreatedConnectionData(Identified(connection_id), start.url)
+    return wire.ConnectionCreatedAnswer(
+        message="Connection created successfully", data=wire.CreatedConnectionData(Identified(connection_id), start.url)
     )
 
 
 @_operation(
     "GET", "/v1/connections", failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.NAMESPACE_NOT_FOUND,)
 )
-async def list_connections(request: ApiRequest, params: NamedDependency[ConnectionsQuery]) -> ConnectionsAnswer:
+async def list_connections(
+    request: ApiRequest, params: NamedDependency[wire.ConnectionsQuery]
+) -> wire.ConnectionsAnswer:
     """List connections. Newest first. With `pageSize` the list is paginated."""
     services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
     page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
-    data = ConnectionsData(connections=[Connection.of(connection) for connection in page.items]).lead_on(
+    data = wire.ConnectionsData(connections=[wire.Connection.of(connection) for connection in page.items]).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
-    return ConnectionsAnswer(message="Connections fetched successfully", data=data)
+    return wire.ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 
 @_operation("GET", _ONE, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,))
 async def get_connection(
-    request: ApiRequest, connection_id: FromPath[str], params: NamedDependency[ConnectionQuery]
-) -> ConnectionAnswer:
+    request: ApiRequest, connection_id: FromPath[str], params: NamedDependency[wire.ConnectionQuery]
+) -> wire.ConnectionAnswer:
     """Get a connection. Tokens are masked; `credentials` is null before the authorization and after the revocation."""
     services, bound, namespace_id = request.services, request.caller.namespace, params.namespace_id
     if bound is not None and namespace_id not in {None, bound}:
@@ -145,15 +121,17 @@ async def get_connection(
     )
     count = await connection_documents.count(services.db, connection.id)
     newest = await browsing.newest(services.db, connection)
-    chosen = Chosen.of(newest, named="documents:read" in request.caller.scopes)
-    data = ConnectionData(Connection.of(connection), ConnectionDocuments(count.own, count.shared), chosen)
-    return ConnectionAnswer(message="Connection fetched successfully", data=data)
+    chosen = wire.Chosen.of(newest, named="documents:read" in request.caller.scopes)
+    data = wire.ConnectionData(
+        wire.Connection.of(connection), wire.ConnectionDocuments(count.own, count.shared), chosen
+    )
+    return wire.ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
 @_operation("PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "name": "Team drive, finance"})
 async def update_connection(
-    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[UpdateConnection]
-) -> ConnectionUpdatedAnswer:
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.UpdateConnection]
+) -> wire.ConnectionUpdatedAnswer:
     """Change or re-authorize a connection.
 
     The authorizationUrl re-authorizes the connection or changes the selected pages. A REVOKED connection cannot be
@@ -167,21 +145,21 @@ async def update_connection(
         raise connections.is_revoked()
     start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
-    return ConnectionUpdatedAnswer(
+    return wire.ConnectionUpdatedAnswer(
         message="Connection updated successfully",
-        data=UpdatedConnectionData(start.url, Connection.of(changed)),
+        data=wire.UpdatedConnectionData(start.url, wire.Connection.of(changed)),
     )
 
 
 @_operation("POST", _ONE + "/revoke", raises=_MISSING, example={**_NAMESPACE, "documents": "KEEP"})
 async def revoke_connection(
-    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[RevokeConnection]
-) -> ConnectionRevokedAnswer:
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.RevokeConnection]
+) -> wire.ConnectionRevokedAnswer:
     """Revoke a connection.
 
     Deletes the tokens, and revokes them at the vendor if possible. This is final. Repeating it has no effect.
     """
-    services, keep = request.services, data.documents is Fate.KEEP
+    services, keep = request.services, data.documents is wire.Fate.KEEP
     scope = await _require_scope(request, data.namespace_id)
     revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
     if revoked.tokens is not None:
@@ -190,19 +168,19 @@ async def revoke_connection(
         release = partial(connection_documents.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
         await services.in_thread(release)
     own_count = revoked.documents.own
-    counts = RevokedDocuments(
+    counts = wire.RevokedDocuments(
         kept=own_count if keep else 0, deleted=0 if keep else own_count, shared=revoked.documents.shared
     )
-    return ConnectionRevokedAnswer(
+    return wire.ConnectionRevokedAnswer(
         message="Connection revoked successfully",
-        data=RevokedConnectionData(Connection.of(revoked.connection), counts),
+        data=wire.RevokedConnectionData(wire.Connection.of(revoked.connection), counts),
     )
 
 
 @_operation("POST", _ONE + "/browse", raises=(*_MISSING, ErrorCode.NOT_FOUND), example=_NAMESPACE)
 async def browse_connection(
-    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[BrowseConnection]
-) -> BrowsedAnswer:
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.BrowseConnection]
+) -> wire.BrowsedAnswer:
     """Browse the account of a connection.
 
     Lists one folder of the account. Nothing is ingested.
@@ -231,9 +209,11 @@ async def browse_connection(
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
-    entries = [BrowsedEntry.of(entry) for entry in entries_shown]
+    entries = [wire.BrowsedEntry.of(entry) for entry in entries_shown]
     cursor = await request.write_cursor(following, scope.namespace)
-    return BrowsedAnswer(message="Folder listed successfully", data=BrowsedData(entries, cursor is not None, cursor))
+    return wire.BrowsedAnswer(
+        message="Folder listed successfully", data=wire.BrowsedData(entries, cursor is not None, cursor)
+    )
 
 
 HANDLERS = (
@@ -270,7 +250,7 @@ def redirect_uri(services: Services, connector: str) -> str:
 
 async def _start(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    app, sharing = connections.app(config, connector), permissions == Permissions.SOURCE
+    app, sharing = connections.app(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
 

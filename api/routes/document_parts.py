@@ -23,17 +23,7 @@ from api.openapi import BINARY, BYTES, documented_open, error_responses, respons
 from api.operation import operation
 from api.request import ApiRequest
 from api.services import Services
-from api.wire.document_parts import (
-    Chunk,
-    ChunksAnswer,
-    ChunksData,
-    ChunksQuery,
-    HistoryAnswer,
-    HistoryData,
-    HistoryEntry,
-    HistoryQuery,
-    PageQuery,
-)
+from api.wire import document_parts as wire
 from connectors import registry
 from retrieval.access import viewers
 from retrieval.documents import chunks, page_images, receipts, stored_files
@@ -53,8 +43,8 @@ from retrieval.ports import PageMark
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
 async def list_chunks(
-    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[ChunksQuery]
-) -> ChunksAnswer:
+    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[wire.ChunksQuery]
+) -> wire.ChunksAnswer:
     """List the chunks of a document.
 
     The searchable chunks in document order, 50 per page by default.
@@ -69,11 +59,11 @@ async def list_chunks(
         size=params.page_size or chunks.PAGE,
         viewer=await request.find_viewer(scope),
     )
-    items = [Chunk.of(row) for row in page.items]
-    data = ChunksData(
+    items = [wire.Chunk.of(row) for row in page.items]
+    data = wire.ChunksData(
         items, len(items), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
-    return ChunksAnswer(message="Chunks fetched successfully", data=data)
+    return wire.ChunksAnswer(message="Chunks fetched successfully", data=data)
 
 
 @operation(
@@ -84,8 +74,8 @@ async def list_chunks(
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
 )
 async def list_history(
-    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[HistoryQuery]
-) -> HistoryAnswer:
+    request: ApiRequest, document_id: FromPath[str], params: NamedDependency[wire.HistoryQuery]
+) -> wire.HistoryAnswer:
     """List the job runs of a document.
 
     Newest first, 20 per page by default. The version of the active one is searchable.
@@ -98,11 +88,11 @@ async def list_history(
         cursor=await request.read_cursor(params.cursor, params.namespace_id),
         size=params.page_size or receipts.PAGE,
     )
-    entries = [HistoryEntry.of(entry) for entry in page.items]
-    data = HistoryData(
+    entries = [wire.HistoryEntry.of(entry) for entry in page.items]
+    data = wire.HistoryData(
         entries, len(entries), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
-    return HistoryAnswer(message="History fetched successfully", data=data)
+    return wire.HistoryAnswer(message="History fetched successfully", data=data)
 
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -120,7 +110,7 @@ _PDF = "application/pdf"
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND),
 )
 async def draw_document_page(
-    request: ApiRequest, document_id: FromPath[str], page: FromPath[str], params: NamedDependency[PageQuery]
+    request: ApiRequest, document_id: FromPath[str], page: FromPath[str], params: NamedDependency[wire.PageQuery]
 ) -> bytes:
     """Draw a page of a document.
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from api import query_limits, request_context
 from api.operation import idempotent, operation
 from api.request import ApiRequest
+from api.wire import documents as wire
 from api.wire.audit import (
     Deletion,
     DeletionAnswer,
@@ -18,25 +19,6 @@ from api.wire.audit import (
     DeletionVerifiedAnswer,
     VerifiedDeletion,
     VerifyDeletion,
-)
-from api.wire.documents import (
-    DeleteDocuments,
-    DocumentChange,
-    DocumentsAnswer,
-    DocumentsData,
-    DocumentsDeletedAnswer,
-    DocumentsUpdatedAnswer,
-    FacetCount,
-    FetchDocuments,
-    IncludeConfig,
-    Pagination,
-    ResyncAnswer,
-    ResyncData,
-    ResyncDocuments,
-    SiteCount,
-    Surroundings,
-    UpdatedDocumentsData,
-    UpdateDocuments,
 )
 from retrieval.documents import documents, facets, receipts
 from retrieval.documents.documents import NewAccess
@@ -55,18 +37,18 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
 )
-async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -> DocumentsAnswer:
+async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocuments]) -> wire.DocumentsAnswer:
     """List documents. Newest first. An empty filter lists all documents of the namespace and tenant."""
     scope = request.scope_of(data.namespace_id)
     condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
     counted = facets.fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(request, scope)
-    page, include = data.pagination or Pagination(), data.include_config or IncludeConfig()
+    page, include = data.pagination or wire.Pagination(), data.include_config or wire.IncludeConfig()
     cursor = await request.read_cursor(page.cursor or None, scope.namespace, field="pagination.cursor")
     async with query_limits.limit_listing(request.services, condition, facets=len(counted)):
         size = page.page_size or documents.MOST
         listing = await documents.list_page(request.services.db, scope, condition, size, cursor, viewer=viewer)
-        answer = DocumentsData(
+        answer = wire.DocumentsData(
             items_returned=len(listing.items),
             has_next_page=listing.cursor is not None,
             next_cursor=await request.write_cursor(listing.cursor, scope.namespace),
@@ -84,14 +66,14 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -
             answer.count(stats, include, synced)
         if include.stats_by_site:
             counts = await documents.sites(request.services.db, scope, condition, viewer=viewer)
-            answer.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
+            answer.stats_by_site = [wire.SiteCount(site, number) for site, number in counts.items()]
         if data.facets is not None:
             found_counts = await facets.count(request.services.db, scope, condition, counted, viewer=viewer)
             answer.facets = {
-                name: [FacetCount(facet.value, facet.documents) for facet in counts]
+                name: [wire.FacetCount(facet.value, facet.documents) for facet in counts]
                 for name, counts in found_counts.items()
             }
-    return DocumentsAnswer(message="Documents fetched successfully", data=answer)
+    return wire.DocumentsAnswer(message="Documents fetched successfully", data=answer)
 
 
 @_operation(
@@ -100,7 +82,7 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[FetchDocuments]) -
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
 )
-async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments]) -> DocumentsUpdatedAnswer:
+async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocuments]) -> wire.DocumentsUpdatedAnswer:
     """Change metadata or access of documents. All matching documents are changed, or none."""
     scope = request.scope_of(data.namespace_id)
     condition, change = data.filter_config.to_values(), data.data
@@ -112,8 +94,8 @@ async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments])
     rows = await documents.patch_metadata(request.services.db, scope, condition, sets, appends, removes, access=access)
     changed = len(rows) if sets or appends or removes or access is not None else 0
     message = "Documents updated successfully" if changed else "There was nothing to change"
-    return DocumentsUpdatedAnswer(
-        message=message, data=UpdatedDocumentsData([around.show(row) for row in rows], changed)
+    return wire.DocumentsUpdatedAnswer(
+        message=message, data=wire.UpdatedDocumentsData([around.show(row) for row in rows], changed)
     )
 
 
@@ -123,7 +105,7 @@ async def update_documents(request: ApiRequest, data: JSONBody[UpdateDocuments])
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
 )
-async def delete_documents(request: ApiRequest, data: JSONBody[DeleteDocuments]) -> DocumentsDeletedAnswer:
+async def delete_documents(request: ApiRequest, data: JSONBody[wire.DeleteDocuments]) -> wire.DocumentsDeletedAnswer:
     """Delete documents. They disappear at once. Files and vectors are removed in the background."""
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
@@ -131,7 +113,7 @@ async def delete_documents(request: ApiRequest, data: JSONBody[DeleteDocuments])
     deletion = await documents.delete(request.services.db, scope, condition)
     request.services.notices.send()
     counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
-    return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
+    return wire.DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
 
 
 @operation(
@@ -145,7 +127,7 @@ async def delete_documents(request: ApiRequest, data: JSONBody[DeleteDocuments])
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
 @idempotent
-async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments]) -> ResyncAnswer:
+async def resync_documents(request: ApiRequest, data: JSONBody[wire.ResyncDocuments]) -> wire.ResyncAnswer:
     """Ingest documents again.
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
@@ -157,16 +139,16 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
     started = await resync.start(request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions))
     number = started.queued
     message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
-    return ResyncAnswer(message=message, data=ResyncData.of(started))
+    return wire.ResyncAnswer(message=message, data=wire.ResyncData.of(started))
 
 
-async def _surroundings(request: ApiRequest, scope: Scope) -> Surroundings:
+async def _surroundings(request: ApiRequest, scope: Scope) -> wire.Surroundings:
     services = request.services
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return Surroundings.of(scope, config, principal=request.principal)
+    return wire.Surroundings.of(scope, config, principal=request.principal)
 
 
-def _access(change: DocumentChange) -> NewAccess | None:
+def _access(change: wire.DocumentChange) -> NewAccess | None:
     access = change.access
     if access is UNSET:
         return None

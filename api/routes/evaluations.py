@@ -10,30 +10,7 @@ from litestar.params import FromPath, JSONBody
 
 from api.operation import idempotent, operation
 from api.request import ApiRequest
-from api.wire.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    EvaluationAnswer,
-    EvaluationData,
-    EvaluationDeletedAnswer,
-    EvaluationQuery,
-    EvaluationRun,
-    EvaluationRunQuery,
-    EvaluationsAnswer,
-    EvaluationsData,
-    EvaluationsQuery,
-    Question,
-    QuestionsAnswer,
-    QuestionsData,
-    QuestionsQuery,
-    RunAnswer,
-    RunData,
-    RunsAnswer,
-    RunsData,
-    StartRun,
-    UpdateEvaluation,
-    compared,
-)
+from api.wire import evaluations as wire
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import evaluations, runs
@@ -53,43 +30,49 @@ _QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "m
     example={**_NAMESPACE, "name": "Support questions", "questions": [_QUESTION]},
 )
 @idempotent
-async def create_evaluation(request: ApiRequest, data: JSONBody[CreateEvaluation]) -> EvaluationAnswer:
+async def create_evaluation(request: ApiRequest, data: JSONBody[wire.CreateEvaluation]) -> wire.EvaluationAnswer:
     """Create an evaluation. It consists of questions with their relevant documents, or spans of documents."""
     scope = request.scope_of(data.namespace_id)
     questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(data.questions)]
     created = await evaluations.create(request.services.db, scope, data.name, questions)
-    return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(created)))
+    return wire.EvaluationAnswer(
+        message="Evaluation created successfully", data=wire.EvaluationData(wire.Evaluation.of(created))
+    )
 
 
 @_operation("GET", "/v1/evaluations", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def list_evaluations(request: ApiRequest, params: NamedDependency[EvaluationsQuery]) -> EvaluationsAnswer:
+async def list_evaluations(
+    request: ApiRequest, params: NamedDependency[wire.EvaluationsQuery]
+) -> wire.EvaluationsAnswer:
     """List evaluations. Newest first. With `pageSize` the list is paginated."""
     db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require(db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
     page = await evaluations.list_part(db, scope, part)
-    data = EvaluationsData(evaluations=[Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
+    data = wire.EvaluationsData(evaluations=[wire.Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
-    return EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
+    return wire.EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
 
 
 @_operation("GET", _ONE, raises=_MISSING)
 async def get_evaluation(
-    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
-) -> EvaluationAnswer:
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationQuery]
+) -> wire.EvaluationAnswer:
     """Get an evaluation. With the number of questions and the judged external ids that do not exist."""
     scope = request.scope_of(params.namespace_id)
     evaluation = await evaluations.get(request.services.db, scope, evaluation_id)
-    return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(evaluation)))
+    return wire.EvaluationAnswer(
+        message="Evaluation fetched successfully", data=wire.EvaluationData(wire.Evaluation.of(evaluation))
+    )
 
 
 @_operation(
     "PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]}
 )
 async def update_evaluation(
-    request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[UpdateEvaluation]
-) -> EvaluationAnswer:
+    request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[wire.UpdateEvaluation]
+) -> wire.EvaluationAnswer:
     """Change an evaluation.
 
     Questions are removed by their query, then added; `judge` is applied last. Finished runs do not change.
@@ -104,13 +87,15 @@ async def update_evaluation(
         remove=data.remove,
         verdicts=[entry.to_values(f"judge[{number}]") for number, entry in enumerate(data.judge)],
     )
-    return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
+    return wire.EvaluationAnswer(
+        message="Evaluation updated successfully", data=wire.EvaluationData(wire.Evaluation.of(changed))
+    )
 
 
 @_operation("GET", f"{_ONE}/questions", raises=_MISSING)
 async def list_questions(
-    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[QuestionsQuery]
-) -> QuestionsAnswer:
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.QuestionsQuery]
+) -> wire.QuestionsAnswer:
     """List the questions of an evaluation.
 
     50 per page by default. With `query`, only questions with exactly this query.
@@ -119,19 +104,19 @@ async def list_questions(
     part = await request.read_page(params.part() or Part(), scope.namespace) or Part()
     evaluation = evaluation_id
     page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
-    data = QuestionsData(questions=msgspec.convert(page.items, list[Question])).lead_on(
+    data = wire.QuestionsData(questions=msgspec.convert(page.items, list[wire.Question])).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
-    return QuestionsAnswer(message="Questions fetched successfully", data=data)
+    return wire.QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
 @_operation("DELETE", _ONE, raises=_MISSING)
 async def delete_evaluation(
-    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationQuery]
-) -> EvaluationDeletedAnswer:
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationQuery]
+) -> wire.EvaluationDeletedAnswer:
     """Delete an evaluation. Its questions and runs are deleted too."""
     await evaluations.delete(request.services.db, request.scope_of(params.namespace_id), evaluation_id)
-    return EvaluationDeletedAnswer(message="Evaluation deleted successfully")
+    return wire.EvaluationDeletedAnswer(message="Evaluation deleted successfully")
 
 
 @_operation(
@@ -148,25 +133,25 @@ async def delete_evaluation(
     },
 )
 @idempotent
-async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[StartRun]) -> RunAnswer:
+async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[wire.StartRun]) -> wire.RunAnswer:
     """Compare settings. Starts a flow that runs every question under every setting."""
     scope, settings = request.scope_of(data.namespace_id), data.to_values()
     run = await runs.create(request.services.db, scope, evaluation_id, settings)
-    return RunAnswer(message="Run of the evaluation started", data=RunData(EvaluationRun.of(run)))
+    return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.of(run)))
 
 
 @_operation("GET", f"{_ONE}/runs", raises=_MISSING)
 async def list_runs(
-    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[EvaluationsQuery]
-) -> RunsAnswer:
+    request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationsQuery]
+) -> wire.RunsAnswer:
     """List runs. Newest first, without their questions."""
     scope = request.scope_of(params.namespace_id)
     part = await request.read_page(params.part(), scope.namespace)
     page = await runs.list_part(request.services.db, scope, evaluation_id, part)
-    data = RunsData(runs=[EvaluationRun.of(run, whole=False) for run in page.items]).lead_on(
+    data = wire.RunsData(runs=[wire.EvaluationRun.of(run, whole=False) for run in page.items]).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
-    return RunsAnswer(message="Runs fetched successfully", data=data)
+    return wire.RunsAnswer(message="Runs fetched successfully", data=data)
 
 
 @_operation("GET", f"{_ONE}/runs/{{run_id:str}}", raises=_MISSING)
@@ -174,8 +159,8 @@ async def get_run(
     request: ApiRequest,
     evaluation_id: FromPath[str],
     run_id: FromPath[str],
-    params: NamedDependency[EvaluationRunQuery],
-) -> RunAnswer:
+    params: NamedDependency[wire.EvaluationRunQuery],
+) -> wire.RunAnswer:
     """Get a run.
 
     Its status, and from its end on the metrics of each setting and the ranks of each question; with
@@ -184,7 +169,7 @@ async def get_run(
     """
     scope = request.scope_of(params.namespace_id)
     run = await runs.get(request.services.db, scope, evaluation_id, run_id)
-    return RunAnswer(message="Run fetched successfully", data=RunData(compared(run, params)))
+    return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.compared(run, params)))
 
 
 HANDLERS = (

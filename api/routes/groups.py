@@ -11,16 +11,7 @@ from litestar.params import FromPath, JSONBody
 from api import decode
 from api.operation import operation
 from api.request import ApiRequest, read_json
-from api.wire.access import (
-    DeletedGroup,
-    DeletedGroupQuery,
-    Group,
-    GroupAnswer,
-    GroupData,
-    GroupDeletedAnswer,
-    GroupQuery,
-    PutGroup,
-)
+from api.wire import access as wire
 from retrieval import principals
 from retrieval.access import groups
 from retrieval.access.groups import MEMBERS
@@ -40,7 +31,7 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
         "members": {"users": ["ada@example.com"], "groups": ["auditors"]},
     },
 )
-async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[PutGroup]) -> GroupAnswer:
+async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[wire.PutGroup]) -> wire.GroupAnswer:
     """Create or replace a group. It applies from the next request on. Documents are not changed."""
     members = data.members
     users = _names(members.users, "members.users", principals.user_name)
@@ -51,23 +42,25 @@ async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody
     group = await groups.put(
         request.services.db, request.scope_of(data.namespace_id), _check_name(group_id), users, group_members
     )
-    return GroupAnswer(message="Group saved successfully", data=GroupData(Group.of(group)))
+    return wire.GroupAnswer(message="Group saved successfully", data=wire.GroupData(wire.Group.of(group)))
 
 
 @_operation(method="GET", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
-async def get_group(request: ApiRequest, group_id: FromPath[str], params: NamedDependency[GroupQuery]) -> GroupAnswer:
+async def get_group(
+    request: ApiRequest, group_id: FromPath[str], params: NamedDependency[wire.GroupQuery]
+) -> wire.GroupAnswer:
     """Get a group. Returns its direct members."""
     scope = request.scope_of(params.namespace_id)
     group = await groups.get(request.services.db, scope, _check_name(group_id))
     if group is None:
         raise await _not_found(request, scope)
-    return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(group)))
+    return wire.GroupAnswer(message="Group fetched successfully", data=wire.GroupData(wire.Group.of(group)))
 
 
 @_operation(method="DELETE", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
 async def delete_group(
-    request: ApiRequest, group_id: FromPath[str], params: NamedDependency[DeletedGroupQuery]
-) -> GroupDeletedAnswer:
+    request: ApiRequest, group_id: FromPath[str], params: NamedDependency[wire.DeletedGroupQuery]
+) -> wire.GroupDeletedAnswer:
     """Delete a group.
 
     Documents and groups that name it keep the name; it has no members until it is created again. Send `namespaceId` in
@@ -78,7 +71,7 @@ async def delete_group(
     name = _check_name(group_id)
     if not await groups.delete(request.services.db, scope, name):
         raise await _not_found(request, scope)
-    return GroupDeletedAnswer(message="Group deleted successfully", data=DeletedGroup(name))
+    return wire.GroupDeletedAnswer(message="Group deleted successfully", data=wire.DeletedGroup(name))
 
 
 HANDLERS = (put_group, get_group, delete_group)
@@ -88,7 +81,7 @@ async def _read_namespace(request: ApiRequest) -> str:
     return _body(await read_json(request, _INVALID)).namespace_id
 
 
-_body = decode.json_reader(GroupQuery, _INVALID)
+_body = decode.json_reader(wire.GroupQuery, _INVALID)
 
 
 def _check_name(group_id: str) -> str:

@@ -16,22 +16,9 @@ from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.uploads import ABSENT, Form
+from api.wire import ingest as wire
 from api.wire.access import Access
 from api.wire.common import Answer
-from api.wire.ingest import (
-    ChunkConfig,
-    ConvertAnswer,
-    ConvertData,
-    ConvertedDocument,
-    ConvertForm,
-    FileForm,
-    IngestAnswer,
-    IngestText,
-    OcrConfig,
-    TextConfig,
-    TextIngestion,
-    ingestion,
-)
 from connectors import registry
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
@@ -47,8 +34,8 @@ INVALID = ErrorCode.INVALID_INGEST_CONFIG
 
 JSON_FIELDS: Mapping[str, Callable[[bytes], Any]] = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
-    "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
-    "ocrConfig": decode.json_reader(OcrConfig, INVALID, at="ocrConfig"),
+    "chunkConfig": decode.json_reader(wire.ChunkConfig, INVALID, at="chunkConfig"),
+    "ocrConfig": decode.json_reader(wire.OcrConfig, INVALID, at="ocrConfig"),
     "access": decode.json_reader(Access, INVALID, at="access"),
 }
 """Form fields that hold JSON as text."""
@@ -81,7 +68,7 @@ async def dry_run(
     config: Mapping[str, Any],
     connection_id: str | None = None,
     text: str | None = None,
-) -> IngestAnswer:
+) -> wire.IngestAnswer:
     """Record that it is to be found out what this ingestion would do."""
     receipt = await dry_runs.accept(
         request.services.db,
@@ -93,7 +80,7 @@ async def dry_run(
         content=text,
     )
     await request.save_tenant()
-    return IngestAnswer.of_dry_run(receipt, what)
+    return wire.IngestAnswer.of_dry_run(receipt, what)
 
 
 @ingestion_operation(
@@ -108,7 +95,7 @@ async def dry_run(
     },
 )
 @idempotent
-async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> IngestAnswer:
+async def ingest_text(request: ApiRequest, data: JSONBody[wire.IngestText]) -> wire.IngestAnswer:
     """Ingest a text. It is searchable within about a second. The same external id again replaces the document."""
     scope = request.scope_of(data.namespace_id)
     config_sent = data.ingest_config
@@ -117,7 +104,9 @@ async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> Ingest
     chunks = config_sent.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
-    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
+    how = wire.ingestion(
+        config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access
+    )
 
     if data.dry_run:
         return await dry_run(request, scope, "text", source="TEXT", how=how, config=_text(config), text=config.text)
@@ -130,11 +119,11 @@ async def ingest_text(request: ApiRequest, data: JSONBody[IngestText]) -> Ingest
         external_id=config.external_id,
     )
     await request.save_tenant()
-    return IngestAnswer.of(accepted, "text")
+    return wire.IngestAnswer.of(accepted, "text")
 
 
-@ingestion_operation("/v1/ingest/file", form=FileForm, creates=True)
-async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
+@ingestion_operation("/v1/ingest/file", form=wire.FileForm, creates=True)
+async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     """Ingest a file. Send a multipart form with fields in any order. The limit is 50 MiB."""
     services = request.services
     async with uploads.read_form(request, services) as form:
@@ -142,7 +131,7 @@ async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
         scope = request.scope_of(fields.namespace_id)
         if fields.metadata is not None:
             metadata.check(fields.metadata, services.settings, INVALID, "metadata")
-        options = ingestion(
+        options = wire.ingestion(
             fields.metadata,
             fields.chunk_config,
             chunks_at="chunkConfig",
@@ -154,7 +143,7 @@ async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
             return previous
         upload = await _store(services, scope, form)
 
-    async def accept() -> IngestAnswer:
+    async def accept() -> wire.IngestAnswer:
         external_id = fields.external_id or form.identity()
         name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:
@@ -173,12 +162,12 @@ async def ingest_file(request: ApiRequest) -> IngestAnswer | bytes:
             external_id=external_id,
         )
         await request.save_tenant()
-        return IngestAnswer.of(accepted, "file")
+        return wire.IngestAnswer.of(accepted, "file")
 
     return await request.once(accept, form.content())
 
 
-def _check_text(ingest_config: TextIngestion, services: Services) -> None:
+def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
     config, field = ingest_config.config, "ingestConfig.config"
     if not config.text.strip():
         raise ServiceError(INVALID, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
@@ -194,7 +183,7 @@ def _check_text(ingest_config: TextIngestion, services: Services) -> None:
         metadata.check(config.metadata, services.settings, INVALID, f"{field}.metadata")
 
 
-def _fields(form: Form) -> FileForm:
+def _fields(form: Form) -> wire.FileForm:
     """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
     members: dict[str, Any] = {}
     for name, value in form.fields.items():
@@ -207,7 +196,7 @@ def _fields(form: Form) -> FileForm:
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     form.require_file()
-    return decode.convert(members, FileForm, INVALID)
+    return decode.convert(members, wire.FileForm, INVALID)
 
 
 def _flag(value: bytes) -> bool:
@@ -216,7 +205,7 @@ def _flag(value: bytes) -> bool:
     return value.strip() == b"true"
 
 
-def _text(config: TextConfig) -> dict[str, str]:
+def _text(config: wire.TextConfig) -> dict[str, str]:
     """Return the identity of a text, as its ingestion stores it."""
     digest = hashlib.sha256(config.text.encode()).hexdigest()
     external = config.external_id or config.name or digest
@@ -235,12 +224,12 @@ async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     "POST",
     "/v1/convert/file",
     tag="Ingestion",
-    form=ConvertForm,
+    form=wire.ConvertForm,
     invalid=INVALID,
     failed=ErrorCode.INGESTION_FAILED,
     stores=False,
 )
-async def convert_file(request: ApiRequest) -> ConvertAnswer:
+async def convert_file(request: ApiRequest) -> wire.ConvertAnswer:
     """Convert a file to Markdown.
 
     Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read,
@@ -250,15 +239,15 @@ async def convert_file(request: ApiRequest) -> ConvertAnswer:
     async with uploads.read_form(request, services) as form:
         form.require_file()
         ocr_config = form.fields.get("ocrConfig", b"").strip()
-        strategy = OcrConfig().strategy
+        strategy = wire.OcrConfig().strategy
         if ocr_config not in ABSENT:
             request_limits.check_json(ocr_config, INVALID, "ocrConfig")
             strategy = JSON_FIELDS["ocrConfig"](ocr_config).strategy
         converted = await services.conversions.run(
             request.caller.organization, lambda: _converted(services, form, strategy)
         )
-    documents = [ConvertedDocument.of(document) for document in converted]
-    return ConvertAnswer(message="File converted successfully", data=ConvertData(documents))
+    documents = [wire.ConvertedDocument.of(document) for document in converted]
+    return wire.ConvertAnswer(message="File converted successfully", data=wire.ConvertData(documents))
 
 
 def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Converted]:

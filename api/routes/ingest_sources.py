@@ -12,20 +12,8 @@ from api.operation import idempotent
 from api.request import ApiRequest
 from api.routes.ingest import INVALID, dry_run, ingestion_operation
 from api.services import Services
+from api.wire import ingest as wire
 from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
-from api.wire.ingest import (
-    IngestAnswer,
-    IngestSitemap,
-    IngestUrls,
-    IngestWebsite,
-    PageConfig,
-    SitemapConfig,
-    SitemapIngestion,
-    UrlsIngestion,
-    WebsiteConfig,
-    WebsiteIngestion,
-    ingestion,
-)
 from connectors import registry
 from retrieval import sync_filter
 from retrieval.connections import connections
@@ -59,7 +47,7 @@ _RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTION
     },
 )
 @idempotent
-async def ingest_urls(request: ApiRequest, data: JSONBody[IngestUrls]) -> IngestAnswer:
+async def ingest_urls(request: ApiRequest, data: JSONBody[wire.IngestUrls]) -> wire.IngestAnswer:
     """Ingest a list of URLs. Each URL becomes a document. The same URL again replaces its document."""
     config = data.ingest_config.config
     _limit(len(config.urls), request.services.settings.max_urls, f"{AT}.urls", "URLs")
@@ -72,7 +60,7 @@ async def ingest_urls(request: ApiRequest, data: JSONBody[IngestUrls]) -> Ingest
     del job["urls"]
     receipt = await runs.accept_urls(request.services.db, scope, urls=urls, config=job, ingestion=how)
     await request.save_tenant()
-    return IngestAnswer.of_several(receipt, "URLs")
+    return wire.IngestAnswer.of_several(receipt, "URLs")
 
 
 @ingestion_operation(
@@ -87,7 +75,7 @@ async def ingest_urls(request: ApiRequest, data: JSONBody[IngestUrls]) -> Ingest
     },
 )
 @idempotent
-async def ingest_sitemap(request: ApiRequest, data: JSONBody[IngestSitemap]) -> IngestAnswer:
+async def ingest_sitemap(request: ApiRequest, data: JSONBody[wire.IngestSitemap]) -> wire.IngestAnswer:
     """Ingest the pages of a sitemap. The job run lists the pages to ingest."""
     return await _discover(request, data, "SITEMAP", "sitemap")
 
@@ -104,7 +92,7 @@ async def ingest_sitemap(request: ApiRequest, data: JSONBody[IngestSitemap]) -> 
     },
 )
 @idempotent
-async def ingest_website(request: ApiRequest, data: JSONBody[IngestWebsite]) -> IngestAnswer:
+async def ingest_website(request: ApiRequest, data: JSONBody[wire.IngestWebsite]) -> wire.IngestAnswer:
     """Ingest the pages of a website.
 
     The job run finds the pages by following the site's links.
@@ -112,13 +100,15 @@ async def ingest_website(request: ApiRequest, data: JSONBody[IngestWebsite]) -> 
     return await _discover(request, data, "WEBSITE", "website")
 
 
-async def _discover(request: ApiRequest, data: IngestSitemap | IngestWebsite, source: str, noun: str) -> IngestAnswer:
+async def _discover(
+    request: ApiRequest, data: wire.IngestSitemap | wire.IngestWebsite, source: str, noun: str
+) -> wire.IngestAnswer:
     config = data.ingest_config.config
     url = _address(config.url, f"{AT}.url")
-    kind: type[SitemapConfig | WebsiteConfig] = type(config)
+    kind: type[wire.SitemapConfig | wire.WebsiteConfig] = type(config)
     defaults: dict[str, Any] = {"maxLinks": kind(url=url).max_links}
-    if isinstance(config, WebsiteConfig):
-        defaults["maxDepth"] = WebsiteConfig(url=url).max_depth
+    if isinstance(config, wire.WebsiteConfig):
+        defaults["maxDepth"] = wire.WebsiteConfig(url=url).max_depth
     settings = request.services.settings
     if config.max_links is not None:
         _limit(config.max_links, settings.max_links, f"{AT}.maxLinks", "links")
@@ -130,10 +120,12 @@ async def _discover(request: ApiRequest, data: IngestSitemap | IngestWebsite, so
         return await dry_run(request, scope, noun, source=source, how=how, config=job)
     receipt = await runs.accept_discovery(request.services.db, scope, source=source, config=job, ingestion=how)
     await request.save_tenant()
-    return IngestAnswer.of_several(receipt, noun)
+    return wire.IngestAnswer.of_several(receipt, noun)
 
 
-async def _prepare(request: ApiRequest, data: IngestUrls | IngestSitemap | IngestWebsite) -> tuple[Scope, Ingestion]:
+async def _prepare(
+    request: ApiRequest, data: wire.IngestUrls | wire.IngestSitemap | wire.IngestWebsite
+) -> tuple[Scope, Ingestion]:
     """Return the scope and the ingestion's settings. Raises WEB_SCRAPER_CONFIG_NOT_SET for a namespace without one."""
     services = request.services
     how = _how(data.ingest_config, services)
@@ -148,13 +140,15 @@ async def _prepare(request: ApiRequest, data: IngestUrls | IngestSitemap | Inges
     return scope, how
 
 
-def _how(ingest_config: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: Services) -> Ingestion:
-    config: PageConfig = ingest_config.config
+def _how(
+    ingest_config: wire.UrlsIngestion | wire.SitemapIngestion | wire.WebsiteIngestion, services: Services
+) -> Ingestion:
+    config: wire.PageConfig = ingest_config.config
     if config.metadata is not None:
         metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     _check_selectors(config, services)
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
-    return ingestion(
+    return wire.ingestion(
         config.metadata,
         ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
@@ -162,7 +156,7 @@ def _how(ingest_config: UrlsIngestion | SitemapIngestion | WebsiteIngestion, ser
     )
 
 
-def _check_selectors(config: PageConfig, services: Services) -> None:
+def _check_selectors(config: wire.PageConfig, services: Services) -> None:
     from connectors import registry  # on first use: it brings the reader of HTML along
 
     options, settings = config.scrape_options, services.settings
@@ -204,14 +198,14 @@ def _address(url: str, field: str) -> str:
         raise ServiceError(INVALID, f"{field} {error}.", field=field, reason="invalid_url") from error
 
 
-async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector, name: str) -> IngestAnswer:
+async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector, name: str) -> wire.IngestAnswer:
     """The job run lists the content to ingest. The connection must be ACTIVE."""
     services, ingest_config = request.services, data.ingest_config
     config = ingest_config.config
     if config.metadata is not None:
         metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
-    how = ingestion(
+    how = wire.ingestion(
         config.metadata,
         ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
@@ -236,7 +230,7 @@ async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector,
         connection_id=config.connection_id,
     )
     await request.save_tenant()
-    return IngestAnswer.of_several(receipt, name)
+    return wire.IngestAnswer.of_several(receipt, name)
 
 
 def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
@@ -257,7 +251,7 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     """Return the operation of one content service; `name` is its display name."""
 
-    async def ingest(request: ApiRequest, data: JSONBody[IngestFromConnector]) -> IngestAnswer:
+    async def ingest(request: ApiRequest, data: JSONBody[IngestFromConnector]) -> wire.IngestAnswer:
         return await _ingest_from_connector(request, data, name)
 
     ingest.__name__ = f"ingest_{source.lower()}"

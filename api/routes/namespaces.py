@@ -18,18 +18,8 @@ from api.operation import idempotent, operation
 from api.permissions import Reach
 from api.request import ApiRequest, TenantUse
 from api.services import Services
+from api.wire import namespaces as wire
 from api.wire.common import PartQuery
-from api.wire.namespaces import (
-    CreateNamespace,
-    DeletedNamespace,
-    Namespace,
-    NamespaceAnswer,
-    NamespaceData,
-    NamespaceDeletedAnswer,
-    NamespacesAnswer,
-    NamespacesData,
-    UpdateNamespace,
-)
 from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
@@ -54,7 +44,7 @@ _PROBE_CODES = (
 )
 
 
-async def check_draft(request: ApiRequest, data: JSONBody[CreateNamespace]) -> NamespaceConfig:
+async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace]) -> NamespaceConfig:
     """Return the namespace to create, once its storage, index and models have been tried."""
     services = request.services
     name, configs_sent = _parts(data)
@@ -80,7 +70,7 @@ async def check_draft(request: ApiRequest, data: JSONBody[CreateNamespace]) -> N
     "POST",
     "/v1/namespaces",
     raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
-    body=CreateNamespace,
+    body=wire.CreateNamespace,
     dependencies={"draft": check_draft},
     example={
         "name": "Product manuals",
@@ -90,30 +80,32 @@ async def check_draft(request: ApiRequest, data: JSONBody[CreateNamespace]) -> N
     },
 )
 @idempotent
-async def create_namespace(request: ApiRequest, draft: NamedDependency[NamespaceConfig]) -> NamespaceAnswer:
+async def create_namespace(request: ApiRequest, draft: NamedDependency[NamespaceConfig]) -> wire.NamespaceAnswer:
     """Create a namespace. Storage, index and models are checked first, each within 5 seconds."""
     services = request.services
     created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
     message = "Namespace created successfully" + await _left_out(request)
-    return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(created)))
+    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(created)))
 
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
-async def list_namespaces(request: ApiRequest, params: NamedDependency[PartQuery]) -> NamespacesAnswer:
+async def list_namespaces(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.NamespacesAnswer:
     """List namespaces. Newest first. With `pageSize` the list is paginated."""
     services, caller, part = request.services, request.caller, await request.read_page(params.part())
     page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
-    data = NamespacesData(namespaces=[_shown(request, namespace) for namespace in page.items]).lead_on(
+    data = wire.NamespacesData(namespaces=[_shown(request, namespace) for namespace in page.items]).lead_on(
         part, await request.write_cursor(page.cursor)
     )
-    return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
+    return wire.NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
 @_operation("GET", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceAnswer:
+async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> wire.NamespaceAnswer:
     """Get a namespace. Secrets are absent or masked."""
     namespace = await _find(request, namespace_id)
-    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(request, namespace)))
+    return wire.NamespaceAnswer(
+        message="Namespace fetched successfully", data=wire.NamespaceData(_shown(request, namespace))
+    )
 
 
 @_operation(
@@ -123,8 +115,8 @@ async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> Nam
     example={"name": "Product manuals, all languages"},
 )
 async def update_namespace(
-    request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[UpdateNamespace]
-) -> NamespaceAnswer:
+    request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.UpdateNamespace]
+) -> wire.NamespaceAnswer:
     """Change a namespace. A config that is sent replaces the stored one; fields that are not sent stay."""
     services = request.services
     stored = await _find(request, namespace_id)
@@ -154,31 +146,31 @@ async def update_namespace(
         searched, job_run = await reembedding.begin(services.db, services.ring, serving, changed, gate)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
-        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(searched), job_run))
+        return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(searched), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
     message = "Namespace updated successfully" + await _left_out(request)
-    return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(saved)))
+    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(saved)))
 
 
 @_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceDeletedAnswer:
+async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> wire.NamespaceDeletedAnswer:
     """Delete a namespace. It disappears at once. Its files and vectors are removed in the background."""
     request.require_namespace(namespace_id)
     deletion = await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
-    return NamespaceDeletedAnswer(
+    return wire.NamespaceDeletedAnswer(
         message="Namespace deleted successfully",
         deletion_id=deletion,
-        data=DeletedNamespace(namespace_id, namespace_id),
+        data=wire.DeletedNamespace(namespace_id, namespace_id),
     )
 
 
 HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
 
 
-def _shown(request: ApiRequest, namespace: NamespaceConfig) -> Namespace:
+def _shown(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
     """Return the namespace as this key, or the user that it acts for, may see it."""
     name_only = request.reach is Reach.NAMES or request.principal is not None
-    return Namespace.name_of(namespace) if name_only else Namespace.of(namespace)
+    return wire.Namespace.name_of(namespace) if name_only else wire.Namespace.of(namespace)
 
 
 async def _find(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
@@ -200,7 +192,7 @@ def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Co
     return validation.unmask(config, stored_config, area, moved=moved)
 
 
-def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]]:
+def _parts(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
     """Return the name, "" if it was not sent, and the configs that were sent; None is an explicit null."""
     members = msgspec.to_builtins(body)
     return members.get("name", ""), {key: members[key] for key in CONFIGS if key in members}
@@ -218,7 +210,7 @@ def _keyword_language(language: str | UnsetType | None, stored: str | None = Non
     return language.strip().lower()
 
 
-async def _gate(request: ApiRequest, data: UpdateNamespace, stored: NamespaceConfig) -> dict[str, Any] | None:
+async def _gate(request: ApiRequest, data: wire.UpdateNamespace, stored: NamespaceConfig) -> dict[str, Any] | None:
     """Return the conditions for a new generation, as stored."""
     if data.gate is UNSET:
         return None
@@ -229,7 +221,9 @@ async def _gate(request: ApiRequest, data: UpdateNamespace, stored: NamespaceCon
     return gates.dump(conditions)
 
 
-async def _moved(request: ApiRequest, data: UpdateNamespace, stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
+async def _moved(
+    request: ApiRequest, data: wire.UpdateNamespace, stored: NamespaceConfig, changed: NamespaceConfig
+) -> bool:
     """Tell whether vectors must be computed again for another model or store. The client must request that."""
     moved = [
         name

@@ -11,17 +11,7 @@ from litestar.params import FromPath, JSONBody
 from api import auth
 from api.operation import idempotent, operation
 from api.request import ApiRequest
-from api.wire.runs import (
-    JobRunAnswer,
-    JobRunData,
-    JobRunsAnswer,
-    JobRunsData,
-    JobRunSummary,
-    ListQuery,
-    RetryRequest,
-    RunQuery,
-    RunRequest,
-)
+from api.wire import runs as wire
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs
@@ -38,7 +28,7 @@ _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
-async def list_job_runs(request: ApiRequest, params: NamedDependency[ListQuery]) -> JobRunsAnswer:
+async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQuery]) -> wire.JobRunsAnswer:
     """List ingestion job runs. Newest first, 50 per page by default."""
     services = request.services
     scope = request.scope_of(params.namespace_id)
@@ -55,11 +45,11 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[ListQuery])
         cursor=cursor,
         size=params.page_size or control.PAGE,
     )
-    summaries = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
-    data = JobRunsData(
+    summaries = [wire.JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
+    data = wire.JobRunsData(
         summaries, len(summaries), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
-    return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
+    return wire.JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 
 def _named(text: str | None) -> list[str] | None:
@@ -75,8 +65,8 @@ def _named(text: str | None) -> list[str] | None:
 
 @_operation("GET", _RUN, raises=_NOT_FOUND)
 async def get_job_run(
-    request: ApiRequest, ingest_job_run_id: FromPath[str], params: NamedDependency[RunQuery]
-) -> JobRunAnswer:
+    request: ApiRequest, ingest_job_run_id: FromPath[str], params: NamedDependency[wire.RunQuery]
+) -> wire.JobRunAnswer:
     """Get an ingestion job run.
 
     QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards. With `waitSeconds` the response is sent when
@@ -93,8 +83,8 @@ async def get_job_run(
 
 @_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)
 async def cancel_job_run(
-    request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[RunRequest]
-) -> JobRunAnswer:
+    request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[wire.RunRequest]
+) -> wire.JobRunAnswer:
     """Cancel an ingestion job run.
 
     A waiting run ends at once, a running one between two steps. Finished documents are kept. A run of
@@ -123,8 +113,8 @@ async def cancel_job_run(
 )
 @idempotent
 async def retry_job_run(
-    request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[RetryRequest]
-) -> JobRunAnswer:
+    request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[wire.RetryRequest]
+) -> wire.JobRunAnswer:
     """Retry the failed documents of a job run.
 
     Returns a new run of the same job. Content is read from the stored file, or from its source. With `ocrConfig` or
@@ -153,14 +143,14 @@ async def _found(request: ApiRequest, scope: Scope, run_id: str, *, most: int | 
 
 async def _read(
     request: ApiRequest, scope: Scope, run_id: str, message: str, *, most: int | None = None
-) -> JobRunAnswer:
+) -> wire.JobRunAnswer:
     services = request.services
     run = await _found(request, scope, run_id, most=most)
     waiting = await queueing.place(services.db, run.id) if run.waits else None
     if run.outcome is None:
         run.notices.extend(Notice(reason, 0) for reason in await services.storage.reasons())
     url = prefect_url(services.settings, run.flow_run_id)
-    return JobRunAnswer(message=message, data=JobRunData.of(run, url, waiting))
+    return wire.JobRunAnswer(message=message, data=wire.JobRunData.of(run, url, waiting))
 
 
 def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:
