@@ -41,15 +41,11 @@ class IncludeConfig(Struct, rename="camel"):
     """Parts of the response beside or instead of the documents."""
 
     documents: Annotated[bool | None, Meta(description="Whether to return the documents.")] = True
-    raw_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the original file.")] = False
-    parsed_text_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the parsed text.")] = (
-        False
-    )
+    raw_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the file.")] = False
+    parsed_text_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the text.")] = False
     stats_by_source: Annotated[bool | None, Meta(description="Number of documents by source.")] = False
     stats_by_status: Annotated[bool | None, Meta(description="Number of documents by status.")] = False
-    stats_by_site: Annotated[
-        bool | None, Meta(description="The 100 sites with the most web pages, among the newest 100,000 pages.")
-    ] = False
+    stats_by_site: Annotated[bool | None, Meta(description="Number of web pages by site, for 100 sites.")] = False
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
@@ -57,16 +53,14 @@ class FetchDocuments(Struct, rename="camel", kw_only=True):
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
-    pagination: Annotated[Pagination | None, Meta(description="The page to return. Default: up to 1000 documents.")] = (
-        None
-    )
+    pagination: Annotated[Pagination | None, Meta(description="The page. Default: 1000 documents.")] = None
     include_config: Annotated[IncludeConfig | None, Meta(description="Optional parts of the response.")] = None
     facets: (
         Annotated[
             list[str],
             Meta(
                 max_length=facets.FACETS,
-                description="Fields whose values are counted over all matching documents, named as in a condition.",
+                description="Fields whose values are counted, named as in a condition.",
                 examples=[["metadata.topic", "document.language"]],
             ),
         ]
@@ -115,9 +109,7 @@ class EmbeddingConfig(Struct, rename="camel"):
     model: Annotated[str | None, Meta(description="The model's name.")] = None
     dimensions: Annotated[int | None, Meta(description="The length of the vectors.")] = None
     chunk_size: Annotated[int | None, Meta(description="Maximum number of tokens of a chunk.")] = None
-    chunk_overlap: Annotated[
-        int | None, Meta(description="Number of tokens shared with the previous chunk; less than `chunkSize`.")
-    ] = None
+    chunk_overlap: Annotated[int | None, Meta(description="Number of tokens shared with the previous chunk.")] = None
 
 
 class Providers(Struct, rename="camel"):
@@ -319,7 +311,7 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     )
     stats_by_site: Annotated[
         list[SiteCount] | UnsetType,
-        Meta(description="The 100 sites with the most web pages, among the newest 100,000 pages."),
+        Meta(description="Number of web pages by site, for 100 sites."),
     ] = UNSET
     facets: Annotated[
         dict[str, list[FacetCount]] | UnsetType, Meta(description="The most frequent values of the requested fields.")

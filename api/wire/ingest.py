@@ -51,13 +51,7 @@ class ChunkConfig(Struct, rename="camel"):
 
     chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Maximum number of tokens of a chunk.")]
     chunk_overlap: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=8190,
-            examples=[200],
-            description="Number of tokens shared with the previous chunk; less than `chunkSize`.",
-        ),
+        int, Meta(ge=0, le=8190, examples=[200], description="Number of tokens shared with the previous chunk.")
     ]
 
     def check(self, field: str) -> None:
