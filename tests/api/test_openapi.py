@@ -13,8 +13,8 @@ from api.openapi import document
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
 from retrieval.namespaces.validation import LOCAL_MODELS, MODELS
+from tests.api.description import DOCUMENT
 
-DOCUMENT = document(HANDLERS)
 OPERATIONS = [
     (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
 ]

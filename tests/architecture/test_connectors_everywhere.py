@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from api.app import HANDLERS as APP_HANDLERS
-from api.openapi import document
 from api.routes.ingest_sources import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
@@ -14,6 +12,7 @@ from flows import prefect_client
 from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
+from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
 
@@ -36,7 +35,7 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert set(namespaces.CONNECTORS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
     assert wanted <= set(prefect_client.FLOWS)
-    assert set(dict(api_schema.read_services(document(APP_HANDLERS)))) == wanted
+    assert set(dict(api_schema.read_services(DOCUMENT))) == wanted
 
 
 @pytest.mark.parametrize("name", APPS)

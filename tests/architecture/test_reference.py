@@ -6,12 +6,10 @@ import yaml
 
 import api_reference
 import settings_reference
-from api.app import HANDLERS
-from api.openapi import document
 from local import cli
 from retrieval.settings import PROJECT, Settings
+from tests.api.description import DOCUMENT
 
-DOCUMENT = document(HANDLERS)
 PAGES = api_reference.render_pages(DOCUMENT)
 GENERATED = {*PAGES, "reference/permissions.md", "reference/settings.md", "reference/cli.md"}
 

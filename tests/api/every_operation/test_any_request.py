@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import requests
 import schemathesis
@@ -15,9 +17,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from api.app import HANDLERS
-from api.openapi import document
 from retrieval.accounts import api_keys, organizations
+from tests.api.description import DOCUMENT
 from tests.api.support import Organization, client_of
 
 OF_ANY = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -32,7 +33,7 @@ EXAMPLES = settings(
     phases=[Phase.explicit, Phase.generate],
 )
 
-schema = schemathesis.openapi.from_dict(document(HANDLERS))
+schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
 OPERATIONS = [found.ok() for found in schema.get_all_operations()]
 
 

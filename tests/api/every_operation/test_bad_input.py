@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from api.app import HANDLERS
-from api.openapi import document
+from tests.api.description import DOCUMENT
 from tests.api.support import EMBEDDED, assert_error
 
-DOCUMENT = document(HANDLERS)
 SPACE = "<namespace>"
 NO_RUN, NO_DOC, NO_CONNECTION = "ijr_0", "doc_0", "conn_0"
 FILTER = {"documentIds": [NO_DOC]}

@@ -9,13 +9,9 @@ from typing import Any
 
 import pytest
 
-from api.app import HANDLERS
-from api.openapi import document
 from retrieval.security import secrets
+from tests.api.description import DOCUMENT
 from tests.api.support import assert_error
-
-DOCUMENT = document(HANDLERS)
-
 
 CODES = {
     "/v1/audit": "INVALID_REQUEST",

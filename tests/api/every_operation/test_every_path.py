@@ -10,12 +10,11 @@ from itertools import product
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
 from retrieval.accounts import api_keys, organizations
 from tests.api import raw
+from tests.api.description import DOCUMENT
 from tests.api.process import running
 
-DOCUMENT = document(HANDLERS)
 UNLISTED = ["/", "/docs", "/docs/assets/viewer.js", "/openapi.json", "/v1", "/v1/nothing", "/nothing"]
 PATHS = [*sorted(DOCUMENT["paths"]), *UNLISTED]
 METHODS = {"get", "post", "put", "patch", "delete", "head", "options", "trace"}

@@ -15,16 +15,15 @@ import httpx
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
 from retrieval import ids
 from retrieval.access.lists import set_lists
 from retrieval.accounts import api_keys, organizations, tenants
 from retrieval.ports import Scope
 from retrieval.principals import Access
+from tests.api.description import DOCUMENT
 from tests.api.support import Organization, client_of
 from tests.library import Library
 
-DOCUMENT = document(HANDLERS)
 CANARY = "canarybird"
 APP = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
 

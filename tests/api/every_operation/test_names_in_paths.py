@@ -7,11 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from api.app import HANDLERS
-from api.openapi import document
 from retrieval.accounts import api_keys, organizations
 from retrieval_client import RetrievalClient, RetrievalError
 from tests.api import raw
+from tests.api.description import DOCUMENT
 from tests.api.process import running
 from tests.api.routes.test_access import names
 from tests.api.support import assert_error
@@ -50,7 +49,6 @@ NAMES = [
     "https://id.example.com/groups/1?a=b#c",
 ]
 DOTS = [".", ".."]
-DOCUMENT = document(HANDLERS)
 PARAMETERS = sorted(
     (path, method.upper(), name)
     for path, operations in DOCUMENT["paths"].items()

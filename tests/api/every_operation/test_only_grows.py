@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from api.app import HANDLERS
-from api.openapi import document
+from tests.api.description import DOCUMENT
 
 KEPT = Path(__file__).resolve().parents[2] / "fixtures" / "v1_surface.json"
-DOCUMENT = document(HANDLERS)
 
 
 def paths_of(schema, prefix="", above=()):
