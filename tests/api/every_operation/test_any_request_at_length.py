@@ -9,7 +9,7 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python._constants.orchestrator import make_constants_value_source
 
 from tests.api.every_operation import test_any_request as short
-from tests.api.every_operation.test_any_request import OF_ANY, OPERATIONS, checks_of, schema, wait_no_longer
+from tests.api.every_operation.test_any_request import OF_ANY, OPERATIONS, SECONDS, checks_of, schema, wait_no_longer
 
 EXAMPLES = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
@@ -24,7 +24,9 @@ def test_every_operation(operation, base, organization, session):
     def ask(case):
         wait_no_longer(case)
         headers = {"Authorization": f"Bearer {api_key}"}
-        case.call_and_validate(base_url=base, session=session, headers=headers, checks=checks_of(case, OF_ANY))
+        case.call_and_validate(
+            base_url=base, session=session, headers=headers, checks=checks_of(case, OF_ANY), timeout=SECONDS
+        )
 
     # As `schema.parametrize` makes them, made when the test runs: for all operations at once that takes half a minute.
     build_operation_test(
