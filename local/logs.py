@@ -36,7 +36,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _PASSING = re.compile(r"FATAL:\s+(?:the database system is |terminating connection due to administrator command)")
 """What PostgreSQL tells clients that come while it starts or ends."""
 _CONTENT = re.compile(
-    r"Finished in state Failed\('(?:\d+ documents?: \d+ failed, |Task run encountered an exception Skippable: )"
+    r"Finished in state Failed\('(?:\d+ documents?: \d+ failed|Task run encountered an exception Skippable: )"
 )
 """Documents that failed: their job runs say so, and no role is at fault."""
 _TIME = re.compile(r"^\S*\d\d:\d\d:\d\d\S* (?:UTC )?(?:\[\d+\] )?(?:\| )?")

@@ -45,7 +45,9 @@ class Service:
         self.told: set[str] = set()
         """Error lines that have failed a test already."""
         # How runs and their tasks ended is told by Prefect at this level; it is no error of the worker's.
-        self._expected: list[tuple[str, str]] = [("worker", r"(Flow|Task) run '.*' - (\[\w+\] )?Finished in state")]
+        self._expected: list[tuple[str, str]] = [
+            ("worker", r"(Flow|Task) run '.*' - (\[\w+\] )?(Finished in state|Engine execution exited)")
+        ]
 
     def expects(self, role: str, error: str) -> None:
         """A test provokes error lines in this role's log that match the pattern; others fail it at its end."""

@@ -76,6 +76,7 @@ def test_documents_that_failed_are_no_errors_of_a_role():
     head = "01:00:36.533 | ERROR   | "
     failed = [
         head + "Flow run 'URL list a' - Finished in state Failed('1 document: 1 failed, 0 cancelled.')",
+        head + "Flow run 'a.pdf' - [req_4653159c] Finished in state Failed('1 document: 1 failed. a.pdf: Broken.')",
         head + "Task run 'discover a' - Finished in state Failed('Task run encountered an exception Skippable: None.')",
     ]
     broken = head + "Flow run 'a' - Finished in state Failed('Flow run encountered an exception OSError: None.')"
