@@ -31,7 +31,7 @@ from connectors.parsers import child
 from connectors.parsers.formats import reading
 from connectors.parsers import confinement
 given, made, secret, beside, listening, parent = sys.argv[1:]
-confinement.confine(512 * 2**20, 2**20, programs=True)
+confinement.confine_process(512 * 2**20, 2**20, programs=True)
 confined = confinement.restrict_files(Path(given), Path(made), "/usr/bin/tesseract")
 
 def dial():
@@ -75,7 +75,7 @@ from connectors.parsers.formats import reading
 from connectors.parsers import confinement
 MB = 2**20
 folder, programs = Path(sys.argv[1]), sys.argv[2] == "programs"
-confinement.confine(512 * MB, 8 * MB, programs=programs)
+confinement.confine_process(512 * MB, 8 * MB, programs=programs)
 confinement.cap_address_space(512 * MB)
 kept = []
 

@@ -563,7 +563,7 @@ def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentPars
 def test_a_child_can_neither_dial_nor_start_programs() -> None:
     script = (
         "from connectors.parsers import confinement\n"
-        "confinement.confine(2**29, 2**20)\n"
+        "confinement.confine_process(2**29, 2**20)\n"
         "import os, socket\n"
         "for attempt in (socket.socket, lambda: os.execv('/bin/true', ['true'])):\n"
         "    try:\n"
