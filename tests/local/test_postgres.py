@@ -1,4 +1,4 @@
-"""What `retrieval status` tells of the disk and of a database that takes no writes."""
+"""The embedded PostgreSQL: what `retrieval status` tells of its disk and writes, and how much it keeps in memory."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from local import health, instance, postgres, processes
@@ -18,6 +19,8 @@ from local.instance import Record, RoleRecord
 from local.processes import Process
 from retrieval.database import disk_full, revisions
 from retrieval.settings import Settings
+
+GB = 1 << 30
 
 
 def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fresh_database, tmp_path, capsys):
@@ -68,3 +71,17 @@ def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
     problem = health.check_disk(Settings(home=tmp_path))[1]
     assert problem is not None
     assert "is full: 31 MB are free" in problem
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"), [(GB, "128MB"), (2 * GB, "128MB"), (4 * GB, "256MB"), (8 * GB, "512MB"), (64 * GB, "512MB")]
+)
+def test_a_sixteenth_of_the_machines_memory_within_bounds(memory, kept, monkeypatch):
+    told = {"SC_PHYS_PAGES": memory // 4096, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", told.__getitem__)
+    assert postgres._shared_buffers() == kept
+
+
+def test_the_server_is_started_with_it(postgres_url):
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("show shared_buffers").fetchone() == (postgres._shared_buffers(),)
