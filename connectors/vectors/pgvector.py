@@ -68,22 +68,6 @@ _AMONG_DOCUMENTS: LiteralString = """
 """Where all vectors are compared: asked of each document once, with `offset 0`, and not of each of its vectors."""
 _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
-_NAMED_MOST, _VALUES_MOST, _EACH_MOST = 2_000, 5_000_000, 130
-"""Documents that are named, numbers of their vectors, and vectors for each that is asked for, up to which these are
-compared one by one: that takes as long as walking the index past nine others to each that counts."""
-_OF_NAMED: LiteralString = """
-    with found as materialized (
-        select v.id, {distance} as distance from documents d
-        cross join lateral (
-            select id, values from vectors where partition_id = {partition} and id >= d.id || '#' and id < d.id || '$'
-               and vector_dims(values) = {size} offset 0
-        ) v
-        where d.id = any(%(named)s) and d.partition_id = {partition} and d.deleted_at is null and {condition}
-        limit %(most)s + 1
-    )
-    select id, 1 - coalesce(nullif(distance, 'NaN'), 1) as score from found
-    where (select count(*) from found) <= %(most)s order by distance + 0, id limit %(top_k)s
-"""
 
 
 class PgVectorStore:
@@ -122,12 +106,10 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
-            if rows := self._of_named(partition, params, where, viewer):
-                return [Match(row["id"], row["score"]) for row in rows]
             same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
                 seen_alone = viewer is not None and same_plan
-                settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
+                settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
                 if seen_alone:
                     settings |= BY_INDEX
                 db = reading(self._db, viewer) if seen_alone else self._db
@@ -251,24 +233,6 @@ class PgVectorStore:
 
     def _index(self, partition: int) -> str:
         return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
-
-    def _of_named(
-        self, partition: int, params: Mapping[str, Any], where: DocumentFilter | None, viewer: Viewer | None
-    ) -> list[Row]:
-        """The nearest of the documents that are named, each vector compared; none if there are too many, or none."""
-        if where is None or not 0 < len(where.document_ids) <= _NAMED_MOST:
-            return []
-        condition, filtering = replace(where, document_ids=()).sql("d")
-        size = int(self._dimensions)
-        distance = f"v.values::halfvec({size}) <=> %(values)s::halfvec({size})"
-        statement = _OF_NAMED.format(distance=distance, partition=int(partition), size=size, condition=condition)
-        extra_params = {
-            "named": list(where.document_ids),
-            "most": min(_VALUES_MOST // size, _EACH_MOST * params["top_k"]),
-        }
-        with self._db.tuned(plan_once=False) as connection:
-            scoped = visible(statement, {**params, **filtering, **extra_params}, viewer)
-            return connection.execute(scoped.text, scoped.params).fetchall()
 
     def _nearest(
         self,

@@ -91,15 +91,13 @@ def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(li
     assert asked == [_red(), _red(), other]
 
 
-@pytest.mark.parametrize("most", [10**6, 8 * 20, 8])
-def test_vectors_of_named_documents_are_compared_or_the_index_is_walked(filled, monkeypatch, most):
+def test_the_index_is_searched_for_vectors_of_named_documents(filled):
     named = tuple(
         row["id"]
         for row in filled.db.rows(
             "select id from documents where partition_id = %(p)s and deleted_at is null", {"p": filled.partition}
         )
     )
-    monkeypatch.setattr(pgvector, "_VALUES_MOST", most)
     where = DocumentFilter(document_ids=named[:20], metadata={"team": [1, 2, 3]})
     rows = filled.db.rows(
         "select v.id from vectors v join documents d on d.id = v.document_id where d.id = any(%(named)s)"
