@@ -16,7 +16,7 @@ from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog
 from api.auth import Authenticator
-from api.errors import understand
+from api.errors import to_service_error
 from api.links import Links, ServerSecret
 from api.mcp_hosts import Hosts
 from api.middleware import RequestMiddleware, rendered
@@ -197,8 +197,8 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     """Every exception of the router and of a handler becomes an answer here."""
     handler = request.scope.get("route_handler")
     about: Operation | None = handler.opt.get("operation") if handler else None
-    understood = understand(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
-    request_context.of(request.scope).code = understood.code
+    understood = to_service_error(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
+    request_context.get_context(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)
     response = rendered(request.scope, understood)

@@ -87,7 +87,7 @@ def _object_id(
     """Return the id from the path, else of the created object in the response. For documents matched by a filter: the
     id of the only one that changed."""
     if parameter is not None:
-        return request_context.parameters(scope)[parameter]
+        return request_context.read_path_parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
         return context.caller.organization
     if segment == "documents" and context.details.count:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from api import rates
-from api.errors import understand
+from api.errors import to_service_error
 from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
@@ -159,7 +159,7 @@ class Authenticator:
             parameters = {"hash": key_hash, "tenant": credentials.tenant}
             row, minute, position = await self._find(_BY_KEY, key_hash, parameters)
         except AWAY as error:
-            return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), understand(error)
+            return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), to_service_error(error)
         if row is None:
             return await self._stranger(credentials.address)
         rate = _rate(minute, position, row["requests_per_minute"])
@@ -179,7 +179,7 @@ class Authenticator:
             parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
             row, minute, count = await self._find(_BY_ORGANIZATION, cache_key, parameters)
         except AWAY as error:
-            return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), understand(error)
+            return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), to_service_error(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")

@@ -82,14 +82,14 @@ class Rendered:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
+def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
     """Return the response of an error. The two tenant errors have a shape of their own. Below paths for clients of
     other services, the fields that those clients read are added. has_key: whether a bearer key was sent."""
     answer: ErrorAnswer | TenantErrorAnswer
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
     else:
-        answer = ErrorAnswer(message=error.message, error=info(error))
+        answer = ErrorAnswer(message=error.message, error=describe_error(error))
         if path.startswith(DIFY):
             answer.error_code, answer.error_msg = _of_dify(error.code, has_key=has_key), error.message
         elif path.startswith(VECTOR_STORES):
@@ -109,7 +109,7 @@ def _of_dify(code: ErrorCode, *, has_key: bool) -> int:
     return 2001 if code is ErrorCode.NAMESPACE_NOT_FOUND else STATUS[code]
 
 
-def info(error: ServiceError) -> ErrorInfo:
+def describe_error(error: ServiceError) -> ErrorInfo:
     """Code, message and details of an error."""
     details = ErrorDetails(
         error.reason or error.code.lower(), error.field or msgspec.UNSET, **cast("dict[str, Any]", error.quota)
@@ -117,7 +117,7 @@ def info(error: ServiceError) -> ErrorInfo:
     return ErrorInfo(error.code, error.message, details)
 
 
-def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:
+def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:
     """The error that a client gets for an exception. `failed`: the area's code for unexpected exceptions."""
     if isinstance(error, ServiceError):
         return error
@@ -154,7 +154,7 @@ def unavailable(full: str | None = None, error: Exception | None = None) -> Serv
     )
 
 
-def raises(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
+def group_by_status(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
     """Codes by status, for the documentation of an operation."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in codes:

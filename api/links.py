@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """The caller who gets a link (`request_context.bearer`), and the user on whose behalf, with the user's groups.
+    """The caller who gets a link (`request_context.make_bearer`), and the user on whose behalf, with the user's groups.
 
     `key_id`: of the key with which the link ends; `ends`: Unix seconds after which it does not open, for a person.
     """

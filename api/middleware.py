@@ -28,7 +28,7 @@ from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
-from api.errors import Rendered, render, understand
+from api.errors import Rendered, render_error, to_service_error
 from api.links import PREFIX
 from api.mcp_hosts import PATH, Hosts
 from api.rates import Networks, client_of
@@ -65,7 +65,7 @@ def _is_uncounted(path: str) -> bool:
 def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:
     """The error in the shape that this path's clients expect."""
     has_key = credentials_of(list(scope["headers"]), "").api_key is not None
-    return render(error, scope["path"], has_key=has_key)
+    return render_error(error, scope["path"], has_key=has_key)
 
 
 class RequestMiddleware:
@@ -98,11 +98,11 @@ class RequestMiddleware:
             await self._router(scope, receive, send)
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        scope["path"] = request_context.normalize(scope)
+        scope["path"] = request_context.normalize_request_path(scope)
         own_id = "req_" + secrets.token_hex(12)
         details = write_details.begin()
         context = RequestContext(_sent_request_id(scope["headers"]) or own_id, own_id, details)
-        request_context.attach(scope, context)
+        request_context.attach_context(scope, context)
         span = self._begin(scope, context)
         started = time.perf_counter()
         wire = _Wire(receive, send, context, scope, self._audit)
@@ -176,7 +176,7 @@ class RequestMiddleware:
         try:
             context.rate, caller = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
-            context.rate, caller = unknown_rate(), understand(error)
+            context.rate, caller = unknown_rate(), to_service_error(error)
         if is_open and isinstance(caller, ServiceError) and caller.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
             return None
         if isinstance(caller, ServiceError):
@@ -218,7 +218,7 @@ class _Wire:
             try:
                 await audit.record(self._scope, self._exchange, message["body"])
             except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
-                refusal = understand(error)
+                refusal = to_service_error(error)
                 self._exchange.code = refusal.code
                 await _answer(self.send, self._exchange, rendered(self._scope, refusal))
                 return
@@ -262,7 +262,7 @@ def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | N
     """The router would answer OPTIONS by itself, with a 204 that no operation of the contract has."""
     if scope["method"] != "OPTIONS":
         return None
-    refusal = understand(MethodNotAllowedException())
+    refusal = to_service_error(MethodNotAllowedException())
     context.code = refusal.code
     return refusal
 

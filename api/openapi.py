@@ -15,7 +15,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 from msgspec.structs import fields
 
 from api import on_behalf
-from api.errors import TENANT_CODES, raises, render
+from api.errors import TENANT_CODES, group_by_status, render_error
 from api.request import IDEMPOTENCY_KEY, ApiRequest, Operation, TenantUse
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.accounts.api_keys import SCOPES
@@ -171,7 +171,7 @@ def json_response(kind: type[Any]) -> OpenAPIResponse:
 def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
     """The errors with these codes, by status, with an example of each; `pages`: as HTML for browsers, too."""
     responses = {}
-    for status, status_codes in raises(*codes).items():
+    for status, status_codes in group_by_status(*codes).items():
         distinct = list(dict.fromkeys(status_codes))
         shapes = [
             reference(TenantErrorAnswer if tenant else ErrorAnswer)
@@ -261,7 +261,7 @@ def _codes(about: Operation) -> list[ErrorCode]:
 
 
 def _example(code: ErrorCode, message: str) -> Any:
-    return msgspec.json.decode(render(ServiceError(code, f"{message}.")).body)
+    return msgspec.json.decode(render_error(ServiceError(code, f"{message}.")).body)
 
 
 def _written(kind: type[Any]) -> dict[str, Any]:

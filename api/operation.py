@@ -44,7 +44,7 @@ def operation(
     """
 
     def register(handler: Callable[..., Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
-        hints, permission = get_type_hints(handler), permissions.of(method, path)
+        hints, permission = get_type_hints(handler), permissions.find_permission(method, path)
         about = Operation(
             method,
             path,
@@ -127,13 +127,13 @@ def _answer(returned: Any) -> type[Answer] | None:
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
-async def has_a_caller(connection: Connection, _: BaseRouteHandler) -> None:
+async def require_caller(connection: Connection, _: BaseRouteHandler) -> None:
     """Refuse a request without a key by the route that was matched, whatever its path looked like."""
     if _context(connection).caller is None:
         raise auth.unauthorized()
 
 
-async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
+async def set_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
     """Put the tenant to act for into the request's context."""
     tenant = cast("Operation", handler.opt["operation"]).tenant
     if tenant is not TenantUse.IGNORED:
@@ -141,7 +141,7 @@ async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -
         context.tenant = auth.tenant_of(_caller(connection), may_be_new=tenant is TenantUse.MADE)
 
 
-async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler) -> None:
+async def set_principal(connection: Connection, handler: BaseRouteHandler) -> None:
     """Keep the user to act for in the request's context; 403 for all but reading on behalf of one."""
     about = cast("Operation", handler.opt["operation"])
     context, caller = _context(connection), _caller(connection)
@@ -151,17 +151,17 @@ async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler
         raise on_behalf.refused(caller)
 
 
-async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:
+async def require_scope(connection: Connection, handler: BaseRouteHandler) -> None:
     """Put what the key gets of the operation into the request's context; 403 without the scope or out of its bounds."""
     permission = cast("Operation", handler.opt["operation"]).permission
     _context(connection).reach = auth.allow(_caller(connection), permission)
 
 
-_GUARDS = (has_a_caller, acts_for_a_tenant, acts_for_a_principal, holds_the_scope)
+_GUARDS = (require_caller, set_tenant, set_principal, require_scope)
 
 
 def _context(connection: Connection) -> RequestContext:
-    return request_context.of(connection.scope)
+    return request_context.get_context(connection.scope)
 
 
 def _caller(connection: Connection) -> auth.Caller:

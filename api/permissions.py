@@ -154,7 +154,7 @@ PERMISSIONS: Mapping[str, Permission] = {
 }
 
 
-def of(method: str, path: str) -> Permission:
+def find_permission(method: str, path: str) -> Permission:
     """The row of an operation, whose path may name the types of its parameters; LookupError without one."""
     name = f"{method} {path.replace(':str}', '}')}"
     if name not in PERMISSIONS:

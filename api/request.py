@@ -101,7 +101,7 @@ class ApiRequest(Request[Caller, None, State]):
 
     @property
     def context(self) -> RequestContext:
-        return request_context.of(self.scope)
+        return request_context.get_context(self.scope)
 
     @property
     def operation(self) -> Operation:
@@ -133,7 +133,7 @@ class ApiRequest(Request[Caller, None, State]):
     @property
     def path_params(self) -> dict[str, Any]:
         """Path parameters, decoded. A NUL, which no id contains and the database refuses, is replaced."""
-        parameters = request_context.parameters(self.scope)
+        parameters = request_context.read_path_parameters(self.scope)
         return {name: value.replace("\x00", "\ufffd") for name, value in parameters.items()}
 
     async def body(self) -> bytes:

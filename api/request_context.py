@@ -48,15 +48,15 @@ class RequestContext:
     """What this request tells the work that comes of it."""
 
 
-def attach(scope: AsgiScope, context: RequestContext) -> None:
+def attach_context(scope: AsgiScope, context: RequestContext) -> None:
     cast("dict[str, object]", scope)[_KEY] = context
 
 
-def of(scope: AsgiScope) -> RequestContext:
+def get_context(scope: AsgiScope) -> RequestContext:
     return cast("RequestContext", cast("dict[str, object]", scope)[_KEY])
 
 
-def bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
+def make_bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
     """The caller as links know it. A link reads a whole document, so it needs the permission of listing documents."""
     try:
         allow(caller, PERMISSIONS["POST /v1/documents"])
@@ -74,7 +74,7 @@ _NOBODYS = "%"
 """A segment that no name is spelled as."""
 
 
-def normalize(scope: HTTPScope) -> str:
+def normalize_request_path(scope: HTTPScope) -> str:
     """One spelling of the path, for all that decides by it: decoded, but for `/` and `%` in names below `/v1/<area>/`.
 
     Slashes at the end, and several of them, are one; below `/v1/groups/` they lead nowhere.
@@ -94,7 +94,7 @@ def normalize(scope: HTTPScope) -> str:
     return normalize_path("/".join((*prefix, *(_spelled(segment) or empty for segment in segments))))
 
 
-def parameters(scope: Mapping[str, Any]) -> dict[str, str]:
+def read_path_parameters(scope: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters of the matched path, decoded."""
     return {name: unquote(str(value)) for name, value in scope["path_params"].items()}
 

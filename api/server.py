@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from api.errors import render
+from api.errors import render_error
 from api.middleware import ALWAYS
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -75,7 +75,9 @@ class StrictProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete and self.cycle.response_started:
             self.transport.abort()
             return
-        rendered = render(ServiceError(ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service."))
+        rendered = render_error(
+            ServiceError(ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service.")
+        )
         headers = {
             b"content-type": b"application/json",
             b"content-length": str(len(rendered.body)).encode(),

@@ -17,7 +17,7 @@ from litestar.types import HTTPScope, Message
 from api import auth, on_behalf, permissions, request_context
 from api.audit import AuditLog, written
 from api.auth import Caller
-from api.errors import render, understand
+from api.errors import render_error, to_service_error
 from api.links import Kind
 from api.request_context import RequestContext
 from api.services import Services
@@ -75,7 +75,7 @@ class Inner:
         the request. None for a key that may not read documents."""
         signer, context = await self.services.links.signer(), self.context
         return signer.link(
-            document_id, Kind.PARSED, request_context.bearer(self.caller, context.principal, context.groups)
+            document_id, Kind.PARSED, request_context.make_bearer(self.caller, context.principal, context.groups)
         )
 
     async def ask(
@@ -85,7 +85,7 @@ class Inner:
         content = b"" if body is None else msgspec.json.encode(body)
         scope = self._scope(method, path, query or {}, content)
         context = replace(self.context, status=0, code=None, tenant="", reach=None, namespace=None)
-        request_context.attach(scope, context)
+        request_context.attach_context(scope, context)
         status, answered = await _answer_of(self.app, scope, content)
         context.status = status
         self.context.rate, self.context.principal = context.rate, context.principal
@@ -94,7 +94,7 @@ class Inner:
             try:
                 await AuditLog(self.services.audit).record(scope, context, answered)
             except Exception as error:
-                raise Refused(msgspec.json.decode(render(understand(error)).body)) from error
+                raise Refused(msgspec.json.decode(render_error(to_service_error(error)).body)) from error
         response = cast("dict[str, Any]", msgspec.json.decode(answered))
         if status != 200:
             raise Refused(response)

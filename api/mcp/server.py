@@ -72,7 +72,7 @@ async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRe
 def _caller(context: ServerRequestContext[Any, Any]) -> Inner:
     scope = cast("HTTPScope", cast("Any", context.request).scope)
     app: Litestar = scope["litestar_app"]
-    return Inner(app, app.state.services, scope, request_context.of(scope))
+    return Inner(app, app.state.services, scope, request_context.get_context(scope))
 
 
 SERVER: Server[Any] = Server(

@@ -57,7 +57,7 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
             answer.documents = [around.show(row) for row in listing.items]
             if include.raw_file_url or include.parsed_text_file_url:
                 signer = await request.services.links.signer()
-                bearer = request_context.bearer(request.caller, request.principal, request.context.groups)
+                bearer = request_context.make_bearer(request.caller, request.principal, request.context.groups)
                 for document, row in zip(answer.documents, listing.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:

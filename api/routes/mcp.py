@@ -19,7 +19,7 @@ from retrieval.errors import ErrorCode
 async def serve_mcp(request: ApiRequest) -> ASGIApp:
     """One message of JSON-RPC, which the SDK answers."""
     settings = request.services.settings
-    if request_context.of(request.scope).caller is None:
+    if request_context.get_context(request.scope).caller is None:
         raise auth.unauthorized()
     content = await request_limits.read_json(
         request.receive,

@@ -137,7 +137,7 @@ def _entry(request: ApiRequest, authorization: Taken) -> Entry:
         object_type="connection",
         object_id=authorization.connection_id,
         status=200,
-        request_id=request_context.of(request.scope).request_id,
+        request_id=request_context.get_context(request.scope).request_id,
         source=Source.API,
     )
 

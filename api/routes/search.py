@@ -96,7 +96,7 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
             try:
                 answer = await searches.answer(request, _read(content, space))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
-                info = errors.info(errors.understand(error, failed=ErrorCode.SEARCH_FAILED))
+                info = errors.describe_error(errors.to_service_error(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
             return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note)
 

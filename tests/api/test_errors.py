@@ -10,7 +10,7 @@ import time
 import psycopg
 import pytest
 
-from api.errors import STATUS, render, understand
+from api.errors import STATUS, render_error, to_service_error
 from retrieval.errors import ErrorCode, ServiceError
 from tests.api.support import assert_error
 
@@ -30,7 +30,7 @@ def test_every_code_has_a_status_and_the_rules_hold():
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_every_code_renders(code):
-    rendered = render(ServiceError(code, "Words.", field="a.b", reason="why"))
+    rendered = render_error(ServiceError(code, "Words.", field="a.b", reason="why"))
     body = json.loads(rendered.body)
     if code in {ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID}:
         assert body == {"error": code.value, "message": "Words."}
@@ -43,7 +43,7 @@ def test_every_code_renders(code):
 
 
 def test_what_nobody_expected_keeps_its_words_to_itself():
-    error = understand(RuntimeError("password=hunter2"), failed=ErrorCode.SEARCH_FAILED)
+    error = to_service_error(RuntimeError("password=hunter2"), failed=ErrorCode.SEARCH_FAILED)
     assert error.code == ErrorCode.SEARCH_FAILED
     assert "hunter2" not in error.message
 
@@ -137,8 +137,8 @@ def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url
         connection.execute("set statement_timeout = 50")
         with pytest.raises(psycopg.errors.QueryCanceled) as ended:
             connection.execute("select pg_sleep(5)")
-    told = understand(ended.value)
+    told = to_service_error(ended.value)
     assert (STATUS[told.code], told.reason) == (503, "took_too_long")
     assert "Ask for less" in str(told)
-    away = understand(psycopg.OperationalError("gone"))
+    away = to_service_error(psycopg.OperationalError("gone"))
     assert (away.code, away.reason) != (told.code, told.reason)

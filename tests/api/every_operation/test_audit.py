@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.permissions import of
+from api.permissions import find_permission
 from retrieval.accounts import api_keys, audit
 from tests.api.every_operation.test_isolation import FILES, ROUTES, Worlds, case_name, missing
 from tests.api.support import assert_error
@@ -33,7 +33,7 @@ def is_write(route):
         return True  # whoever may search may start one
     if route.path == "/v1/convert/file":
         return False  # nothing is stored
-    scope = of(route.method, route.path).scope or ""
+    scope = find_permission(route.method, route.path).scope or ""
     return route.method != "GET" and scope != "search" and not scope.endswith(":read")
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.permissions import PERMISSIONS, Reach, default_scopes, of
+from api.permissions import PERMISSIONS, Reach, default_scopes, find_permission
 from retrieval.accounts import api_keys
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.ingestion import reembedding
@@ -85,7 +85,9 @@ def spent(worlds):
 
 
 def reach_of(kind, route):
-    return of(route.method, route.path).reach(namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind])
+    return find_permission(route.method, route.path).reach(
+        namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind]
+    )
 
 
 def state(db, world):
@@ -104,7 +106,7 @@ def state(db, world):
 def test_every_operation_has_a_row_and_every_row_an_operation():
     assert {f"{route.method} {route.path}" for route in ROUTES} == set(PERMISSIONS)
     with pytest.raises(LookupError, match=r"api/permissions\.py"):
-        of("POST", "/v1/new")
+        find_permission("POST", "/v1/new")
 
 
 @pytest.mark.parametrize("operation", sorted(name for name, permission in PERMISSIONS.items() if permission.scope))

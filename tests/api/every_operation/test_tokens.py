@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from api.oidc.roles import ROLE_SCOPES
-from api.permissions import of
+from api.permissions import find_permission
 from retrieval.accounts import api_keys, organizations
 from retrieval.setting_values import OidcRole
 from tests.api.every_operation.test_isolation import ROUTES, Worlds, case_name, holds
@@ -48,7 +48,7 @@ def worlds(served, api_db, ring):
 @pytest.mark.parametrize("route", ROUTES, ids=case_name)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_person_gets_what_the_role_allows(worlds, role, route):
-    permission = of(route.method, route.path)
+    permission = find_permission(route.method, route.path)
     allowed = permission.on_behalf or role != "viewer"
     allowed = allowed and (role == "admin" or not permission.admins)
     allowed = allowed and permission.scope in {None, *ROLE_SCOPES[role]}
