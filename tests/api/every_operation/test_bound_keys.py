@@ -85,9 +85,8 @@ def spent(worlds):
 
 
 def reach_of(kind, route):
-    return find_permission(route.method, route.path).reach(
-        namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind]
-    )
+    permission = find_permission(route.method, route.path)
+    return permission.reach(namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind])
 
 
 def state(db, world):
