@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
+import uvloop
 
 from retrieval.database import statements
 from retrieval.database.database import AWAY, Database
@@ -36,14 +39,14 @@ def loop_db(fresh_database, request):
     return Database(fresh_database(f"s{abs(hash(request.node.name))}"), size=3, role="api")
 
 
-def run(db: Database, work) -> None:
+def run(db: Database, work, runner=asyncio.run) -> None:
     async def all_of_it() -> None:
         try:
             await work()
         finally:
             await db.async_close()
 
-    asyncio.run(all_of_it())
+    runner(all_of_it())
 
 
 def test_values_are_those_of_psycopg_each_time(loop_db):
@@ -154,6 +157,26 @@ def test_a_connection_that_is_lost_while_a_statement_runs_is_away(loop_db):
         assert await loop_db.async_row("select %(a)s::int as a", {"a": 1}) == {"a": 1}
 
     run(loop_db, work)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2], ids=["before the statement", "during the statement"])
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_socket_that_dies_ends_the_wait_on_every_loop(loop_db, runner, seconds):
+    """uvloop reports a socket in error once and polls it no more: whoever waits on after that waits for ever."""
+
+    async def work() -> None:
+        async def lose() -> None:
+            async with asyncio.timeout(10), loop_db.async_transaction() as connection:
+                with socket.socket(fileno=os.dup(connection.fileno())) as server_side:
+                    asyncio.get_running_loop().call_later(seconds, server_side.shutdown, socket.SHUT_RDWR)
+                    await asyncio.sleep(0 if seconds else 0.05)
+                    await connection.execute("select pg_sleep(30), length(%(text)s)", {"text": "x" * 10_000_000})
+
+        with pytest.raises(AWAY):
+            await lose()
+        assert await loop_db.async_row("select %(a)s::int as a", {"a": 1}) == {"a": 1}
+
+    run(loop_db, work, runner)
 
 
 def test_a_table_that_changes_under_a_prepared_statement_goes_unnoticed(loop_db):
