@@ -25,7 +25,8 @@ from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, Verdict
 from retrieval.evaluations.judge import Bench
-from retrieval.ingestion import items, poison_detection, reembedding, reembedding_swap, results
+from retrieval.ingestion import items, poison_detection, reembedding, results
+from retrieval.ingestion.queries import reembedding_swap
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.circuits import Circuits

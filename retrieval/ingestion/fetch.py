@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import Retryable
-from retrieval.ingestion import activate, download, items
+from retrieval.ingestion import download, items
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import activation
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
@@ -52,7 +53,7 @@ def run(
         waiting = [item for item in waiting if item.raw_key is not None]
     texts = _texts(db, waiting)
     fingerprints = {item.key: fingerprint(item, _hash(item, texts), embedding) for item in waiting}
-    unchanged = activate.unchanged(db, lease, waiting, fingerprints)
+    unchanged = activation.finish_unchanged(db, lease, waiting, fingerprints)
 
     def store(item: Item) -> tuple[Item, dict[str, Any]]:
         fields: dict[str, Any] = {"fingerprint": fingerprints[item.key]}

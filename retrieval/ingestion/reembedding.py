@@ -5,7 +5,7 @@
 
 One job run holds all documents of the namespace; its number is the shadow's generation. Search and ingestion go on
 with the old configuration until the swap. What changed meanwhile is built again: `refresh` compares marks. An
-ingestion that worked for an older epoch is refused at its flip (`ConfigChanged`) and embeds again.
+ingestion that worked for an older epoch is refused at its activation (`ConfigChanged`) and embeds again.
 """
 
 from __future__ import annotations

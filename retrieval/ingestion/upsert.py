@@ -13,9 +13,10 @@ from retrieval.documents import vector_metadata
 from retrieval.documents.metadata import merge_changes
 from retrieval.errors import Retryable
 from retrieval.ids import vector_id, vector_prefix_of
-from retrieval.ingestion import activate, items
-from retrieval.ingestion.activate import Labelled
+from retrieval.ingestion import items
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import activation
+from retrieval.ingestion.queries.activation import Labelled
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.statuses import Stage
@@ -41,7 +42,7 @@ def run(
     timeout: seconds that the store may take to show what was written; a document of which it still lacks some fails.
     """
     written, metadata = _stored(db, lease, window, store, timeout)
-    activate.flip(db, lease, written, language, metadata if store.labelled else None, epoch)
+    activation.activate(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
 def shadow(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.ingestion import activate, items
+from retrieval.ingestion import items
+from retrieval.ingestion.queries import activation
 from retrieval.jobs.queries import batches
 
 
@@ -129,7 +130,7 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     (window,) = items.windows(org.db, lease, documents=9, size=1 << 20)
     items.start(org.db, lease, window)
     waiting = items.at_stage(org.db, lease, window, "accepted")
-    activate.unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
+    activation.finish_unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
     after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
     assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})
     assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []

@@ -13,7 +13,8 @@ from retrieval import settings
 from retrieval.connections import schedules
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import activate, items
+from retrieval.ingestion import items
+from retrieval.ingestion.queries import activation
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches
 from retrieval.search import selectivity
@@ -84,7 +85,7 @@ def at(moment, monkeypatch, do):
         for store in (PgVectorStore, PineconeStore):
             _wrapped(monkeypatch, store, "upsert", once)
     if moment == "flip":
-        _wrapped(monkeypatch, activate, "flip", once)
+        _wrapped(monkeypatch, activation, "activate", once)
     return lambda name: once() if name == moment else None
 
 

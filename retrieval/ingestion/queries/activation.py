@@ -46,7 +46,7 @@ class _Former:
     changes: list[dict[str, Any]]
 
 
-def unchanged(
+def finish_unchanged(
     db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[DocumentKey, bytes]
 ) -> frozenset[DocumentKey]:
     """Finish those whose visible generation was made from the same content: new name, place, metadata and marks."""
@@ -112,7 +112,7 @@ def unchanged(
     return same
 
 
-def flip(
+def activate(
     db: Database,
     lease: Lease,
     work: Sequence[Item],
@@ -132,14 +132,14 @@ def flip(
         if epoch is not None:
             namespaces.present(connection, lease.scope.namespace, epoch)
         documents = _lock(connection, work)
-        flipped = _point_to(connection, work, documents)
+        activated = _show_generations(connection, work, documents)
         lists.show(
-            connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped], same=False
+            connection, [(item.key.document_id, item.generation) for item in work if item.key in activated], same=False
         )
-        _reindex(connection, lease, [item for item in work if item.key in flipped], documents, language)
-        _leave(connection, lease, work, flipped, documents)
-        unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in flipped])
-        _end(connection, work, flipped, documents)
+        _reindex(connection, lease, [item for item in work if item.key in activated], documents, language)
+        _enqueue_gc(connection, lease, work, activated, documents)
+        unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in activated])
+        _end_documents(connection, work, activated, documents)
         if labelled is not None:
             _relabel(connection, labelled)
 
@@ -160,7 +160,7 @@ class _Metadata(NamedTuple):
 
 
 def _lock(connection: ThreadConnection, work: Sequence[Item]) -> dict[str, _Former]:
-    """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
+    """Lock the documents, in one order everywhere so that two activations cannot block each other."""
     documents = connection.fetch(
         _Former,
         """
@@ -172,7 +172,7 @@ def _lock(connection: ThreadConnection, work: Sequence[Item]) -> dict[str, _Form
     return {document.id: document for document in documents}
 
 
-def _point_to(
+def _show_generations(
     connection: ThreadConnection, work: Sequence[Item], before: Mapping[str, _Former]
 ) -> frozenset[DocumentKey]:
     newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
@@ -210,11 +210,11 @@ def _point_to(
 
 
 def _reindex(
-    connection: ThreadConnection, lease: Lease, flipped: Sequence[Item], before: Mapping[str, _Former], language: str
+    connection: ThreadConnection, lease: Lease, activated: Sequence[Item], before: Mapping[str, _Former], language: str
 ) -> None:
-    """Move the keyword side from the old chunks to the new ones; the counters last, since all flips wait for them."""
-    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id].active_generation) for i in flipped])
-    new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in flipped])
+    """Move the keyword side from the old chunks to the new ones; the counters last, as all activations wait there."""
+    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id].active_generation) for i in activated])
+    new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in activated])
     fewer_chunks, fewer_terms = postings.remove_chunks(connection, old)
     more_chunks, more_terms = postings.index_chunks(connection, lease.partition, new, language)
     connection.execute(
@@ -227,11 +227,11 @@ def _reindex(
     )
 
 
-def _leave(
+def _enqueue_gc(
     connection: ThreadConnection,
     lease: Lease,
     work: Sequence[Item],
-    flipped: frozenset[DocumentKey],
+    activated: frozenset[DocumentKey],
     before: Mapping[str, _Former],
 ) -> None:
     """Queue invisible data for garbage collection: old generations, and new ones that are outdated already."""
@@ -241,7 +241,7 @@ def _leave(
         former = before.get(item.key.document_id)
         visible_files = {former.raw_key, former.parsed_key} if former else set()
         new_files = {item.raw_key, item.parsed_key}
-        if item.key not in flipped:
+        if item.key not in activated:
             generations.append((item.key.document_id, item.generation))
             files += [key for key in new_files - visible_files if key]
         elif former and former.active_generation:
@@ -265,11 +265,11 @@ def _leave(
     )
 
 
-def _end(
-    connection: ThreadConnection, work: Sequence[Item], flipped: frozenset[DocumentKey], before: Mapping[str, _Former]
+def _end_documents(
+    connection: ThreadConnection, work: Sequence[Item], activated: frozenset[DocumentKey], before: Mapping[str, _Former]
 ) -> None:
     """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
-    finished = [item for item in work if item.key in flipped or item.key.document_id in before]
+    finished = [item for item in work if item.key in activated or item.key.document_id in before]
     deleted = [item for item in work if item.key.document_id not in before]
     for status, group in ((DocumentStatus.SUCCESS, finished), (DocumentStatus.CANCELLED, deleted)):
         connection.execute(
