@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from retrieval import job_config
-from retrieval.connections import sanitize
+from retrieval.connections import queries, sanitize
 from retrieval.connections.connections import Connection
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
@@ -46,15 +45,10 @@ class Asked:
 
 async def newest(db: Database, connection: Connection) -> Asked | None:
     """None before the first."""
-    row = await db.async_row(
-        f"select {job_config.ASKED} as asked from jobs j join connections c on c.partition_id = j.partition_id"
-        f" and c.id = %(id)s where j.source = c.connector and {job_config.connection_of()} = c.id"
-        " order by j.created_at desc limit 1",
-        {"id": connection.id},
-    )
-    if row is None:
+    stored = await queries.get_newest_config(db, connection.id)
+    if stored is None:
         return None
-    config = JobConfig.load(row["asked"])
+    config = JobConfig.load(stored)
     return Asked(Choice.of(config.request or {}), config.ingestion.access)
 
 

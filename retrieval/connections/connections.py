@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 
 from retrieval import ids
-from retrieval.connections.oauth_states import INSERT_STATE, Start
+from retrieval.connections import queries
+from retrieval.connections.oauth_states import Start
+from retrieval.connections.queries import ConnectionRow
 from retrieval.database import pages, scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
 from retrieval.documents import connection_documents
 from retrieval.documents.connection_documents import Held
@@ -26,22 +28,11 @@ from retrieval.statuses import ConnectionStatus
 REVOKED_BY_USER = "Revoked by the user."
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection(ConnectionRow):
     """A connection with its tokens opened: never for a log, and masked in an answer."""
 
-    id: str
-    scope: Scope
-    name: str
-    connector: str
-    status: str
-    status_reason: str | None
-    client_redirect_url: str | None
-    sync_minutes: int | None
-    permissions: str
     tokens: Tokens | None = field(repr=False)
-    created_at: datetime
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +45,6 @@ class Change:
     sync_minutes: int | None = None
     sync_sent: bool = False
     permissions: str | None = None
-
-
-COLUMNS: LiteralString = (
-    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.permissions,"
-    " c.credentials, c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
-)
-_PLACE: LiteralString = (
-    " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-    " and n.organization_id = %(organization)s "
-)
-_HERE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
 
 
 async def create(
@@ -83,22 +63,18 @@ async def create(
     if partition is None:
         raise not_found()
     connection_id = ids.connection_id()
+    values = {
+        "id": connection_id,
+        "partition": partition,
+        "name": name,
+        "connector": connector,
+        "url": client_redirect_url,
+        "minutes": sync_minutes,
+        "permissions": permissions,
+    }
     async with db.async_transaction() as connection:
-        await connection.execute(
-            "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes,"
-            " permissions) values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s,"
-            " %(permissions)s)",
-            {
-                "id": connection_id,
-                "partition": partition,
-                "name": name,
-                "connector": connector,
-                "url": client_redirect_url,
-                "minutes": sync_minutes,
-                "permissions": permissions,
-            },
-        )
-        await connection.execute(INSERT_STATE, start.values(connection_id))
+        await queries.insert_connection(connection, values)
+        await queries.insert_state(connection, start.values(connection_id))
     return connection_id
 
 
@@ -106,26 +82,18 @@ async def list_part(
     db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
 ) -> Page[Connection]:
     """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
-    rows = await db.async_rows(
-        "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
-        " or c.connector = %(connector)s)" + pages.older("c"),
-        {**scopes.params(scope), "connector": connector, **pages.part_by_age(part)},
-    )
-    return pages.part_cut([opened(ring, row) for row in rows], part)
+    rows = await queries.list_connections(db, scope, connector, part)
+    return pages.part_cut([_open(ring, row) for row in rows], part)
 
 
 async def get(
     db: Database, ring: KeyRing, organization: str, tenant: str, connection_id: str, *, namespace: str | None
 ) -> Connection:
     """CONNECTION_NOT_FOUND for any other, missing or foreign alike; `namespace`, if given, must be its own."""
-    row = await db.async_row(
-        "select" + COLUMNS + "from connections c," + _PLACE + "where c.id = %(id)s and c.partition_id = p.id"
-        " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
-        {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
-    )
+    row = await queries.get_connection(db, organization, tenant, connection_id, namespace)
     if row is None:
         raise connection_not_found()
-    return opened(ring, row)
+    return _open(ring, row)
 
 
 async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> Connection:
@@ -137,7 +105,6 @@ async def change(
 ) -> Connection:
     """Apply the change and let `start` begin a new authorization. INVALID_REQUEST if it is REVOKED."""
     values = {
-        **scopes.params(scope),
         "id": connection_id,
         "name": change.name,
         "url": change.client_redirect_url,
@@ -147,21 +114,13 @@ async def change(
         "permissions": change.permissions,
     }
     async with db.async_transaction() as connection:
-        done = await connection.execute(
-            "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
-            " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
-            " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end,"
-            " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
-            " from" + _PLACE + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _HERE + "returning" + COLUMNS,
-            values,
-        )
-        row = await done.fetchone()
+        row = await queries.update_connection(connection, scope, values)
         if row is not None:
-            await connection.execute(INSERT_STATE, start.values(connection_id))
+            await queries.insert_state(connection, start.values(connection_id))
     if row is None:
         await find(db, ring, scope, connection_id)
         raise is_revoked()
-    return opened(ring, row)
+    return _open(ring, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,49 +137,26 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
 
     keep: those that no other connection has stay, without a connection; they are removed otherwise.
     """
-    values = {**scopes.params(scope), "id": connection_id, "connection": connection_id, "reason": REVOKED_BY_USER}
     async with db.async_transaction() as connection:
-        done = await connection.execute(
-            "with before as (select c.id, c.credentials, c.account from connections c,"
-            + _PLACE
-            + "where c.id = %(id)s and c.status <> 'REVOKED' and"
-            + _HERE
-            + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
-            " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
-            " client_redirect_url = null, updated_at = now() from before,"
-            + _PLACE
-            + "where c.id = before.id and c.partition_id = p.id returning"
-            + COLUMNS
-            + ", c.partition_id, before.credentials as had, before.account as was",
-            values,
-        )
-        row = await done.fetchone()
-        counted = None
+        row = await queries.revoke_connection(connection, scope, connection_id, REVOKED_BY_USER)
         if row is not None:
-            counted = await (await connection.execute(connection_documents.COUNT, values)).fetchone()
-            await connection.execute(
-                "insert into sweeps (partition_id, kind, document_id, due_at)"
-                " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
-                {"partition": row["partition_id"], "kind": connection_documents.KINDS[keep], "id": connection_id},
-            )
-    if row is None or counted is None:
+            documents = await connection_documents.count(connection, connection_id)
+            await queries.enqueue_release(connection, row.partition_id, connection_id, keep=keep)
+    if row is None:
         return Revoked(await find(db, ring, scope, connection_id), None, Held(0, 0))
-    tokens = open_tokens(ring, connection_id, row["had"], row["was"])
-    return Revoked(opened(ring, row), tokens, Held(counted["own"], counted["shared"]))
+    tokens = open_tokens(ring, connection_id, row.former_credentials, row.former_account)
+    return Revoked(_open(ring, row), tokens, documents)
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
     """Check that the connection can be ingested from: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
-    row = await db.async_row(
-        "select c.connector, c.status from connections c," + _PLACE + "where c.id = %(id)s and" + _HERE,
-        {**scopes.params(scope), "id": connection_id},
-    )
+    row = await queries.get_connection(db, scope.organization, scope.tenant, connection_id, scope.namespace)
     field = "ingestConfig.config.connectionId"
     if row is None:
         raise connection_not_found(field)
-    if row["connector"] != connector:
+    if row.connector != connector:
         raise _unusable(f"{field} names a connection of another connector: use one of {connector}.", "other_connector")
-    if row["status"] != ConnectionStatus.ACTIVE:
+    if row.status != ConnectionStatus.ACTIVE:
         raise _unusable(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
 
 
@@ -244,22 +180,9 @@ def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -
     return config
 
 
-def opened(ring: KeyRing, row: Row) -> Connection:
-    """The connection of a row."""
-    return Connection(
-        id=row["id"],
-        scope=Scope(row["organization_id"], row["namespace_id"], row["tenant"]),
-        name=row["name"],
-        connector=row["connector"],
-        status=row["status"],
-        status_reason=row["status_reason"],
-        client_redirect_url=row["client_redirect_url"],
-        sync_minutes=row["sync_minutes"],
-        permissions=row["permissions"],
-        tokens=open_tokens(ring, row["id"], row["credentials"], row["account"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+def _open(ring: KeyRing, row: ConnectionRow) -> Connection:
+    columns = {column.name: getattr(row, column.name) for column in fields(ConnectionRow)}
+    return Connection(**columns, tokens=open_tokens(ring, row.id, row.credentials, row.account))
 
 
 def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:

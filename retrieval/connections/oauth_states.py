@@ -6,29 +6,12 @@ import base64
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any
 
+from retrieval.connections import queries
 from retrieval.database.database import Database
 from retrieval.ports import Authorizer, Scope
 from retrieval.security.secrets import KeyRing
-
-MINUTES = 10
-"""For which a state is good."""
-
-INSERT_STATE: LiteralString = f"""
-    with expired as (delete from oauth_states where expires_at < now() - interval '1 hour')
-    insert into oauth_states (hash, connection_id, connector, verifier, expires_at)
-    values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s, now() + interval '{MINUTES} minutes')
-"""
-_TAKE: LiteralString = """
-    update oauth_states s set used_at = now()
-    from connections c
-    join partitions p on p.id = c.partition_id
-    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where s.hash = %(hash)s and s.connector = %(connector)s and s.used_at is null and s.expires_at > now()
-      and c.id = s.connection_id and c.status <> 'REVOKED'
-    returning c.id, c.client_redirect_url, s.verifier, n.id as namespace, n.organization_id, p.tenant
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +24,7 @@ class Start:
     verifier: bytes | None = field(repr=False)
 
     def values(self, connection_id: str) -> dict[str, Any]:
-        """The parameters of INSERT_STATE."""
+        """Return the parameters of `queries.insert_state`."""
         return {
             "hash": self.hash,
             "connection": connection_id,
@@ -75,16 +58,11 @@ def begin(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: s
 async def take(db: Database, ring: KeyRing, state: str, connector: str) -> Taken | None:
     """Consume the state; None if it is unknown, used, expired, of another connector or of a removed object."""
     digest = _hash(state)
-    row = await db.async_row(_TAKE, {"hash": digest, "connector": connector})
+    row = await queries.take_state(db, digest, connector)
     if row is None:
         return None
-    sealed = row["verifier"]
-    return Taken(
-        connection_id=row["id"],
-        scope=Scope(row["organization_id"], row["namespace"], row["tenant"]),
-        client_redirect_url=row["client_redirect_url"],
-        verifier=None if sealed is None else ring.open(sealed, row=row_name(digest)).decode(),
-    )
+    verifier = None if row.verifier is None else ring.open(row.verifier, row=row_name(digest)).decode()
+    return Taken(row.id, row.scope, row.client_redirect_url, verifier)
 
 
 def _hash(state: str) -> bytes:

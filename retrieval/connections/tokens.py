@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString
 
 import structlog
-from psycopg import Connection as PgConnection
 
+from retrieval.connections import queries
 from retrieval.connections.connections import open_tokens, seal_tokens
-from retrieval.database.database import AWAY, Database, Row
+from retrieval.connections.queries import Credentials
+from retrieval.database.database import AWAY, Database
+from retrieval.database.rows import Executor
 from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
 from retrieval.security.secrets import KeyRing
@@ -24,57 +25,28 @@ EARLY = timedelta(seconds=120)
 LATE = 30.0
 """Seconds for which new tokens are kept for a database that is away."""
 
-_GRANT: LiteralString = """
-    update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
-        cursor = case when account <> %(account)s then '{"accountChanged": true}'::jsonb else cursor end,
-        account = coalesce(%(account)s, account), updated_at = now()
-    where id = %(id)s and status <> 'REVOKED' returning status
-"""
-_REFUSE: LiteralString = """
-    update connections set status = case status when 'ACTIVE' then 'ACTIVE' else 'FAILED' end,
-        status_reason = %(reason)s, updated_at = now()
-    where id = %(id)s and status <> 'REVOKED' returning status
-"""
-
 
 async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
     """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor."""
     sealed = seal_tokens(ring, connection_id, tokens)
-    row = await db.async_row(_GRANT, {"id": connection_id, "credentials": sealed, "account": tokens.account})
-    return str(row["status"]) if row else ConnectionStatus.REVOKED
+    return await queries.grant_connection(db, connection_id, sealed, tokens.account) or ConnectionStatus.REVOKED
 
 
 async def refused(db: Database, connection_id: str, reason: str) -> str:
     """FAILED, but an ACTIVE connection stays so, with the reason; the status it has now."""
-    row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
-    return str(row["status"]) if row else ConnectionStatus.REVOKED
+    return await queries.refuse_connection(db, connection_id, reason) or ConnectionStatus.REVOKED
 
 
 def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
     """Wipe the tokens of a deleted scope and tell each vendor once; one that does not hear holds nothing up."""
-    ended_connections = db.rows(
-        """
-        with had as (
-            select id, connector, credentials, account from connections
-            where partition_id = %(partition)s and credentials is not null for update
-        ),
-        wiped as (
-            update connections c set status = 'REVOKED', status_reason = 'The namespace was deleted.',
-                credentials = null, updated_at = now()
-            from had where c.id = had.id
-        )
-        select * from had
-        """,
-        {"partition": partition_id},
-    )
-    for row in ended_connections:
-        tokens = open_tokens(ring, row["id"], row["credentials"], row["account"])
+    for row in queries.wipe_connections(db, partition_id):
+        tokens = open_tokens(ring, row.id, row.credentials, row.account)
         if tokens is None:
             continue
         try:
-            authorizer(row["connector"]).revoke(tokens)
+            authorizer(row.connector).revoke(tokens)
         except (StepError, ServiceError) as error:
-            log.warning("connection.not_revoked_at_vendor", connector=row["connector"], error=str(error))
+            log.warning("connection.not_revoked_at_vendor", connector=row.connector, error=str(error))
 
 
 class ConnectionTokens:
@@ -88,8 +60,7 @@ class ConnectionTokens:
 
     def token(self) -> str:
         """An access token that is good for a while yet."""
-        row = self._db.row("select status, credentials, account from connections where id = %(id)s", {"id": self._id})
-        tokens = self._active(row)
+        tokens = self._active(queries.get_credentials(self._db, self._id))
         return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
     def renewed(self, refused: str) -> str:
@@ -102,8 +73,8 @@ class ConnectionTokens:
         If it was authorized again since that token was issued, it stays as it is and the error is Retryable.
         """
         with self._db.transaction() as connection:
-            row = self._locked(connection)
-            if row and row["status"] == ConnectionStatus.ACTIVE and self._active(row).access_token != refused:
+            row = queries.lock_credentials(connection, self._id)
+            if row and row.status == ConnectionStatus.ACTIVE and self._active(row).access_token != refused:
                 return Retryable("The connection was authorized again in the meantime.")
             self._fail(connection, reason)
         return Fatal(reason)
@@ -113,14 +84,15 @@ class ConnectionTokens:
         fresh, previous, ended = None, b"", Fatal("")
         try:
             with self._db.transaction() as connection:
-                row = self._locked(connection)
-                tokens, previous = self._active(row), row["credentials"] if row else b""
+                row = queries.lock_credentials(connection, self._id)
+                tokens, previous = self._active(row), (row and row.credentials) or b""
                 if not is_old(tokens):
                     return tokens.access_token
                 try:
                     fresh = self._ask(tokens)
                 except AppRefused as error:
-                    self._explain(connection, str(error))
+                    log.warning("connection.app_refused", connection_id=self._id)
+                    queries.explain_connection(connection, self._id, str(error))
                     ended = error
                 except Fatal as error:
                     self._fail(connection, str(error))
@@ -149,14 +121,9 @@ class ConnectionTokens:
                     raise
                 time.sleep(1)
 
-    def _locked(self, connection: PgConnection[Row]) -> Row | None:
-        return connection.execute(
-            "select status, credentials, account from connections where id = %(id)s for update", {"id": self._id}
-        ).fetchone()
-
-    def _active(self, row: Row | None) -> Tokens:
-        tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
-        if row is None or tokens is None or row["status"] != ConnectionStatus.ACTIVE:
+    def _active(self, row: Credentials | None) -> Tokens:
+        tokens = open_tokens(self._ring, self._id, row.credentials, row.account) if row else None
+        if row is None or tokens is None or row.status != ConnectionStatus.ACTIVE:
             raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
         return tokens
 
@@ -165,31 +132,12 @@ class ConnectionTokens:
             raise Fatal("The service no longer accepts the authorization: authorize the connection again.")
         return self._authorizer.refresh(tokens)
 
-    def _store(self, connection: PgConnection[Row], fresh: Tokens, before: bytes) -> None:
-        """Unless a person has authorized it anew. What others made of the used token meanwhile was no refusal."""
-        connection.execute(
-            "update connections set credentials = %(sealed)s, status = 'ACTIVE',"
-            " status_reason = null"
-            " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
-            {"id": self._id, "before": before, "sealed": seal_tokens(self._ring, self._id, fresh)},
-        )
+    def _store(self, connection: Executor, fresh: Tokens, before: bytes) -> None:
+        queries.store_credentials(connection, self._id, seal_tokens(self._ring, self._id, fresh), before)
 
-    def _explain(self, connection: PgConnection[Row], reason: str) -> None:
-        """ACTIVE as before: with a corrected app its tokens serve again, and the reason goes."""
-        log.warning("connection.app_refused", connection_id=self._id)
-        connection.execute(
-            "update connections set status_reason = %(reason)s, updated_at = now()"
-            " where id = %(id)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s",
-            {"id": self._id, "reason": reason},
-        )
-
-    def _fail(self, connection: PgConnection[Row], reason: str) -> None:
+    def _fail(self, connection: Executor, reason: str) -> None:
         log.warning("connection.failed", connection_id=self._id)
-        connection.execute(
-            "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
-            " where id = %(id)s and status = 'ACTIVE'",
-            {"id": self._id, "reason": reason},
-        )
+        queries.fail_connection(connection, self._id, reason)
 
 
 def _ends_soon(tokens: Tokens) -> bool:

@@ -19,6 +19,7 @@ from psycopg import Connection
 
 from retrieval import job_config
 from retrieval.database.database import Database, Row
+from retrieval.database.rows import AsyncExecutor
 from retrieval.documents import deletion
 from retrieval.errors import Fatal
 from retrieval.filters import root_of
@@ -145,13 +146,12 @@ LIVING: LiteralString = f"""
 """By whom a document `d` is fetched for a run of job `j`: by the run's own connection, or by another that has it."""
 
 
-async def count(db: Database, connection_id: str) -> Held:
+async def count(db: AsyncExecutor, connection_id: str) -> Held:
     """Count the documents that the connection has."""
-    row = await db.async_row(COUNT, {"connection": connection_id})
-    return Held(row["own"], row["shared"]) if row else Held(0, 0)
+    return await db.async_fetch_one(Held, _COUNT, {"connection": connection_id}) or Held(0, 0)
 
 
-COUNT: LiteralString = """
+_COUNT: LiteralString = """
     select count(*) filter (where not others) as own, count(*) filter (where others) as shared from (
         select exists (
             select from connection_documents o

@@ -1,0 +1,377 @@
+"""Statements over connections, their OAuth states and their schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import job_config
+from retrieval.database import pages, scopes
+from retrieval.database.database import Database
+from retrieval.database.pages import Part
+from retrieval.database.rows import AsyncExecutor, Executor, Params
+from retrieval.documents.connection_documents import KINDS
+from retrieval.ports import Scope
+from retrieval.sources import APPS
+
+STATE_MINUTES = 10
+"""Lifetime of an OAuth state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionRow:
+    """A connection with its tokens sealed. `account`: the account of the service that they belong to."""
+
+    id: str
+    organization_id: str
+    namespace_id: str
+    tenant: str
+    name: str
+    connector: str
+    status: str
+    status_reason: str | None
+    client_redirect_url: str | None
+    sync_minutes: int | None
+    permissions: str
+    credentials: bytes | None = field(repr=False)
+    account: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokedRow(ConnectionRow):
+    """A connection that was revoked, with its former tokens."""
+
+    partition_id: int
+    former_credentials: bytes | None = field(repr=False)
+    former_account: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Sealed tokens of a connection."""
+
+    id: str
+    connector: str
+    status: str
+    credentials: bytes | None = field(repr=False)
+    account: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """The connection that a consumed OAuth state belongs to, with the sealed verifier of PKCE."""
+
+    id: str
+    client_redirect_url: str | None
+    verifier: bytes | None = field(repr=False)
+    organization_id: str
+    namespace_id: str
+    tenant: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
+
+
+_COLUMNS: LiteralString = (
+    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.permissions,"
+    " c.credentials, c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
+)
+_PARTITION: LiteralString = (
+    " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+    " and n.organization_id = %(organization)s "
+)
+_IN_SCOPE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
+
+
+async def insert_connection(db: AsyncExecutor, values: Params) -> None:
+    await db.async_execute(
+        "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes, permissions)"
+        " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s, %(permissions)s)",
+        values,
+    )
+
+
+async def list_connections(
+    db: AsyncExecutor, scope: Scope, connector: str | None, part: Part | None
+) -> list[ConnectionRow]:
+    return await db.async_fetch(
+        ConnectionRow,
+        "select" + _COLUMNS + "from connections c," + _PARTITION + "where" + _IN_SCOPE + "and (%(connector)s::text"
+        " is null or c.connector = %(connector)s)" + pages.older("c"),
+        {**scopes.params(scope), "connector": connector, **pages.part_by_age(part)},
+    )
+
+
+async def get_connection(
+    db: AsyncExecutor, organization: str, tenant: str, connection_id: str, namespace: str | None
+) -> ConnectionRow | None:
+    return await db.async_fetch_one(
+        ConnectionRow,
+        "select" + _COLUMNS + "from connections c," + _PARTITION + "where c.id = %(id)s and c.partition_id = p.id"
+        " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
+        {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
+    )
+
+
+async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> ConnectionRow | None:
+    return await db.async_fetch_one(
+        ConnectionRow,
+        "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
+        " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
+        " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end,"
+        " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
+        " from" + _PARTITION + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _IN_SCOPE + "returning" + _COLUMNS,
+        {**scopes.params(scope), **values},
+    )
+
+
+async def revoke_connection(db: AsyncExecutor, scope: Scope, connection_id: str, reason: str) -> RevokedRow | None:
+    """Revoke a connection and wipe its tokens and its open states; None if it was revoked before."""
+    return await db.async_fetch_one(
+        RevokedRow,
+        "with before as (select c.id, c.credentials, c.account from connections c,"
+        + _PARTITION
+        + "where c.id = %(id)s and c.status <> 'REVOKED' and"
+        + _IN_SCOPE
+        + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
+        " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
+        " client_redirect_url = null, updated_at = now() from before,"
+        + _PARTITION
+        + "where c.id = before.id and c.partition_id = p.id returning"
+        + _COLUMNS
+        + ", c.partition_id, before.credentials as former_credentials, before.account as former_account",
+        {**scopes.params(scope), "id": connection_id, "reason": reason},
+    )
+
+
+async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str, *, keep: bool) -> None:
+    """Schedule the release of a revoked connection's documents."""
+    await db.async_execute(
+        "insert into sweeps (partition_id, kind, document_id, due_at)"
+        " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
+        {"partition": partition, "kind": KINDS[keep], "id": connection_id},
+    )
+
+
+async def grant_connection(
+    db: AsyncExecutor, connection_id: str, credentials: bytes, account: str | None
+) -> str | None:
+    """Store new tokens and return the status. A new account is noted in the cursor."""
+    return await db.async_fetch_one(
+        str,
+        """
+        update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
+            cursor = case when account <> %(account)s then '{"accountChanged": true}'::jsonb else cursor end,
+            account = coalesce(%(account)s, account), updated_at = now()
+        where id = %(id)s and status <> 'REVOKED' returning status
+        """,
+        {"id": connection_id, "credentials": credentials, "account": account},
+    )
+
+
+async def refuse_connection(db: AsyncExecutor, connection_id: str, reason: str) -> str | None:
+    return await db.async_fetch_one(
+        str,
+        """
+        update connections set status = case status when 'ACTIVE' then 'ACTIVE' else 'FAILED' end,
+            status_reason = %(reason)s, updated_at = now()
+        where id = %(id)s and status <> 'REVOKED' returning status
+        """,
+        {"id": connection_id, "reason": reason},
+    )
+
+
+def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
+    """Revoke all connections of a deleted scope; return the tokens that they had."""
+    return db.fetch(
+        Credentials,
+        """
+        with had as (
+            select id, connector, status, credentials, account from connections
+            where partition_id = %(partition)s and credentials is not null for update
+        ),
+        wiped as (
+            update connections c set status = 'REVOKED', status_reason = 'The namespace was deleted.',
+                credentials = null, updated_at = now()
+            from had where c.id = had.id
+        )
+        select * from had
+        """,
+        {"partition": partition},
+    )
+
+
+_CREDENTIALS: LiteralString = "select id, connector, status, credentials, account from connections where id = %(id)s"
+
+
+def get_credentials(db: Executor, connection_id: str) -> Credentials | None:
+    return db.fetch_one(Credentials, _CREDENTIALS, {"id": connection_id})
+
+
+def lock_credentials(db: Executor, connection_id: str) -> Credentials | None:
+    return db.fetch_one(Credentials, _CREDENTIALS + " for update", {"id": connection_id})
+
+
+def store_credentials(db: Executor, connection_id: str, credentials: bytes, previous: bytes) -> None:
+    """Store refreshed tokens unless a person has authorized the connection anew. A refusal that others met with the
+    used tokens meanwhile is withdrawn."""
+    db.execute(
+        "update connections set credentials = %(sealed)s, status = 'ACTIVE', status_reason = null"
+        " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
+        {"id": connection_id, "before": previous, "sealed": credentials},
+    )
+
+
+def explain_connection(db: Executor, connection_id: str, reason: str) -> None:
+    """Set the reason of a connection that stays ACTIVE."""
+    db.execute(
+        "update connections set status_reason = %(reason)s, updated_at = now()"
+        " where id = %(id)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s",
+        {"id": connection_id, "reason": reason},
+    )
+
+
+def fail_connection(db: Executor, connection_id: str, reason: str) -> None:
+    db.execute(
+        "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
+        " where id = %(id)s and status = 'ACTIVE'",
+        {"id": connection_id, "reason": reason},
+    )
+
+
+async def insert_state(db: AsyncExecutor, values: Params) -> None:
+    """Store an OAuth state and delete expired ones."""
+    await db.async_execute(
+        f"""
+        with expired as (delete from oauth_states where expires_at < now() - interval '1 hour')
+        insert into oauth_states (hash, connection_id, connector, verifier, expires_at)
+        values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s, now() + interval '{STATE_MINUTES} minutes')
+        """,
+        values,
+    )
+
+
+async def take_state(db: AsyncExecutor, digest: bytes, connector: str) -> StateRow | None:
+    return await db.async_fetch_one(
+        StateRow,
+        """
+        update oauth_states s set used_at = now()
+        from connections c
+        join partitions p on p.id = c.partition_id
+        join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+        where s.hash = %(hash)s and s.connector = %(connector)s and s.used_at is null and s.expires_at > now()
+          and c.id = s.connection_id and c.status <> 'REVOKED'
+        returning c.id, c.client_redirect_url, s.verifier, p.namespace_id, n.organization_id, p.tenant
+        """,
+        {"hash": digest, "connector": connector},
+    )
+
+
+async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[str, Any] | None:
+    """Return the configuration of the newest job of a connection."""
+    return await db.async_fetch_one(
+        dict,
+        f"select {job_config.ASKED} from jobs j join connections c on c.partition_id = j.partition_id and c.id = %(id)s"
+        f" where j.source = c.connector and {job_config.connection_of()} = c.id order by j.created_at desc limit 1",
+        {"id": connection_id},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An interval of scheduled syncs."""
+
+    id: str
+    sync_minutes: int
+
+
+def list_schedules(db: Database) -> list[Schedule]:
+    return db.fetch(
+        Schedule,
+        "select c.id, c.sync_minutes from connections c join partitions p on p.id = c.partition_id"
+        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+        " where c.sync_minutes is not null and c.status = 'ACTIVE' and c.connector = any(%(connectors)s)",
+        {"connectors": list(APPS)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The tenant of a connection. `counted`: its organization has, or had, quotas."""
+
+    organization_id: str
+    tenant: str
+    counted: bool
+
+
+def get_owner(db: Executor, connection_id: str) -> Owner | None:
+    return db.fetch_one(
+        Owner,
+        """
+        select n.organization_id, p.tenant, o.counted from connections c join partitions p on p.id = c.partition_id
+        join namespaces n on n.id = p.namespace_id join organizations o on o.id = n.organization_id
+        where c.id = %(connection)s
+        """,
+        {"connection": connection_id},
+    )
+
+
+def insert_scheduled_run(db: Executor, values: Params) -> str | None:
+    """Insert the next job run of a schedule and return its id; None while another one is unfinished.
+
+    One job per schedule, with the options of the newest request of the application, or of a user where the application
+    made none; one run per execution.
+    """
+    return db.fetch_one(
+        str,
+        f"""
+        with connection as (
+            select c.id, c.partition_id, c.connector, n.organization_id from connections c
+            join partitions p on p.id = c.partition_id
+            join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+            where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
+        ),
+        newest as (
+            select j.* from jobs j, connection c
+            where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
+              and not {job_config.PICKS}
+            order by j.created_at desc limit 1
+        ),
+        free as (
+            select c.* from connection c where not exists (
+                select from job_runs r join jobs j on j.id = r.job_id
+                where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
+                  and {job_config.connection_of()} = c.id
+            )
+        ),
+        made as (
+            insert into jobs (id, organization_id, partition_id, source, config)
+            select %(job)s, f.organization_id, f.partition_id, f.connector,
+                   coalesce((select {job_config.REPEATED} from newest j), %(config)s::jsonb)
+            from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
+            returning id
+        )
+        insert into job_runs (id, job_id, partition_id, source, to_discover)
+        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
+        from free f returning id
+        """,
+        values,
+    )
+
+
+def withdraw_reason(db: Executor, connection_id: str, prefix: str) -> None:
+    """Delete the reason of an ACTIVE connection that begins so."""
+    db.execute(
+        "update connections set status_reason = null, updated_at = now()"
+        " where id = %(id)s and status = 'ACTIVE' and starts_with(status_reason, %(prefix)s)",
+        {"id": connection_id, "prefix": prefix},
+    )
