@@ -7,13 +7,11 @@ to users whom both lists allow (`documents.access_limit`, by `intersect_access`)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection, Connection
-
-from retrieval.database.database import Row
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.principals import Access, stored
 
 HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
@@ -86,7 +84,7 @@ _NARROW: LiteralString = (
 """
 )
 _BROUGHT: LiteralString = """
-    select m.document_id, m.access from run_documents m
+    select m.document_id, m.access::text as access from run_documents m
     join unnest(%(documents)s::text[], %(generations)s::bigint[]) w (id, generation)
         on m.document_id = w.id and m.generation = w.generation
     where m.access is not null
@@ -138,11 +136,19 @@ _TOLD: LiteralString = (
 _INHERIT: LiteralString = """
     update documents d set inherits_access = true, access_reason = null, updated_at = clock_timestamp()
     from documents c where d.id = any(%(documents)s) and c.id = d.archive_id
-    returning d.id, c.access::text as access
+    returning d.id as document_id, c.access::text as access
 """
 
 
-def set_lists(connection: Connection[Row], accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The access list, as JSON, that a document gets from a version or from its container; None: open to all keys."""
+
+    document_id: str
+    access: str | None
+
+
+def set_lists(connection: Executor, accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
     """Set lists of documents, by id, at once; None opens one. Documents that inherit from them follow.
 
     Runs in the caller's transaction and replaces pending lists of new versions. `reason`: why the list of a content
@@ -152,33 +158,33 @@ def set_lists(connection: Connection[Row], accesses: Mapping[str, Access | None]
         connection.execute(_SET, {**_values(accesses), "reason": reason})
 
 
-async def async_set_lists(connection: AsyncConnection[Row], accesses: Mapping[str, Access | None]) -> None:
+async def async_set_lists(connection: AsyncExecutor, accesses: Mapping[str, Access | None]) -> None:
     """Give documents lists of their own, on the event loop."""
-    await connection.execute(_SET, {**_values(accesses), "reason": None})
+    await connection.async_execute(_SET, {**_values(accesses), "reason": None})
 
 
-async def async_inherit(connection: AsyncConnection[Row], documents: Sequence[str]) -> None:
+async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> None:
     """Remove the own lists of packed documents: they have their containers' from now on."""
     for document in documents:
-        row = await (await connection.execute(_INHERIT, {"documents": [document]})).fetchone()
-        if row is not None:
-            await connection.execute(_FOLLOW, {"documents": [document], "accesses": [row["access"]]})
+        heir = await connection.async_fetch_one(Brought, _INHERIT, {"documents": [document]})
+        if heir is not None:
+            await connection.async_execute(_FOLLOW, {"documents": [document], "accesses": [heir.access]})
 
 
-def give(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
+def give(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
     """Apply lists to documents whose visible content they belong to. Documents that inherit and came out of that
     content follow; those with older content are limited to users whom both lists allow."""
     if accesses:
         connection.execute(_TOLD, {**_values(accesses), "same": True})
 
 
-def narrow(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> None:
+def narrow(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
     """Limit the documents, and those that inherit from them, to users whom the current and these lists allow."""
     if accesses:
         connection.execute(_NARROW, _values(accesses))
 
 
-def show(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, same: bool) -> None:
+def show(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
     """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
 
     Documents that inherit get the list with their own next version; until then they are limited to users whom both
@@ -186,14 +192,13 @@ def show(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, sa
     """
     generations = dict(versions)
     values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}
-    rows = connection.execute(_BROUGHT, values).fetchall()
-    if not rows:
+    brought_lists = connection.fetch(Brought, _BROUGHT, values)
+    if not brought_lists:
         return
-    lists = {row["document_id"]: row["access"] for row in rows}
     values = {
-        "documents": list(lists),
-        "accesses": [json.dumps(access) for access in lists.values()],
-        "generations": [generations[document] for document in lists],
+        "documents": [brought_list.document_id for brought_list in brought_lists],
+        "accesses": [brought_list.access for brought_list in brought_lists],
+        "generations": [generations[brought_list.document_id] for brought_list in brought_lists],
         "same": same,
     }
     connection.execute(_SHOWN, values)

@@ -17,15 +17,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Final, Literal
 
-from psycopg import Connection
-
-from retrieval.connections import sanitize, shares, sync
+from retrieval.connections import queries_access, queries_sync, sanitize
+from retrieval.connections.queries_sync import Unfinished
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
-from retrieval.errors import Fatal, Retryable
-from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceAccess, SourceItem
+from retrieval.database.rows import Executor
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import (
+    Connector,
+    DiscoveryRequest,
+    Page,
+    RawContent,
+    Sharing,
+    SourceAccess,
+    SourceItem,
+    TokenSource,
+)
 from retrieval.ports.sources import Choosing
 from retrieval.security.secrets import KeyRing
 from retrieval.sync_filter import Choice, Subject
@@ -36,6 +45,7 @@ ASKED = 100
 """Items that are asked for until the answers are saved, and a cancellation is noticed."""
 IDLE_PAGES = 1000
 """Pages of items, one after the other, that say what was said before: a listing that has no end."""
+NOT_TOLD: Final = "It is not read yet whom this service shows its files."
 NOT_CHOSEN = "not chosen by include and exclude"
 """Counted of each listing, and no loss."""
 
@@ -73,7 +83,7 @@ class Connected:
         if self._choice(request) and isinstance(self._connector, Choosing):
             self._connector = self._connector.choosing(self._choice(request))
         if not cursor:
-            sync.begin(self._db, request)
+            queries_sync.delete_left_over(self._db, request)
         position = SourceCursor.of(cursor) if cursor else self._begin(request)
         if position.step == "unfinished":
             yield from self._unfinished(request, position)
@@ -97,7 +107,7 @@ class Connected:
             self._connector = self._connector.choosing(choice)
         position, news, seen_ids, whole = self._begin(request), _News(), set[str](), False
         if position.step == "unfinished":
-            yield Page([_again(row) for row in sync.unfinished(self._db, request)], "", done=False)
+            yield Page([_again(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False)
         for page in self._connector.iter_changes(tokens, position.at):
             news.judge(page)
             items = list({item.external_id: item for item in page.items}.values())
@@ -117,7 +127,7 @@ class Connected:
                 done=False,
             )
         missing = (
-            [listed_item for listed_item in sync.held(self._db, request) if listed_item not in seen_ids]
+            [listed_item for listed_item in queries_sync.list_held(self._db, request) if listed_item not in seen_ids]
             if whole
             else []
         )
@@ -128,23 +138,22 @@ class Connected:
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
         """Count the documents of these external ids that would be removed, and those held for a person."""
-        moved = sync.state(self._db, _connection(request)).moved
-        return sync.would_leave(self._db, request, departed, moved=moved)
+        moved = queries_sync.read_state(self._db, _connection(request)).moved
+        return queries_sync.count_leaving(self._db, request, departed, moved=moved)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         tokens = self._tokens(request)
         raw = self._connector.fetch(tokens, item, to)
         if raw is None:
             return None
-        if sync.state(self._db, tokens.connection_id).shares:
-            access = shares.of(self._connector, tokens, item.external_id)
-            its = {"connection_id": tokens.connection_id, "run": request.job_run_id, "source": request.source}
-            shares.note_fetched(self._db, **its, external_id=item.external_id, access=access)
+        if queries_sync.read_state(self._db, tokens.connection_id).shares:
+            access = read_access(self._connector, tokens, item.external_id)
+            queries_access.limit_fetched(self._db, request, item.external_id, access)
         return sanitize.content(raw, item.name)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
-        state = sync.state(self._db, _connection(request))
+        state = queries_sync.read_state(self._db, _connection(request))
         if request.config.get("pick"):
             return SourceCursor("listing", None, moved=state.moved)
         if state.chosen != self._choice(request).mark:
@@ -157,16 +166,18 @@ class Connected:
 
     def _unfinished(self, request: DiscoveryRequest, place: SourceCursor) -> Iterator[Page[SourceItem]]:
         """Items that earlier runs listed and did not finish: the service will not list them again."""
-        while rows := sync.unfinished(self._db, request):
+        while rows := queries_sync.list_unfinished(self._db, request):
             items = [_again(row) for row in rows]
-            note = partial(sync.note, request=request, listed=[item.external_id for item in items], departed=[])
+            note = partial(
+                queries_sync.record_page, request=request, listed=[item.external_id for item in items], departed=[]
+            )
             yield Page(items, str(place), done=False, save=note)
 
     def _listing(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
         news, choice, picks = _News(), self._choice(request), bool(request.config.get("pick"))
-        has_shares = sync.state(self._db, _connection(request)).shares
+        has_shares = queries_sync.read_state(self._db, _connection(request)).shares
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
             last_items = {
@@ -180,7 +191,9 @@ class Connected:
             next_cursor = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
             listed_ids = [item.external_id for item in chosen_items]
             fetched_ids = [item.external_id for item in chosen_items if not item.error]
-            noted = partial(sync.note, request=request, listed=listed_ids, departed=unshared_ids, had=fetched_ids)
+            noted = partial(
+                queries_sync.record_page, request=request, listed=listed_ids, departed=unshared_ids, had=fetched_ids
+            )
             note = noted
             if has_shares:
                 accesses = self._accesses(tokens, listed_ids)
@@ -194,7 +207,7 @@ class Connected:
 
     def _accesses(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> dict[str, SourceAccess]:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
-            results = pool.map(lambda one: shares.of(self._connector, tokens, one), external_ids)
+            results = pool.map(partial(read_access, self._connector, tokens), external_ids)
             return dict(zip(external_ids, results, strict=True))
 
     def _certain(
@@ -206,12 +219,12 @@ class Connected:
     ) -> Mapping[str, str]:
         """Return the listed versions that were current when their permissions were read: content that changed in
         between may have been shared because of the change."""
-        other_accesses = shares.otherwise(self._db, tokens.connection_id, request.source, accesses, versions)
+        other_accesses = queries_access.list_uncertain(self._db, request, accesses, versions)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="versions") as pool:
             current_versions = dict(
                 zip(
                     other_accesses,
-                    pool.map(lambda one: shares.version(self._connector, tokens, one), other_accesses),
+                    pool.map(partial(_read_version, self._connector, tokens), other_accesses),
                     strict=True,
                 )
             )
@@ -232,19 +245,19 @@ class Connected:
         if request.config.get("pick"):
             yield Page([], str(place), done=True)
             return
-        has_shares = sync.state(self._db, _connection(request)).shares
-        missing = sync.missing(self._db, request) if place.whole or has_shares else []
+        has_shares = queries_sync.read_state(self._db, _connection(request)).shares
+        missing = queries_sync.list_missing(self._db, request) if place.whole or has_shares else []
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
                 are_gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
                 departed_ids = [external_id for external_id, is_gone in zip(part, are_gone, strict=False) if is_gone]
-                noted = partial(sync.note, request=request, listed=[], departed=departed_ids)
+                noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
                 note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
-        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
+        end = partial(queries_sync.finish_listing, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
         yield Page([], str(place), done=True, save=partial(_ended, end, request))
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
@@ -277,22 +290,21 @@ def _is_chosen(choice: Choice, item: SourceItem) -> bool:
 
 
 def _shared(
-    noted: Callable[[Connection[Any]], None],
+    noted: Callable[[Executor], None],
     request: DiscoveryRequest,
     accesses: Mapping[str, SourceAccess],
     versions: Mapping[str, str],
-    connection: Connection[Any],
+    connection: Executor,
 ) -> None:
     """Record a page's items and their access lists in one transaction."""
     noted(connection)
-    its = {"connection_id": _connection(request), "run": request.job_run_id, "source": request.source}
-    shares.note(connection, **its, accesses=accesses, versions=versions)
+    queries_access.apply_access(connection, request, accesses, versions)
 
 
-def _ended(end: Callable[[Connection[Any]], None], request: DiscoveryRequest, connection: Connection[Any]) -> None:
+def _ended(end: Callable[[Executor], None], request: DiscoveryRequest, connection: Executor) -> None:
     """With the last page: documents that are removed, and those that lose their readers while they are held."""
     end(connection)
-    shares.note_left(connection, _connection(request))
+    queries_access.hide_left(connection, _connection(request))
 
 
 def _connection(request: DiscoveryRequest) -> str:
@@ -301,7 +313,21 @@ def _connection(request: DiscoveryRequest) -> str:
     return request.connection_id
 
 
-def _again(row: Mapping[str, Any]) -> SourceItem:
-    return SourceItem(
-        row["external_id"], row["name"], row["media_type"] or "", row["version"] or "", properties=row["properties"]
-    )
+def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
+    """Read the access list of an item at its service. Unreadable permissions become `unknown`; transient errors are
+    raised."""
+    if not isinstance(connector, Sharing):
+        return SourceAccess(unknown=NOT_TOLD)
+    try:
+        return connector.access(tokens, external_id)
+    except Skippable as error:
+        return SourceAccess(unknown=str(error))
+
+
+def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
+    """Read the version of an item at the service now; "" where it cannot be read."""
+    return connector.version(tokens, external_id) if isinstance(connector, Sharing) else ""
+
+
+def _again(row: Unfinished) -> SourceItem:
+    return SourceItem(row.external_id, row.name, row.media_type, row.version, properties=row.properties)

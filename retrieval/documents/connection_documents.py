@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from psycopg import Connection
-
 from retrieval import job_config
-from retrieval.database.database import Database, Row
-from retrieval.database.rows import AsyncExecutor
+from retrieval.database.database import Database
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents import deletion
 from retrieval.errors import Fatal
 from retrieval.filters import root_of
@@ -55,16 +53,16 @@ class LetGo:
     last: tuple[str, ...]
 
 
-def require_living(connection: Connection[Row], connection_id: str) -> None:
+def require_living(connection: Executor, connection_id: str) -> None:
     """Within a page's transaction: no connection that is being revoked gets another document. Fatal if it was."""
-    row = connection.execute(
-        "select status from connections where id = %(id)s for share", {"id": connection_id}
-    ).fetchone()
-    if row is None or row["status"] == "REVOKED":
+    status = connection.fetch_one(
+        str, "select status from connections where id = %(id)s for share", {"id": connection_id}
+    )
+    if status in (None, "REVOKED"):
         raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
 
 
-def add(connection: Connection[Row], connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:
+def add(connection: Executor, connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:
     """The connection has the documents with these external ids of the run's partition and source."""
     connection.execute(
         """
@@ -78,18 +76,17 @@ def add(connection: Connection[Row], connection_id: str, job_run_id: str, extern
     )
 
 
-def let_go(connection: Connection[Row], connection_id: str, document_ids: Sequence[str], *, keep: bool) -> LetGo:
+def let_go(connection: Executor, connection_id: str, document_ids: Sequence[str], *, keep: bool) -> LetGo:
     """The connection has them no longer. Where it was the last one they are removed, or kept without a connection."""
     values: dict[str, Any] = {"connection": connection_id, "ids": list(document_ids)}
-    rows = connection.execute(
-        "select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update", values
-    ).fetchall()
+    statement: LiteralString = (
+        "select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update"
+    )
+    living = connection.fetch(str, statement, values)
     connection.execute(_LET_GO, values)
-    values["ids"] = living = [row["id"] for row in rows]
-    held_elsewhere = connection.execute(
-        "select distinct document_id as id from connection_documents where document_id = any(%(ids)s)", values
-    ).fetchall()
-    shared = {row["id"] for row in held_elsewhere}
+    values["ids"] = living
+    statement = "select distinct document_id from connection_documents where document_id = any(%(ids)s)"
+    shared = set(connection.fetch(str, statement, values))
     last = [document_id for document_id in living if document_id not in shared]
     stay = living if keep else sorted(shared)
     connection.execute(_PASS_ON, {**values, "ids": stay})
@@ -171,13 +168,14 @@ def release(db: Database, connection_id: str, *, keep: bool, seconds: float) -> 
     ends = time.monotonic() + seconds
     while True:
         with db.transaction() as connection:
-            rows = connection.execute(
-                "select document_id as id from connection_documents where connection_id = %(connection)s"
+            document_ids = connection.fetch(
+                str,
+                "select document_id from connection_documents where connection_id = %(connection)s"
                 " order by document_id limit %(limit)s",
                 {"connection": connection_id, "limit": SLICE},
-            ).fetchall()
-            let_go(connection, connection_id, [row["id"] for row in rows], keep=keep)
-            if len(rows) < SLICE:
+            )
+            let_go(connection, connection_id, document_ids, keep=keep)
+            if len(document_ids) < SLICE:
                 connection.execute(
                     "delete from sweeps where document_id = %(connection)s and kind = %(kind)s",
                     {"connection": connection_id, "kind": KINDS[keep]},

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import LiteralString
 
-from psycopg import AsyncConnection, Connection
-
 from retrieval import job_config
-from retrieval.database import sync_async
-from retrieval.database.database import Row
-from retrieval.database.sync_async import Statements
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents import archive_members
 from retrieval.keywords.queries import DELETE_POSTINGS
 
@@ -44,54 +42,80 @@ _COUNT: LiteralString = """
 """
 
 
-def delete_listed(connection: Connection[Row], job_run_id: str, external_ids: Sequence[str]) -> None:
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of a visible version."""
+
+    id: int
+    partition_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a partition's counts lose with removed chunks."""
+
+    chunks: int
+    terms: int
+
+
+def delete_listed(connection: Executor, job_run_id: str, external_ids: Sequence[str]) -> None:
     """Delete documents that a listing reports as removed, of the run's source, partition and connection. Unknown ids
     are ignored."""
     if external_ids:
-        rows = connection.execute(_LISTED, {"run": job_run_id, "external_ids": list(external_ids)}).fetchall()
-        delete(connection, [row["id"] for row in rows])
+        values = {"run": job_run_id, "external_ids": list(external_ids)}
+        delete(connection, connection.fetch(str, _LISTED, values))
 
 
-def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str]:
+def delete(connection: Executor, document_ids: Sequence[str]) -> list[str]:
     """Delete these and what was packed into them, within the caller's transaction; the ids of all that were deleted.
 
     They are out of every answer at once, and a run under way cannot bring them back. Garbage collection clears the
     stores. Unknown and deleted ids are no error.
     """
-    return sync_async.run(connection, _delete(document_ids))
+    deleted = connection.fetch(str, _LOCK, {"ids": list(document_ids)})
+    # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
+    while members := connection.fetch(str, archive_members.MEMBERS, {"ids": deleted}):
+        deleted += members
+    if not deleted:
+        return []
+    connection.execute(_DELETE, {"ids": deleted, "deletion": None})
+    # A statement after the documents are locked sees all of their chunks.
+    for partition, chunk_ids in _list_parts(connection.fetch(Chunk, _CHUNKS, {"ids": deleted})):
+        removed = connection.fetch_one(Removed, DELETE_POSTINGS, {"chunks": chunk_ids})
+        connection.execute(_COUNT, _count_values(partition, removed))
+    return deleted
 
 
 async def async_delete(
-    connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
+    connection: AsyncExecutor, document_ids: Sequence[str], deletion_id: str | None = None
 ) -> list[str]:
     """Delete documents for a client, on the event loop.
 
     `deletion_id`: the receipt that waits for the stores (`documents.receipts`). The file of an archive still contains a
     deleted member: users without access to the member cannot download it.
     """
-    return await sync_async.async_run(connection, _delete(document_ids, deletion_id, withhold=True))
-
-
-def _delete(
-    document_ids: Sequence[str], deletion_id: str | None = None, *, withhold: bool = False
-) -> Statements[list[str]]:
-    deleted = [row["id"] for row in (yield _LOCK, {"ids": list(document_ids)})]
-    # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
-    while members := (yield archive_members.MEMBERS, {"ids": deleted}):
-        deleted += [row["id"] for row in members]
+    deleted = await connection.async_fetch(str, _LOCK, {"ids": list(document_ids)})
+    while members := await connection.async_fetch(str, archive_members.MEMBERS, {"ids": deleted}):
+        deleted += members
     if not deleted:
         return []
-    if withhold:
-        yield archive_members.WITHHOLD, {"ids": deleted}
-    yield _DELETE, {"ids": deleted, "deletion": deletion_id}
-    # A statement after the documents are locked sees all of their chunks.
-    chunks = yield _CHUNKS, {"ids": deleted}
-    for partition, rows in groupby(chunks, key=lambda row: row["partition_id"]):
-        ids = [row["id"] for row in rows]
-        parts = [ids[start : start + _PART] for start in range(0, len(ids), _PART)]
-        fewer = []
-        for part in parts:
-            fewer += yield DELETE_POSTINGS, {"chunks": part}
-        sums = {name: sum(int(row[name]) for row in fewer) for name in ("chunks", "terms")}
-        yield _COUNT, {**sums, "partition": partition}
+    await connection.async_execute(archive_members.WITHHOLD, {"ids": deleted})
+    await connection.async_execute(_DELETE, {"ids": deleted, "deletion": deletion_id})
+    for partition, chunk_ids in _list_parts(await connection.async_fetch(Chunk, _CHUNKS, {"ids": deleted})):
+        removed = await connection.async_fetch_one(Removed, DELETE_POSTINGS, {"chunks": chunk_ids})
+        await connection.async_execute(_COUNT, _count_values(partition, removed))
     return deleted
+
+
+def _list_parts(chunks: Sequence[Chunk]) -> list[tuple[int, list[int]]]:
+    """Chunk ids with their partition, as many at once as one statement removes."""
+    partitions = [(key, [chunk.id for chunk in group]) for key, group in groupby(chunks, attrgetter("partition_id"))]
+    return [(key, ids[start : start + _PART]) for key, ids in partitions for start in range(0, len(ids), _PART)]
+
+
+def _count_values(partition: int, removed: Removed | None) -> dict[str, int]:
+    return {
+        "partition": partition,
+        "chunks": removed.chunks if removed else 0,
+        "terms": int(removed.terms) if removed else 0,
+    }

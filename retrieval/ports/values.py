@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, Typ
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from psycopg import Connection
 
     Embeddings = npt.NDArray[np.float32]
     """Shape (texts, dimensions), each row of length 1."""
@@ -216,7 +215,7 @@ class Page(Generic[T]):
     cursor: str
     done: bool
     skipped: Mapping[str, int] = field(default_factory=dict)
-    save: Callable[[Connection[Any]], None] | None = None
+    save: Callable[[Any], None] | None = None
     """`skipped`: what was found and left out, by reason. `save`: the source's own, in the page's transaction."""
     whole: bool = False
     """On the last page: everything that there is was listed, so what was not listed is gone. Not so after changes."""

@@ -22,7 +22,7 @@ from connectors.sources.dropbox import sharing as dropbox_sharing
 from connectors.sources.google_drive import connector
 from connectors.sources.google_drive.client import Drive as GoogleDrive
 from connectors.sources.notion.connector import read_access
-from retrieval.connections import shares
+from retrieval.connections import connected_source
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import SourceAccess
 
@@ -366,5 +366,5 @@ def test_these_once_stopped_the_whole_run(vendor, way, value):
     """One file of which nothing can be told is nobody's, with the reason; the others go on."""
     access, told = VENDORS[vendor]
     connector = SimpleNamespace(access=lambda *_: access(changed(told, [(way, "set", value)])))
-    said = shares.of(connector, TOKENS, "file")
+    said = connected_source.read_access(connector, TOKENS, "file")
     assert said.unknown or names(said) <= names(access(told))

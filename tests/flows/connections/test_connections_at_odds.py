@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from retrieval.connections import connected_source, sync
+from retrieval.connections import connected_source, queries_sync
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.jobs import control
 from retrieval.namespaces import namespaces
@@ -123,7 +123,7 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 1)
     assert set(rows(space)) == before
     monkeypatch.undo()
-    state = sync.state(space.db, space.connection)
+    state = queries_sync.read_state(space.db, space.connection)
     assert (state.cursor, state.moved) == (None, True)
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from retrieval import ids
-from retrieval.connections import sync
+from retrieval.connections import queries_sync
 from retrieval.documents import connection_documents
 from retrieval.ports import DiscoveryRequest
 
@@ -85,11 +85,11 @@ def test_what_was_not_listed_is_found_at_once(db, made, is_known):
     if is_known:
         db.rows("analyze documents, run_documents, departures, connection_documents")
     began = time.monotonic()
-    assert sync.unfinished(db, request) == []
-    missing = sync.missing(db, request)
+    assert queries_sync.list_unfinished(db, request) == []
+    missing = queries_sync.list_missing(db, request)
     with db.transaction() as connection:
-        sync.note(connection, request=request, listed=[], departed=missing)
-        sync.finish(connection, request=request, cursor="there", moved=False)
+        queries_sync.record_page(connection, request=request, listed=[], departed=missing)
+        queries_sync.finish_listing(connection, request=request, cursor="there", moved=False)
     assert time.monotonic() - began < SECONDS
     assert sorted(missing) == sorted(f"file-{i}" for i in range(DOCUMENTS - UNLISTED + 1, DOCUMENTS - REFUSED + 1))
     row = db.row(
@@ -105,7 +105,7 @@ def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
     request = made(DOCUMENTS, UNLISTED)
     db.rows("update documents set status = 'CANCELLED' where connection_id = %(id)s", {"id": request.connection_id})
     began = time.monotonic()
-    assert len(sync.unfinished(db, request)) == UNLISTED
+    assert len(queries_sync.list_unfinished(db, request)) == UNLISTED
     assert time.monotonic() - began < SECONDS
 
 

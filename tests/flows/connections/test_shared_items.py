@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.connections import connections, sync
+from retrieval.connections import connections, queries_sync
 from retrieval.connections import tokens as authorizations
 from retrieval.documents import connection_documents
 from retrieval.errors import Skippable
@@ -319,7 +319,7 @@ class Model:
         self.kept -= told
         missing = self.has[hand] - set(view.files) - self.held[hand]
         leaving = missing if whole else missing & set(view.news)
-        if len(leaving) > 1 and len(leaving) > sync.SHARE * len(self.has[hand]):
+        if len(leaving) > 1 and len(leaving) > queries_sync.SHARE * len(self.has[hand]):
             self.held[hand] |= leaving
         else:
             self.has[hand] -= leaving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.access.reading import reading
-from retrieval.connections import shares
+from retrieval.connections import connected_source
 from retrieval.principals import Access
 from tests.flows.ingestion.test_unpack import leased, packed
 from tests.library import viewer_of
@@ -306,11 +306,11 @@ def once(step, change):
 
 def before_sharing_is_asked_for(monkeypatch, change):
     """Have something change between a listing's page and the first question of whom its items are shown."""
-    ask, changed = shares.of, []
+    ask, changed = connected_source.read_access, []
 
     def of(*asked):
         if not changed:
             changed.append(change())
         return ask(*asked)
 
-    monkeypatch.setattr(shares, "of", of)
+    monkeypatch.setattr(connected_source, "read_access", of)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString
-
-from psycopg import Connection
+from typing import Any, LiteralString, TypeVar
 
 from retrieval import job_config
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.rows import Executor
 from retrieval.documents import connection_documents
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
@@ -23,6 +22,7 @@ from retrieval.statuses import Stage, sql
 PAGE = 500
 SHARE = 0.2
 """Of a connection's documents: more than this do not leave at once without confirmation. One alone always may."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,18 @@ class SyncState:
     shares: bool = False
 
 
-def state(db: Database, connection_id: str) -> SyncState:
-    row = db.row("select cursor, permissions from connections where id = %(id)s", {"id": connection_id})
-    saved: Mapping[str, Any] = (row and row["cursor"]) or {}
-    shares = row is not None and row["permissions"] == "SOURCE"
-    return SyncState(saved.get("at"), bool(saved.get("accountChanged")), saved.get("chosen", ""), shares)
+def read_state(db: Executor, connection_id: str) -> SyncState:
+    state = db.fetch_one(
+        SyncState,
+        "select cursor ->> 'at' as cursor, coalesce(cursor ->> 'accountChanged' = 'true', false) as moved,"
+        " coalesce(cursor ->> 'chosen', '') as chosen, permissions = 'SOURCE' as shares"
+        " from connections where id = %(id)s",
+        {"id": connection_id},
+    )
+    return state or SyncState(None, moved=False)
 
 
-_ITS: LiteralString = """
+ITS: LiteralString = """
     documents d join connection_documents h on h.document_id = d.id and h.connection_id = %(connection)s
         and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
 """
@@ -55,31 +59,43 @@ _DEPARTED: LiteralString = (
 )
 
 
-def begin(db: Database, request: DiscoveryRequest) -> None:
+def delete_left_over(db: Executor, request: DiscoveryRequest) -> None:
     """Delete departures of runs with another selection that ended before their last page.
 
     They did not move the cursor, so this run lists the same removals again; items that they removed may be selected
     now.
     """
-    db.rows(_LEFT_OVER, _values(request))
+    db.execute(
+        f"""
+        delete from departures g using job_runs r join jobs j on j.id = r.job_id
+        where g.connection_id = %(connection)s and not g.held and r.id = g.job_run_id and r.finished_at is not null
+          and {job_config.REQUEST} is distinct from
+              (select {job_config.REQUEST} from job_runs mine join jobs j on j.id = mine.job_id where mine.id = %(run)s)
+        """,
+        discovery_values(request),
+    )
 
 
-_LEFT_OVER: LiteralString = f"""
-    delete from departures g using job_runs r join jobs j on j.id = r.job_id
-    where g.connection_id = %(connection)s and not g.held and r.id = g.job_run_id and r.finished_at is not null
-      and {job_config.REQUEST} is distinct from
-          (select {job_config.REQUEST} from job_runs mine join jobs j on j.id = mine.job_id where mine.id = %(run)s)
-"""
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A document that an earlier run listed and did not finish."""
+
+    external_id: str
+    name: str
+    media_type: str
+    properties: Mapping[str, Any]
+    version: str
 
 
-def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
+def list_unfinished(db: Database, request: DiscoveryRequest) -> list[Unfinished]:
     """Documents that an earlier run found and did not bring to an end, but for those that cannot be read."""
     return _compared(
+        Unfinished,
         db,
         request,
-        "select d.external_id, d.name, m.media_type, coalesce(m.properties, '{}') as properties,"
-        " m.properties ->> 'listedVersion' as version from"
-        + _ITS
+        "select d.external_id, d.name, coalesce(m.media_type, '') as media_type, coalesce(m.properties, '{}') as"
+        " properties, coalesce(m.properties ->> 'listedVersion', '') as version from"
+        + ITS
         + "left join run_documents m on m.document_id = d.id and m.job_run_id = d.job_run_id where"
         " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from " + sql(Stage.FETCHED) + ")"
         " and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
@@ -87,56 +103,56 @@ def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
     )
 
 
-def missing(db: Database, request: DiscoveryRequest) -> list[str]:
+def list_missing(db: Database, request: DiscoveryRequest) -> list[str]:
     """External ids of the connection's documents that this run's listing did not name, nor refuse by name.
 
     Not those of which it is known that they left: they leave with this run, or wait for a person.
     """
-    rows = _compared(
+    return _compared(
+        str,
         db,
         request,
         "select d.external_id from"
-        + _ITS
+        + ITS
         + "where not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id) and not"
         + _DEPARTED
         + " and not exists (select from run_documents r where r.job_run_id = %(run)s"
         " and r.properties ->> 'externalId' = d.external_id) order by d.external_id",
     )
-    return [row["external_id"] for row in rows]
 
 
-def held(db: Database, request: DiscoveryRequest) -> list[str]:
+def list_held(db: Database, request: DiscoveryRequest) -> list[str]:
     """External ids of the connection's documents, but for those of which it is known that they left."""
-    statement: LiteralString = "select d.external_id from" + _ITS + "where not" + _DEPARTED + " order by d.external_id"
-    return [row["external_id"] for row in db.rows(statement, _values(request))]
+    statement: LiteralString = "select d.external_id from" + ITS + "where not" + _DEPARTED + " order by d.external_id"
+    return db.fetch(str, statement, discovery_values(request))
 
 
-def would_leave(db: Database, request: DiscoveryRequest, departed: Sequence[str], *, moved: bool) -> tuple[int, int]:
-    """Count the connection's documents with these external ids that `finish` would remove, or hold for a person."""
-    values = {**_values(request), "departed": list(departed)}
-    rows = db.rows(
-        "select d.id, exists (select from connection_documents o where o.document_id = d.id"
-        " and o.connection_id <> %(connection)s) as shared from" + _ITS + "where d.external_id = any(%(departed)s)",
+def count_leaving(db: Database, request: DiscoveryRequest, departed: Sequence[str], *, moved: bool) -> tuple[int, int]:
+    """Count those of these documents that `finish_listing` would remove, and those that it would hold for a person."""
+    values = {**discovery_values(request), "departed": list(departed)}
+    are_shared = db.fetch(
+        bool,
+        "select exists (select from connection_documents o where o.document_id = d.id"
+        " and o.connection_id <> %(connection)s) from" + ITS + "where d.external_id = any(%(departed)s)",
         values,
     )
-    with db.transaction() as connection:
-        if _is_held(connection, request, len(rows), moved=moved):
-            return 0, len(rows)
-    return sum(not row["shared"] for row in rows), 0
+    if _is_held(db, request, len(are_shared), moved=moved):
+        return 0, len(are_shared)
+    return are_shared.count(False), 0
 
 
-def _compared(db: Database, request: DiscoveryRequest, statement: LiteralString) -> list[Row]:
+def _compared(row_type: type[T], db: Database, request: DiscoveryRequest, statement: LiteralString) -> list[T]:
     """Compare all documents with all listed ids as sets, never pair by pair.
 
     Pairs are what the planner chooses while its statistics do not know of the run, and 20,000 by 20,000 take minutes.
     """
     with db.transaction() as connection:
         connection.execute("set local enable_nestloop = off")
-        return connection.execute(statement, _values(request)).fetchall()
+        return connection.fetch(row_type, statement, discovery_values(request))
 
 
-def note(
-    connection: Connection[Any],
+def record_page(
+    connection: Executor,
     *,
     request: DiscoveryRequest,
     listed: Sequence[str],
@@ -147,25 +163,25 @@ def note(
 
     `had`: those of the listed that can be had, which are the connection's from now on; all if it is not given.
     """
-    values = {**_values(request), "listed": list(listed), "departed": list(departed)}
+    values = {**discovery_values(request), "listed": list(listed), "departed": list(departed)}
     connection_documents.require_living(connection, values["connection"])
     connection_documents.add(connection, values["connection"], values["run"], listed if had is None else had)
     connection.execute(
         "delete from departures g using"
-        + _ITS
+        + ITS
         + "where g.document_id = d.id and g.connection_id = %(connection)s and d.external_id = any(%(listed)s)",
         values,
     )
     connection.execute(
         "insert into departures (document_id, connection_id, job_run_id) select d.id, %(connection)s, %(run)s from"
-        + _ITS
+        + ITS
         + "where d.external_id = any(%(departed)s) on conflict (document_id, connection_id) do nothing",
         values,
     )
 
 
-def finish(
-    connection: Connection[Any],
+def finish_listing(
+    connection: Executor,
     *,
     request: DiscoveryRequest,
     cursor: str | None,
@@ -176,7 +192,7 @@ def finish(
 
     What another connection has too leaves this one only. `chosen`: the mark of what was listed.
     """
-    values = _values(request)
+    values = discovery_values(request)
     connection_documents.require_living(connection, values["connection"])
     leaving, removed = _leaving(connection, request), 0
     if _is_held(connection, request, len(leaving), moved=moved):
@@ -185,9 +201,9 @@ def finish(
             {**values, "ids": leaving},
         )
     elif leaving:
-        removed_rows = connection_documents.let_go(connection, values["connection"], leaving, keep=False)
-        _forget(connection, request, removed_rows.last)
-        removed = len(removed_rows.last)
+        last_ids = connection_documents.let_go(connection, values["connection"], leaving, keep=False).last
+        _forget(connection, request, last_ids)
+        removed = len(last_ids)
     connection.execute(
         """
         update job_runs set progress = progress || jsonb_build_object('removed', %(removed)s::int,
@@ -205,36 +221,34 @@ def finish(
     )
 
 
-def _leaving(connection: Connection[Row], request: DiscoveryRequest) -> list[str]:
-    rows = connection.execute(
+def _leaving(connection: Executor, request: DiscoveryRequest) -> list[str]:
+    return connection.fetch(
+        str,
         "select d.id from"
-        + _ITS
+        + ITS
         + "join departures g on g.document_id = d.id and g.connection_id = %(connection)s and not g.held"
         " order by d.id for no key update of d",
-        _values(request),
-    ).fetchall()
-    return [row["id"] for row in rows]
-
-
-def _forget(connection: Connection[Row], request: DiscoveryRequest, left: Sequence[str]) -> None:
-    """Drop items that the run was to fetch and then removed: they are neither pending nor failed."""
-    connection.execute(
-        "delete from run_documents where job_run_id = %(run)s and document_id = any(%(ids)s) and status = 'QUEUED'",
-        {**_values(request), "ids": list(left)},
+        discovery_values(request),
     )
 
 
-def _is_held(connection: Connection[Row], request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
+def _forget(connection: Executor, request: DiscoveryRequest, removed_ids: Sequence[str]) -> None:
+    """Drop items that the run was to fetch and then removed: they are neither pending nor failed."""
+    connection.execute(
+        "delete from run_documents where job_run_id = %(run)s and document_id = any(%(ids)s) and status = 'QUEUED'",
+        {**discovery_values(request), "ids": list(removed_ids)},
+    )
+
+
+def _is_held(db: Executor, request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
     """Tell whether removals are held. `moved`: also if another account was authorized since the run began."""
-    row = connection.execute(
-        "select (select count(*) from" + _ITS + ") as documents, c.cursor ? 'accountChanged' as moved"
-        " from connections c where c.id = %(connection)s",
-        _values(request),
-    ).fetchone()
-    if row is None or not leaving:
+    if not leaving:
         return False
-    return bool(moved or row["moved"] or (leaving > 1 and leaving > SHARE * row["documents"]))
+    documents = db.fetch_one(int, "select count(*) from" + ITS, discovery_values(request)) or 0
+    is_moved = moved or read_state(db, str(request.connection_id)).moved
+    return is_moved or (leaving > 1 and leaving > SHARE * documents)
 
 
-def _values(request: DiscoveryRequest) -> dict[str, Any]:
+def discovery_values(request: DiscoveryRequest) -> dict[str, Any]:
+    """Return the parameters of `ITS`, and the run."""
     return {"connection": request.connection_id, "source": request.source, "run": request.job_run_id}
