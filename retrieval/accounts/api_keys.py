@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database import pages
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
 from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
 
@@ -95,7 +95,7 @@ def create(
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
     new, values = draft(server_secret(db, keys, PEPPER), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
-    db.rows(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
+    db.execute(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new
 
 
@@ -115,31 +115,29 @@ async def add(
     new, values = draft(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}
-    row = await db.async_row(INSERT + " returning " + COLUMNS, {**values, **limits})
-    if row is None:
-        raise RuntimeError("insert … returning gave no row")
-    return new, _api_key(row)
+    rows = await db.async_fetch(ApiKey, INSERT + " returning " + COLUMNS, {**values, **limits})
+    return new, rows[0]
 
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
     """`list_all` on the event loop, or a part of it with the cursor of the next."""
-    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
-    return pages.part_cut([_api_key(row) for row in rows], part)
+    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pages.part_by_age(part)})
+    return pages.part_cut(keys, part)
 
 
 async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """A key of the organization, revoked or not."""
-    row = await db.async_row(
+    return await db.async_fetch_one(
+        ApiKey,
         "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and id = %(id)s",
         {"organization": organization, "id": key_id},
     )
-    return None if row is None else _api_key(row)
 
 
 async def end(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
-    row = await db.async_row(_REVOKE + " returning " + COLUMNS, {"organization": organization, "id": key_id})
-    return None if row is None else _api_key(row)
+    statement: LiteralString = _REVOKE + " returning " + COLUMNS
+    return await db.async_fetch_one(ApiKey, statement, {"organization": organization, "id": key_id})
 
 
 def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
@@ -163,13 +161,9 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
     whole = pages.part_by_age(None)
-    return [_api_key(row) for row in db.rows(_LIST, {"organization": organization, **whole})]
+    return db.fetch(ApiKey, _LIST, {"organization": organization, **whole})
 
 
 def revoke(db: Database, organization: str, key_id: str) -> bool:
     """Refuse the key from now on; False if the organization has no such key."""
-    return bool(db.rows(_REVOKE + " returning id", {"organization": organization, "id": key_id}))
-
-
-def _api_key(row: Row) -> ApiKey:
-    return ApiKey(**row)
+    return bool(db.execute(_REVOKE, {"organization": organization, "id": key_id}))

@@ -14,12 +14,13 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, LiteralString
 
-from psycopg import Connection, OperationalError
+from psycopg import OperationalError
 
 from retrieval import ids
 from retrieval.database import pages
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
+from retrieval.database.rows import Executor
 
 TOGETHER = 500
 """Entries that one statement writes at most."""
@@ -75,6 +76,9 @@ class Written(Entry):
 
     created_at: datetime
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", Source(self.source))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
@@ -114,7 +118,7 @@ _LIST: LiteralString = (
 )
 _FORGET: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
-    " where created_at < now() - make_interval(days => %(days)s) limit %(most)s)) returning 1"
+    " where created_at < now() - make_interval(days => %(days)s) limit %(most)s))"
 )
 
 
@@ -146,7 +150,7 @@ class Writer:
             entries, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
             failed: BaseException | None = None
             try:
-                await self._db.async_rows(_INSERT, _values([entry for entry, _ in entries]), plan_once=True)
+                await self._db.async_execute(_INSERT, _values([entry for entry, _ in entries]), plan_once=True)
             except BaseException as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever)
                 failed = error
             for _, done in entries:
@@ -160,26 +164,20 @@ class Writer:
                 raise failed
 
 
-def write(db: Database, entries: Sequence[Entry]) -> None:
-    """Write entries from a thread."""
-    db.rows(_INSERT, _values(entries))
-
-
-def write_within(connection: Connection[Row], entries: Sequence[Entry]) -> None:
-    """Write entries within the transaction of the writes they describe."""
-    connection.execute(_INSERT, _values(entries))
+def write(db: Executor, entries: Sequence[Entry]) -> None:
+    """Write entries from a thread, or within the transaction of the writes they describe."""
+    db.execute(_INSERT, _values(entries))
 
 
 async def list_part(db: Database, organization: str, part: Part, wanted: Filter | None = None) -> Page[Written]:
     """The organization's entries, newest first; of those that are wanted."""
     values = {"organization": organization, **asdict(wanted or Filter()), **pages.part_by_age(part)}
-    rows = await db.async_rows(_LIST, values)
-    return pages.part_cut([Written(**{**row, "source": Source(row["source"])}) for row in rows], part)
+    return pages.part_cut(await db.async_fetch(Written, _LIST, values), part)
 
 
 def forget(db: Database, days: int) -> int:
     """Delete entries older than so many days, a bounded number; how many."""
-    return len(db.rows(_FORGET, {"days": days, "most": OLD}))
+    return db.execute(_FORGET, {"days": days, "most": OLD})
 
 
 def _values(entries: Sequence[Entry]) -> dict[str, str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from psycopg import Connection
-
 from retrieval import ids
 from retrieval.accounts import api_keys, audit, organizations
 from retrieval.accounts.audit import Entry, Source
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.rows import Executor
 from retrieval.namespaces import namespaces
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
@@ -32,17 +31,16 @@ def ensure(db: Database, ring: KeyRing) -> Bootstrap:
     """Make what is missing, in one transaction, once however many processes start at the same time."""
     pepper = secrets.server_secret(db, ring, secrets.PEPPER)
     with db.transaction() as connection:
-        connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": _LOCK})
         organization = _organization(connection)
         return Bootstrap(
             organization, _namespace(connection, ring, organization), _first_key(connection, pepper, organization)
         )
 
 
-def _organization(connection: Connection[Row]) -> str:
-    row = connection.execute("select id from organizations order by id limit 1").fetchone()
-    if row is not None:
-        return str(row["id"])
+def _organization(connection: Executor) -> str:
+    if existing := connection.fetch_one(str, "select id from organizations order by id limit 1"):
+        return existing
     organization = ids.organization_id()
     connection.execute(
         organizations.INSERT,
@@ -60,13 +58,14 @@ def _organization(connection: Connection[Row]) -> str:
     return organization
 
 
-def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) -> str:
-    row = connection.execute(
+def _namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
+    existing = connection.fetch_one(
+        str,
         "select id from namespaces where organization_id = %(id)s and deleted_at is null order by id limit 1",
         {"id": organization},
-    ).fetchone()
-    if row is not None:
-        return str(row["id"])
+    )
+    if existing:
+        return existing
     created_at = datetime.now(UTC)
     namespace = namespaces.NamespaceConfig(
         id=ids.namespace_id(),
@@ -82,9 +81,8 @@ def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) ->
     return namespace.id
 
 
-def _first_key(connection: Connection[Row], pepper: bytes, organization: str) -> str | None:
-    rows = connection.execute("select id from api_keys where organization_id = %(id)s", {"id": organization})
-    if rows.fetchone() is not None:
+def _first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
+    if connection.fetch(str, "select id from api_keys where organization_id = %(id)s", {"id": organization}):
         return None
     new, values = api_keys.draft(pepper, organization, _NAME)
     connection.execute(api_keys.INSERT, values)
@@ -92,7 +90,7 @@ def _first_key(connection: Connection[Row], pepper: bytes, organization: str) ->
     return new.api_key
 
 
-def _tell(connection: Connection[Row], organization: str, kind: str, made: str) -> None:
+def _tell(connection: Executor, organization: str, kind: str, made: str) -> None:
     """Write the audit entry, committed with the write it describes."""
     entry = Entry(
         organization_id=organization,
@@ -103,4 +101,4 @@ def _tell(connection: Connection[Row], organization: str, kind: str, made: str) 
         status=200,
         source=Source.CLI,
     )
-    audit.write_within(connection, [entry])
+    audit.write(connection, [entry])

@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security.secrets import KeyRing
 
@@ -47,6 +47,14 @@ class IdempotentRequest:
         return int.from_bytes(hashlib.sha256(self.row.encode()).digest()[:8], signed=True)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The sealed answer of an earlier request."""
+
+    request_hash: bytes
+    sealed: bytes
+
+
 _KEPT: LiteralString = (
     "select request_hash, sealed from idempotent_answers"
     " where caller = %(caller)s and key = %(key)s and created_at > now() - interval '1 day'"
@@ -58,15 +66,15 @@ _KEEP: LiteralString = (
     " request_hash = excluded.request_hash, sealed = excluded.sealed, created_at = now()"
 )
 _EXISTING: dict[str, LiteralString] = {
-    "doc": "select count(*) as existing from documents where id = any(%(ids)s) and deleted_at is null",
-    "ijr": "select count(*) as existing from job_runs r join partitions p on p.id = r.partition_id"
+    "doc": "select count(*) from documents where id = any(%(ids)s) and deleted_at is null",
+    "ijr": "select count(*) from job_runs r join partitions p on p.id = r.partition_id"
     " join namespaces n on n.id = p.namespace_id where r.id = any(%(ids)s) and n.deleted_at is null",
-    "ns": "select count(*) as existing from namespaces where id = any(%(ids)s) and deleted_at is null",
-    "conn": "select count(*) as existing from connections where id = any(%(ids)s)",
-    "wh": "select count(*) as existing from webhooks where id = any(%(ids)s)",
-    "eval": "select count(*) as existing from evaluations where id = any(%(ids)s)",
-    "evr": "select count(*) as existing from evaluation_runs where id = any(%(ids)s)",
-    "key": "select count(*) as existing from api_keys where id = any(%(ids)s) and revoked_at is null",
+    "ns": "select count(*) from namespaces where id = any(%(ids)s) and deleted_at is null",
+    "conn": "select count(*) from connections where id = any(%(ids)s)",
+    "wh": "select count(*) from webhooks where id = any(%(ids)s)",
+    "eval": "select count(*) from evaluations where id = any(%(ids)s)",
+    "evr": "select count(*) from evaluation_runs where id = any(%(ids)s)",
+    "key": "select count(*) from api_keys where id = any(%(ids)s) and revoked_at is null",
 }
 """Count what exists, by the prefix of the ids."""
 
@@ -76,10 +84,11 @@ async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes
 
     IDEMPOTENCY_CONFLICT if it was another request's.
     """
-    row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key}, plan_once=True)
-    if row is None:
+    values = {"caller": asked.caller, "key": asked.key}
+    stored = await db.async_fetch_one(StoredAnswer, _KEPT, values, plan_once=True)
+    if stored is None:
         return None
-    answer = _opened(ring, asked, row)
+    answer = _opened(ring, asked, stored)
     return answer if await _exists(db, answer) else None
 
 
@@ -90,8 +99,8 @@ async def _exists(db: Database, kept: bytes) -> bool:
         ids_by_prefix.setdefault(object_id.partition("_")[0], set()).add(object_id)
     for prefix, ids in ids_by_prefix.items():
         if statement := _EXISTING.get(prefix):
-            row = await db.async_row(statement, {"ids": list(ids)}, plan_once=True)
-            if row is None or row["existing"] < len(ids):
+            existing = await db.async_fetch_one(int, statement, {"ids": list(ids)}, plan_once=True)
+            if existing is None or existing < len(ids):
                 return False
     return True
 
@@ -119,8 +128,7 @@ async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Calla
     pause = _PAUSE
     while True:
         async with db.async_together():
-            turn = await db.async_row("select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": asked.lock})
-            if turn is not None and turn["ours"]:
+            if await db.async_fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": asked.lock}):
                 answer = await recall(db, ring, asked)
                 return answer if answer is not None else await _act(db, ring, asked, act)
         if time.monotonic() > end:
@@ -136,18 +144,19 @@ async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Calla
 async def _act(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
     answer = await act()
     sealed = ring.seal(answer, row=asked.row)
-    await db.async_rows(_KEEP, {"caller": asked.caller, "key": asked.key, "hash": asked.request_hash, "sealed": sealed})
+    values = {"caller": asked.caller, "key": asked.key, "hash": asked.request_hash, "sealed": sealed}
+    await db.async_execute(_KEEP, values)
     return answer
 
 
-def _opened(ring: KeyRing, asked: IdempotentRequest, row: Row) -> bytes:
-    if row["request_hash"] != asked.request_hash:
+def _opened(ring: KeyRing, asked: IdempotentRequest, stored: StoredAnswer) -> bytes:
+    if stored.request_hash != asked.request_hash:
         raise ServiceError(
             ErrorCode.IDEMPOTENCY_CONFLICT,
             f"This {HEADER} was used for another request within the last 24 hours. Use a new one.",
             reason="other_request",
         )
-    return ring.open(row["sealed"], row=asked.row)
+    return ring.open(stored.sealed, row=asked.row)
 
 
 def row_name(caller: str, key: str) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import LiteralString
 
 from retrieval import ids
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 
 
 class Plan(StrEnum):
@@ -47,9 +47,9 @@ class Organization:
     created_at: datetime
     quotas: Mapping[str, int]
 
-    @classmethod
-    def of(cls, row: Row) -> Organization:
-        return cls(**{**row, "plan": Plan(row["plan"]), "tenants": TenantRule(row["tenants"])})
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", Plan(self.plan))
+        object.__setattr__(self, "tenants", TenantRule(self.tenants))
 
 
 COLUMNS: LiteralString = (
@@ -73,7 +73,8 @@ def create(
     tenant_required: bool = False,
 ) -> Organization:
     """A new organization; without `requests_per_minute` the plan's number holds."""
-    row = db.row(
+    return db.fetch(
+        Organization,
         INSERT,
         {
             "id": ids.organization_id(),
@@ -84,20 +85,17 @@ def create(
             "tenants": tenants,
             "tenant_required": tenant_required,
         },
-    )
-    if row is None:
-        raise RuntimeError("insert … returning gave no row")
-    return Organization.of(row)
+    )[0]
 
 
 def list_all(db: Database) -> list[Organization]:
     """Oldest first: the default one leads."""
-    return [Organization.of(row) for row in db.rows("select " + COLUMNS + " from organizations order by id")]
+    return db.fetch(Organization, "select " + COLUMNS + " from organizations order by id")
 
 
 def get(db: Database, organization: str) -> Organization | None:
-    row = db.row("select " + COLUMNS + " from organizations where id = %(id)s", {"id": organization})
-    return None if row is None else Organization.of(row)
+    statement: LiteralString = "select " + COLUMNS + " from organizations where id = %(id)s"
+    return db.fetch_one(Organization, statement, {"id": organization})
 
 
 def update(
@@ -113,7 +111,8 @@ def update(
     """Change what is given; a new plan brings its own requests per minute. None if there is no such organization."""
     if plan is not None and requests_per_minute is None:
         requests_per_minute = REQUESTS_PER_MINUTE[plan]
-    row = db.row(
+    return db.fetch_one(
+        Organization,
         "update organizations set plan = coalesce(%(plan)s, plan),"
         " requests_per_minute = coalesce(%(requests)s, requests_per_minute),"
         " namespace_limit = coalesce(%(namespace_limit)s, namespace_limit),"
@@ -129,4 +128,3 @@ def update(
             "tenant_required": tenant_required,
         },
     )
-    return None if row is None else Organization.of(row)

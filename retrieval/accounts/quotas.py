@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.database.database import Database, Row
-from retrieval.database.sync_async import Statements
+from retrieval.database.database import Database
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.errors import ErrorCode, ServiceError
 
 DOCUMENTS = "documents"
@@ -55,37 +55,37 @@ class Use:
 
 _LOCK: LiteralString = "select pg_advisory_xact_lock(%(lock)s)"
 _READ: LiteralString = """
-    select o.quotas as organization_limits,
-           coalesce((select t.quotas from tenants t where t.organization_id = o.id and t.id = %(tenant)s), '{}')
-               as tenant_limits,
-           counted.*, month.*, open.*
-    from organizations o,
+    select w.* from organizations o,
     lateral (
-        select coalesce(sum(documents), 0)::bigint as organization_documents,
-               coalesce(sum(stored_bytes), 0)::bigint as "organization_storedBytes",
+        select coalesce(sum(documents), 0)::bigint as documents,
+               coalesce(sum(stored_bytes), 0)::bigint as stored_bytes,
                coalesce(sum(documents) filter (where tenant = %(tenant)s), 0)::bigint as tenant_documents,
-               coalesce(sum(stored_bytes) filter (where tenant = %(tenant)s), 0)::bigint as "tenant_storedBytes"
+               coalesce(sum(stored_bytes) filter (where tenant = %(tenant)s), 0)::bigint as tenant_stored_bytes
         from quota_changes where organization_id = o.id
     ) counted,
     lateral (
-        select coalesce(sum(tokens), 0)::bigint as "organization_tokensPerMonth",
-               coalesce(sum(tokens) filter (where tenant = %(tenant)s), 0)::bigint as "tenant_tokensPerMonth"
+        select coalesce(sum(tokens), 0)::bigint as tokens,
+               coalesce(sum(tokens) filter (where tenant = %(tenant)s), 0)::bigint as tenant_tokens
         from token_usage
         where organization_id = o.id and day >= date_trunc('month', now() at time zone 'utc')::date
     ) month,
     lateral (
-        select count(*) as "organization_concurrentRuns",
-               count(*) filter (where p.tenant = %(tenant)s) as "tenant_concurrentRuns"
+        select count(*) as runs, count(*) filter (where p.tenant = %(tenant)s) as tenant_runs
         from job_runs r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
         where n.organization_id = o.id and r.finished_at is null
-    ) open
+    ) open,
+    lateral (
+        values (null, counted.documents, counted.stored_bytes, month.tokens, open.runs, o.quotas),
+               (%(tenant)s::text, tenant_documents, tenant_stored_bytes, tenant_tokens, tenant_runs, coalesce((
+                   select t.quotas from tenants t where t.organization_id = o.id and t.id = %(tenant)s), '{}'))
+    ) w (tenant, documents, stored_bytes, tokens, runs, quotas)
     where o.id = %(organization)s
 """
 _SET: LiteralString = "jsonb_strip_nulls(quotas || %(quotas)s::jsonb)"
 _SET_ORGANIZATION: LiteralString = (
     "update organizations set quotas = "
     + _SET
-    + ", counted = true where id = %(organization)s returning quotas, counted_at is null as new"
+    + ", counted = true where id = %(organization)s returning quotas, counted_at is null as is_new"
 )
 _SET_TENANT: LiteralString = (
     "with counted as (update organizations set counted = true where id = %(organization)s and exists"
@@ -93,7 +93,7 @@ _SET_TENANT: LiteralString = (
     " update tenants set quotas = "
     + _SET
     + " from counted where organization_id = %(organization)s and id = %(tenant)s"
-    " returning quotas, counted.counted_at is null as new"
+    " returning quotas, counted.counted_at is null as is_new"
 )
 _RECOUNT: LiteralString = """
     with gone as (delete from quota_changes where organization_id = %(organization)s),
@@ -133,8 +133,8 @@ _USES: LiteralString = """
         where organization_id = %(organization)s and id = any(%(tenants)s) and quotas <> '{}'
     )
     select o.tenant, o.quotas, coalesce(sum(p.documents), 0)::bigint as documents,
-           coalesce(sum(p.stored_bytes), 0)::bigint as "storedBytes",
-           coalesce(sum(p.tokens), 0)::bigint as "tokensPerMonth", coalesce(sum(p.runs), 0)::bigint as "concurrentRuns"
+           coalesce(sum(p.stored_bytes), 0)::bigint as stored_bytes,
+           coalesce(sum(p.tokens), 0)::bigint as tokens, coalesce(sum(p.runs), 0)::bigint as runs
     from owners o left join parts p on o.tenant is null or p.tenant = o.tenant group by o.tenant, o.quotas
 """
 """Whoever has limits, and the organization (null); one statement, however many tenants are asked for."""
@@ -146,29 +146,48 @@ _DUE: LiteralString = """
 """
 
 
-def turn(organization: str) -> Statements[bool]:
+@dataclass(frozen=True, slots=True)
+class UseRow:
+    """Usage and limits of a tenant; `tenant` None: of the organization."""
+
+    tenant: str | None
+    documents: int
+    stored_bytes: int
+    tokens: int
+    runs: int
+    quotas: Limits
+
+    def load(self) -> Use:
+        used = dict(zip(NAMES, (self.documents, self.stored_bytes, self.tokens, self.runs), strict=True))
+        return Use(_ORGANIZATION if self.tenant is None else _TENANT, used, self.quotas)
+
+
+async def try_lock(db: AsyncExecutor, organization: str) -> bool:
     """Try to take the organization's lock until the transaction ends; False, at once, if it is taken."""
-    rows = yield "select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": lock_of(organization)}
-    return bool(rows[0]["ours"])
+    statement: LiteralString = "select pg_try_advisory_xact_lock(%(lock)s)"
+    return bool(await db.async_fetch_one(bool, statement, {"lock": lock_of(organization)}))
 
 
-def read(organization: str, tenant: str, *, lock: bool = False) -> Statements[tuple[Use, ...]]:
-    """Read usage and limits of the organization and its tenant. lock: block writers until the transaction ends."""
-    if lock:
-        yield _LOCK, {"lock": lock_of(organization)}
-    rows = yield _READ, {"organization": organization, "tenant": tenant}
-    return _uses(rows[0]) if rows else ()
+def lock_usage(db: Executor, organization: str, tenant: str) -> tuple[Use, ...]:
+    """Block writers of the organization until the transaction ends; return what `read_usage` returns."""
+    db.execute(_LOCK, {"lock": lock_of(organization)})
+    return read_usage(db, organization, tenant)
+
+
+def read_usage(db: Executor, organization: str, tenant: str) -> tuple[Use, ...]:
+    """Return usage and limits of the organization and of its tenant."""
+    return tuple(row.load() for row in db.fetch(UseRow, _READ, {"organization": organization, "tenant": tenant}))
+
+
+async def async_read_usage(db: AsyncExecutor, organization: str, tenant: str) -> tuple[Use, ...]:
+    rows = await db.async_fetch(UseRow, _READ, {"organization": organization, "tenant": tenant})
+    return tuple(row.load() for row in rows)
 
 
 async def uses(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, Use]:
     """By tenant, where it has a limit, what is used; under None the organization's. Counted anew: for people."""
-    rows = await db.async_rows(_USES, {"organization": organization, "tenants": list(tenants)})
-    return {
-        row["tenant"]: Use(
-            _ORGANIZATION if row["tenant"] is None else _TENANT, {name: row[name] for name in NAMES}, row["quotas"]
-        )
-        for row in rows
-    }
+    rows = await db.async_fetch(UseRow, _USES, {"organization": organization, "tenants": list(tenants)})
+    return {row.tenant: row.load() for row in rows}
 
 
 def check(before: Sequence[Use], after: Sequence[Use]) -> None:
@@ -220,16 +239,24 @@ def limited(uses: Sequence[Use]) -> bool:
     return any(use.limits for use in uses)
 
 
+@dataclass(frozen=True, slots=True)
+class NewLimits:
+    """Changed limits. `is_new`: the organization was never counted."""
+
+    quotas: Limits
+    is_new: bool
+
+
 def set_organization(db: Database, organization: str, quotas: Mapping[str, int | None]) -> Limits | None:
     """Set what is given, None removes a limit; all that hold now. None if there is no such organization."""
     values = {"organization": organization, "quotas": json.dumps(dict(quotas))}
-    return _counted(db, organization, db.row(_SET_ORGANIZATION, values))
+    return _counted(db, organization, db.fetch_one(NewLimits, _SET_ORGANIZATION, values))
 
 
 def set_tenant(db: Database, organization: str, tenant: str, quotas: Mapping[str, int | None]) -> Limits | None:
     """Set the quotas of a known tenant."""
     values = {"organization": organization, "tenant": tenant, "quotas": json.dumps(dict(quotas))}
-    return _counted(db, organization, db.row(_SET_TENANT, values))
+    return _counted(db, organization, db.fetch_one(NewLimits, _SET_TENANT, values))
 
 
 def recount(db: Database, organization: str) -> None:
@@ -241,27 +268,19 @@ def recount(db: Database, organization: str) -> None:
 
 def recount_due(db: Database) -> int:
     """Recount those whose count is old or in many parts, a bounded number; how many."""
-    due = [row["id"] for row in db.rows(_DUE, {"minutes": RECOUNT_MINUTES})]
+    due = db.fetch(str, _DUE, {"minutes": RECOUNT_MINUTES})
     for organization in due:
         recount(db, organization)
     return len(due)
 
 
-def _counted(db: Database, organization: str, row: Row | None) -> Limits | None:
-    if row is None:
+def _counted(db: Database, organization: str, limits: NewLimits | None) -> Limits | None:
+    if limits is None:
         return None
-    if row["new"]:
+    if limits.is_new:
         recount(db, organization)
-    limits: Limits = row["quotas"]
-    return limits
+    return limits.quotas
 
 
 def lock_of(organization: str) -> int:
     return int.from_bytes(hashlib.sha256(f"quotas/{organization}".encode()).digest()[:8], signed=True)
-
-
-def _uses(row: Row) -> tuple[Use, ...]:
-    return tuple(
-        Use(owner, {name: int(row[f"{owner}_{name}"]) for name in NAMES}, row[f"{owner}_limits"])
-        for owner in (_ORGANIZATION, _TENANT)
-    )

@@ -44,50 +44,45 @@ def create(db: Database, organization: str, tenant: str) -> None:
     """Make a tenant known; nothing happens if it is already. ValueError for a malformed name."""
     if not is_name(tenant):
         raise ValueError("A tenant id has up to 64 letters, digits, hyphens and underscores.")
-    db.rows(_MAKE, {"organization": organization, "tenant": tenant})
+    db.execute(_MAKE, {"organization": organization, "tenant": tenant})
 
 
 async def make_known(db: Database, organization: str, tenant: str) -> None:
     """Register a tenant at its first ingestion or connection, in an organization with open tenants."""
-    await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
+    await db.async_execute(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
 
 
 async def add(db: Database, organization: str, tenant: str) -> Tenant:
     """Make a tenant known, whose name is well-formed, and answer it."""
-    row = await db.async_row(
-        _KEEP_OR_MAKE + " returning id, created_at, quotas",
-        {"organization": organization, "tenant": tenant},
-    )
-    if row is None:
-        raise RuntimeError("insert … returning gave no row")
-    return Tenant(**row)
+    statement: LiteralString = _KEEP_OR_MAKE + " returning id, created_at, quotas"
+    return (await db.async_fetch(Tenant, statement, {"organization": organization, "tenant": tenant}))[0]
 
 
 async def one(db: Database, organization: str, tenant: str) -> Tenant | None:
-    row = await db.async_row(
+    return await db.async_fetch_one(
+        Tenant,
         "select id, created_at, quotas from tenants where organization_id = %(organization)s and id = %(tenant)s",
         {"organization": organization, "tenant": tenant},
     )
-    return None if row is None else Tenant(**row)
 
 
 def list_all(db: Database, organization: str) -> list[Tenant]:
     """Oldest first."""
     whole = pages.part_by_age(None)
-    return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization, **whole})]
+    return db.fetch(Tenant, _LIST, {"organization": organization, **whole})
 
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
     """Async listing, or a page of it with the cursor of the next."""
-    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
-    return pages.part_cut([Tenant(**row) for row in rows], part)
+    tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pages.part_by_age(part)})
+    return pages.part_cut(tenants, part)
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:
     """Forget a tenant, so that requests with it are refused; its data stays. False if it was not known."""
-    return bool(db.rows(_REMOVE, {"organization": organization, "tenant": tenant}))
+    return bool(db.execute(_REMOVE, {"organization": organization, "tenant": tenant}))
 
 
 async def forget(db: Database, organization: str, tenant: str) -> bool:
     """Async form of the removal of a tenant."""
-    return bool(await db.async_rows(_REMOVE, {"organization": organization, "tenant": tenant}))
+    return bool(await db.async_fetch(str, _REMOVE, {"organization": organization, "tenant": tenant}))

@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from retrieval.database import scopes
 from retrieval.database.database import Database
-from retrieval.database.sync_async import Statement
+from retrieval.database.rows import Executor
 from retrieval.ports import Scope
 
 
@@ -43,16 +43,14 @@ _READ: LiteralString = """
 
 async def read(db: Database, organization: str) -> Usage:
     """Counted afresh: for people and alarms, not for every request."""
-    row = await db.async_row(_READ, {"organization": organization})
-    if row is None:
-        raise RuntimeError("a count gave no row")
-    return Usage(**row)
+    return (await db.async_fetch(Usage, _READ, {"organization": organization}))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of documents that were embedded with one model."""
+    """Tokens of documents of a group that were embedded with one model."""
 
+    key: str
     provider: str
     model: str
     tokens: int
@@ -109,9 +107,10 @@ _SPENT: LiteralString = """
 """
 
 
-def embedded(scope: Scope, provider: str, model: str, tokens: int) -> Statement:
-    """The statement that counts tokens which a scope had embedded today (UTC)."""
-    return _EMBEDDED, {**scopes.params(scope), "provider": provider, "model": model, "tokens": tokens}
+def record_tokens(db: Executor, scope: Scope, provider: str, model: str, tokens: int) -> None:
+    """Count tokens that a scope had embedded today (UTC)."""
+    values = {**scopes.params(scope), "provider": provider, "model": model, "tokens": tokens}
+    db.execute(_EMBEDDED, values)
 
 
 async def report(db: Database, organization: str, by: By, start: date, end: date) -> list[Group]:
@@ -123,9 +122,8 @@ async def report(db: Database, organization: str, by: By, start: date, end: date
     values = {"organization": organization, "start": start, "end": end}
     created = _CREATED if by is By.DAY else ""
     groups: dict[str, Group] = {}
-    for row in await db.async_rows("select " + document + _HELD + created + " group by 1", values):
-        groups[row["key"]] = Group(row["key"], row["documents"], row["stored_bytes"])
-    for row in await db.async_rows("select " + row_of + _SPENT, values):
-        group = groups.setdefault(row["key"], Group(row["key"]))
-        group.models.append(Tokens(row["provider"], row["model"], row["tokens"]))
+    for group in await db.async_fetch(Group, "select " + document + _HELD + created + " group by 1", values):
+        groups[group.key] = group
+    for tokens in await db.async_fetch(Tokens, "select " + row_of + _SPENT, values):
+        groups.setdefault(tokens.key, Group(tokens.key)).models.append(tokens)
     return [groups[key] for key in sorted(groups)]

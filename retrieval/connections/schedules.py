@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from retrieval import ids
 from retrieval.accounts import quotas
 from retrieval.connections import queries
-from retrieval.database import sync_async
 from retrieval.database.database import Database
 from retrieval.database.rows import Params
 from retrieval.database.sessions import ThreadConnection
@@ -88,10 +87,10 @@ def _insert_within_quotas(connection: ThreadConnection, values: Params) -> str |
     if owner is None or not owner.counted:
         run_id = queries.insert_scheduled_run(connection, values)
     else:
-        usage = sync_async.run(connection, quotas.read(owner.organization_id, owner.tenant, lock=True))
+        usage = quotas.lock_usage(connection, owner.organization_id, owner.tenant)
         run_id = queries.insert_scheduled_run(connection, values)
         if run_id is not None:
-            quotas.check(usage, sync_async.run(connection, quotas.read(owner.organization_id, owner.tenant)))
+            quotas.check(usage, quotas.read_usage(connection, owner.organization_id, owner.tenant))
     if run_id is not None:
         queries.withdraw_reason(connection, values["connection"], REFUSED)
     return run_id
