@@ -89,11 +89,11 @@ async def begin(
                 f"The namespace is already being embedded again; wait for the job run {busy} or cancel it first.",
                 reason="reembed_running",
             )
-        row = await (await connection.execute(_BEGIN + namespaces.COLUMNS, values)).fetchone()
+        row = await connection.async_fetch_one(namespaces.NamespaceRow, _BEGIN + namespaces.COLUMNS, values)
         if row is None:
             raise namespaces.changed_meanwhile()
         await connection.execute(_RUN, {**values, **origin.values()})
-    return namespaces.opened(keys, row), values["run"]
+    return namespaces.open_namespace(keys, row), values["run"]
 
 
 _BUSY: LiteralString = """

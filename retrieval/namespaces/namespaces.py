@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, LiteralString
 
-from psycopg import Connection
-
 from retrieval import ids
 from retrieval.database import pages
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
+from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.security.secrets import KeyRing
 from retrieval.sources import APPS
@@ -84,6 +83,24 @@ class NamespaceConfig:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class NamespaceRow:
+    """The row of a namespace: `config` without its secrets, which `secrets` holds sealed."""
+
+    id: str
+    organization_id: str
+    name: str
+    config: dict[str, Any]
+    secrets: bytes | None = field(repr=False)
+    dimensions: int | None
+    keyword_language: str | None
+    epoch: int
+    changing: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+_CONFIG_COLUMNS = frozenset({"config", "secrets"})
 COLUMNS: LiteralString = (
     "id, organization_id, name, config, secrets, dimensions, keyword_language, epoch, pending is not null as changing,"
     " created_at, updated_at"
@@ -104,7 +121,8 @@ _MOVED: LiteralString = (
 
 async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
     """The organization's namespace; NAMESPACE_NOT_FOUND for any other, missing or foreign alike."""
-    row = await db.async_row(
+    row = await db.async_fetch_one(
+        NamespaceRow,
         "select " + COLUMNS + " from namespaces"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
@@ -112,62 +130,61 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
     )
     if row is None:
         raise not_found()
-    return opened(keys, row)
+    return open_namespace(keys, row)
 
 
 def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
     """For the flows, which act for any organization. A deleted one is NAMESPACE_NOT_FOUND, but for who cleans up."""
-    row = db.row(
+    row = db.fetch_one(
+        NamespaceRow,
         "select " + COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
         {"id": namespace_id, "deleted": deleted},
     )
     if row is None:
         raise not_found()
-    return opened(keys, row)
+    return open_namespace(keys, row)
 
 
 async def list_part(
     db: Database, keys: KeyRing, organization: str, part: Part | None = None, *, only: str | None = None
 ) -> Page[NamespaceConfig]:
     """Newest first, all of them or a part with the cursor of the next; `only`: none but this one."""
-    rows = await db.async_rows(
+    rows = await db.async_fetch(
+        NamespaceRow,
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
         " and (%(only)s::text is null or id = %(only)s)" + pages.older(),
         {"organization": organization, "only": only, **pages.part_by_age(part)},
     )
-    return pages.part_cut([opened(keys, row) for row in rows], part)
+    return pages.part_cut([open_namespace(keys, row) for row in rows], part)
 
 
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
     """Store a namespace; NAMESPACE_LIMIT_EXCEEDED, exact under parallel creates, at the organization's limit."""
     async with db.async_transaction() as connection:
-        cursor = await connection.execute(
-            "select coalesce(namespace_limit, %(limit)s) as allowed from organizations"
+        allowed = await connection.async_fetch_one(
+            int,
+            "select coalesce(namespace_limit, %(limit)s) from organizations"
             " where id = %(organization)s for no key update",
             {"organization": draft.organization_id, "limit": limit},
         )
-        owner = await cursor.fetchone()
-        counted = await connection.execute(
-            "select count(*) as existing from namespaces"
-            " where organization_id = %(organization)s and deleted_at is null",
+        existing = await connection.async_fetch_one(
+            int,
+            "select count(*) from namespaces where organization_id = %(organization)s and deleted_at is null",
             {"organization": draft.organization_id},
         )
-        existing = await counted.fetchone()
-        if owner is None or existing is None or existing["existing"] >= owner["allowed"]:
+        if allowed is None or existing is None or existing >= allowed:
             raise ServiceError(
                 ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
                 "The organization has as many namespaces as it may have. Delete one, or have the limit raised.",
             )
-        inserted = await connection.execute(INSERT, values(keys, draft))
-        row = await inserted.fetchone()
-    if row is None:
-        raise RuntimeError("insert … returning gave no row")
-    return opened(keys, row)
+        rows = await connection.async_fetch(NamespaceRow, INSERT, values(keys, draft))
+    return open_namespace(keys, rows[0])
 
 
 async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> NamespaceConfig:
     """Store the fields of `changed`, unless the namespace was changed since it was read."""
-    row = await db.async_row(
+    row = await db.async_fetch_one(
+        NamespaceRow,
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
         " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + (" + _MOVED + ")::int,"
         " pending_run = case when not (" + _MOVED + ") then pending_run end,"
@@ -179,14 +196,15 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     if row is None:
         await get(db, keys, changed.organization_id, changed.id)
         raise changed_meanwhile()
-    return opened(keys, row)
+    return open_namespace(keys, row)
 
 
 async def delete(db: Database, organization: str, namespace_id: str) -> str:
     """Delete a namespace, at once for clients; the id of the receipt. Its runs end; garbage collection deletes files
     and vectors."""
     deletion = ids.deletion_id()
-    row = await db.async_row(
+    deleted_id = await db.async_fetch_one(
+        str,
         """
         with gone as (
             update namespaces set deleted_at = now()
@@ -217,37 +235,38 @@ async def delete(db: Database, organization: str, namespace_id: str) -> str:
         """,
         {"id": namespace_id, "organization": organization, "deletion": deletion},
     )
-    if row is None:
+    if deleted_id is None:
         raise not_found()
     return deletion
 
 
 async def require(db: Database, organization: str, namespace_id: str) -> None:
     """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
-    row = await db.async_row(
+    found_id = await db.async_fetch_one(
+        str,
         "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
         plan_once=True,
     )
-    if row is None:
+    if found_id is None:
         raise not_found()
 
 
-def present(connection: Connection[Row], namespace_id: str, epoch: int) -> None:
+def present(connection: Executor, namespace_id: str, epoch: int) -> None:
     """Hold the namespace's model and store until the transaction ends; ConfigChanged if they are others by now."""
     statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
-    row = connection.execute(statement, {"id": namespace_id}).fetchone()
-    if row is None or row["epoch"] != epoch:
+    if connection.fetch_one(int, statement, {"id": namespace_id}) != epoch:
         raise ConfigChanged("The namespace got another model or vector store meanwhile.")
 
 
 async def has_documents(db: Database, namespace_id: str) -> bool:
-    row = await db.async_row(
+    has_any = await db.async_fetch_one(
+        bool,
         "select exists (select from documents d join partitions p on p.id = d.partition_id"
-        " where p.namespace_id = %(id)s and d.deleted_at is null) as found",
+        " where p.namespace_id = %(id)s and d.deleted_at is null)",
         {"id": namespace_id},
     )
-    return row is not None and bool(row["found"])
+    return bool(has_any)
 
 
 def changed_meanwhile() -> ServiceError:
@@ -279,29 +298,17 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
     }
 
 
-def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
-    """The namespace of a row."""
-    configs = row["config"]
-    hidden = json.loads(keys.open(row["secrets"], row=row_name(row["id"]))) if row["secrets"] else {}
+def open_namespace(keys: KeyRing, row: NamespaceRow) -> NamespaceConfig:
+    configs = row.config
+    hidden = json.loads(keys.open(row.secrets, row=row_name(row.id))) if row.secrets else {}
     for path, value in hidden.items():
         *parents, key = path.split(".")
         config = configs
         for parent in parents:
             config = config.setdefault(parent, {})
         config[key] = value
-    return NamespaceConfig(
-        id=row["id"],
-        organization_id=row["organization_id"],
-        name=row["name"],
-        dimensions=row["dimensions"],
-        keyword_language=row["keyword_language"],
-        epoch=row["epoch"],
-        changing=row["changing"],
-        sent_to=configs.get(_SENT_TO) or {},
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        **split(configs),
-    )
+    columns = {column.name: getattr(row, column.name) for column in fields(row) if column.name not in _CONFIG_COLUMNS}
+    return NamespaceConfig(**columns, sent_to=configs.get(_SENT_TO) or {}, **split(configs))
 
 
 def split(configs: Config) -> dict[str, Any]:

@@ -45,36 +45,37 @@ async def list_part(
 ) -> Page[Delivery]:
     """Newest first. WEBHOOK_NOT_FOUND if the webhook is not within reach."""
     await endpoints.get(db, reach, webhook_id)
-    rows = await db.async_rows(
+    deliveries = await db.async_fetch(
+        Delivery,
         "select " + COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
         " and (%(status)s::text is null or status = %(status)s)"
         " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
         {"webhook": webhook_id, "status": status, **pages.after_number(part.cursor, part.size)},
     )
-    return pages.cut([Delivery(**row) for row in rows], part.size, lambda one: str(one.sequence))
+    return pages.cut(deliveries, part.size, lambda delivery: str(delivery.sequence))
 
 
 async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: str) -> Delivery:
     """Send it again, with the same event id and a new schedule. WEBHOOK_NOT_FOUND, NOT_FOUND."""
     await endpoints.get(db, reach, webhook_id)
-    row = await db.async_row(
+    delivery = await db.async_fetch_one(
+        Delivery,
         "update webhook_deliveries set status = 'PENDING', ordered = false, tries = 0, next_attempt_at = now(),"
         " give_up_at = now() + interval '1 day' where id = %(id)s and webhook_id = %(webhook)s returning " + COLUMNS,
         {"id": delivery_id, "webhook": webhook_id},
     )
-    if row is None:
+    if delivery is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such delivery of this webhook.")
-    return Delivery(**row)
+    return delivery
 
 
 async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
     """Create a test event; it is sent to a switched-off endpoint, too."""
     async with db.async_together():
         hook = await endpoints.get(db, reach, webhook_id)
-        row = await db.async_row(
-            "update webhooks set sequence = sequence + 1 where id = %(id)s returning sequence", {"id": webhook_id}
-        )
-        if row is None:
+        statement: LiteralString = "update webhooks set sequence = sequence + 1 where id = %(id)s returning sequence"
+        sequence = await db.async_fetch_one(int, statement, {"id": webhook_id})
+        if sequence is None:
             raise endpoints.not_found()
         body = events.body(
             events.TEST,
@@ -82,10 +83,11 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
             {
                 **events.scope(reach.organization, hook.namespace_id, hook.tenant),
                 "webhookId": hook.id,
-                "sequence": row["sequence"],
+                "sequence": sequence,
             },
         )
-        delivery = await db.async_row(
+        rows = await db.async_fetch(
+            Delivery,
             "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, body, ordered, next_attempt_at,"
             " give_up_at) values (%(id)s, %(webhook)s, %(event)s, %(sequence)s, %(type)s, %(body)s, false, now(),"
             " now() + interval '1 day') returning " + COLUMNS,
@@ -93,25 +95,23 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
                 "id": ids.webhook_delivery_id(),
                 "webhook": webhook_id,
                 "event": ids.webhook_event_id(),
-                "sequence": row["sequence"],
+                "sequence": sequence,
                 "type": events.TEST,
                 "body": body,
             },
         )
-    if delivery is None:
-        raise RuntimeError("insert … returning gave no row")
-    return Delivery(**delivery)
+    return rows[0]
 
 
 def forget(db: Database, days: int) -> None:
     """Drop what was sent or given up so many days ago, and give up what waits for an endpoint that is switched off."""
-    db.rows(
+    db.execute(
         "update webhook_deliveries d set status = 'FAILED', ordered = false, next_attempt_at = null,"
         " reason = coalesce(d.reason, 'The webhook is switched off.') from webhooks h"
         " where h.id = d.webhook_id and h.status = 'DISABLED' and d.status = 'PENDING' and d.give_up_at < now()",
         {},
     )
-    db.rows(
+    db.execute(
         "delete from webhook_deliveries where ctid = any(array(select ctid from webhook_deliveries"
         " where created_at < now() - make_interval(days => %(days)s) and status <> 'PENDING'"
         " order by created_at limit %(most)s))",

@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from retrieval import ids
 from retrieval.database import pages
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
 from retrieval.database.rows import Params
 from retrieval.errors import ErrorCode, Retryable, ServiceError
@@ -108,25 +108,26 @@ async def create(
     values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
     values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "most": MOST}
     async with db.async_together():
-        await db.async_row("select id from organizations where id = %(organization)s for no key update", values)
-        row = await db.async_row(
+        await db.async_execute("select id from organizations where id = %(organization)s for no key update", values)
+        webhook = await db.async_fetch_one(
+            Webhook,
             "insert into webhooks (id, organization_id, namespace_id, tenant, url, events, description, secret)"
             " select %(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(url)s, %(events)s, %(description)s,"
             " %(secret)s where (select count(*) from webhooks where organization_id = %(organization)s) < %(most)s"
             " returning " + COLUMNS,
             values,
         )
-    if row is None:
+    if webhook is None:
         message = f"An organization has {MOST} webhooks at most: delete one first."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="webhook_limit")
-    return Webhook(**row), secret
+    return webhook, secret
 
 
 async def list_part(db: Database, reach: Reach, part: Part | None = None) -> Page[Webhook]:
     """Newest first, or a part of it."""
     statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pages.older()
-    rows = await db.async_rows(statement, {**reach.values(), **pages.part_by_age(part)})
-    return pages.part_cut([Webhook(**row) for row in rows], part)
+    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pages.part_by_age(part)})
+    return pages.part_cut(webhooks, part)
 
 
 async def get(db: Database, reach: Reach, webhook_id: str) -> Webhook:
@@ -170,7 +171,7 @@ async def change(
             values,
         )
         if status == "ACTIVE":
-            await db.async_rows(
+            await db.async_execute(
                 "update webhook_deliveries set next_attempt_at = now(), give_up_at = now() + interval '1 day',"
                 " tries = 0 where webhook_id = %(id)s and status = 'PENDING' and tries > 0",
                 {"id": webhook_id},
@@ -199,10 +200,8 @@ async def rotate(
     return rotated, secret
 
 
-def secrets_of(ring: KeyRing, row: Row) -> list[str]:
-    """The secrets that requests are signed with: the newest, and the one before while it counts."""
-    sealed = [row["secret"], *([row["previous"]] if row["previous"] is not None else [])]
-    return [ring.open(secret, row=row_name(row["webhook_id"])).decode() for secret in sealed]
+def open_secrets(ring: KeyRing, webhook_id: str, *sealed_secrets: bytes | None) -> list[str]:
+    return [ring.open(sealed, row=row_name(webhook_id)).decode() for sealed in sealed_secrets if sealed is not None]
 
 
 def row_name(webhook_id: str) -> str:
@@ -217,7 +216,7 @@ def not_found() -> ServiceError:
 async def _one(
     db: Database, statement: LiteralString, reach: Reach, webhook_id: str, more: Params | None = None
 ) -> Webhook:
-    row = await db.async_row(statement, {**reach.values(), **(more or {}), "id": webhook_id})
-    if row is None:
+    webhook = await db.async_fetch_one(Webhook, statement, {**reach.values(), **(more or {}), "id": webhook_id})
+    if webhook is None:
         raise not_found()
-    return Webhook(**row)
+    return webhook

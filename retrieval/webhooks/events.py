@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString
-
-from psycopg import Connection
+from uuid import UUID
 
 from retrieval import job_config
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.rows import Executor
 
 PREFECT = "prefect"
 PAGE = 100
@@ -30,29 +31,41 @@ _INSERT: LiteralString = (
 def switch(db: Database, *, on: bool) -> None:
     """Start or stop recording events for Prefect by its setting; events not emitted for a day are dropped."""
     if on:
-        db.rows("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
+        db.execute("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
     else:
-        db.rows("delete from event_feeds where name = %(name)s", {"name": PREFECT})
-    db.rows("delete from prefect_events where at < now() - interval '1 day' or not %(on)s", {"on": on})
+        db.execute("delete from event_feeds where name = %(name)s", {"name": PREFECT})
+    db.execute("delete from prefect_events where at < now() - interval '1 day' or not %(on)s", {"on": on})
 
 
-def keep(connection: Connection[Row], rows: Sequence[tuple[str, str, Any]]) -> None:
+def keep(connection: Executor, rows: Sequence[tuple[str, str, Any]]) -> None:
     """Within the publisher's transaction: type, data as JSON and time of each, if anybody takes them."""
     events = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
-    if not events or connection.execute("select name from event_feeds limit 1").fetchone() is None:
+    if not events or not connection.fetch(str, "select name from event_feeds limit 1"):
         return
     types, datas, ats = zip(*events, strict=True)
     connection.execute(_INSERT, {"types": list(types), "datas": list(datas), "ats": list(ats)})
 
 
-def waiting(db: Database) -> list[Row]:
-    """The oldest events that were not emitted: id, event_id, type, data, at."""
-    return db.rows("select * from prefect_events order by id limit %(page)s", {"page": PAGE})
+@dataclass(frozen=True, slots=True)
+class PrefectEvent:
+    """An event that waits to be emitted to Prefect."""
+
+    id: int
+    event_id: UUID
+    type: str
+    data: Mapping[str, Any]
+    at: datetime
+
+
+def list_waiting(db: Database) -> list[PrefectEvent]:
+    """Return the oldest events that were not emitted."""
+    statement: LiteralString = "select id, event_id, type, data, at from prefect_events order by id limit %(page)s"
+    return db.fetch(PrefectEvent, statement, {"page": PAGE})
 
 
 def emitted(db: Database, ids: Sequence[int]) -> None:
     """They are not emitted again."""
-    db.rows("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})
+    db.execute("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})
 
 
 EVENTS = (

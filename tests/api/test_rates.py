@@ -92,7 +92,7 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.namespaces.opened", fail)
+        patch.setattr("retrieval.namespaces.namespaces.open_namespace", fail)
         org_space = org.client.post(
             "/v1/namespaces",
             json={

@@ -94,7 +94,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
         connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": later.epoch})
         for statement in (_LEAVE, _LEAVE_EMBEDDINGS, _SHOW, _END):
             connection.execute(statement, values)
-        _configure(connection, keys, namespaces.opened(keys, row), later, job_run_id)
+        _configure(connection, keys, namespaces.open_namespace(keys, row), later, job_run_id)
     return True
 
 

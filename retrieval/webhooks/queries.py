@@ -1,0 +1,255 @@
+"""Statements of the publisher and the sender of webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval.database.rows import Executor, Params
+from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import progress as run_progress
+
+_LOCK = 0x776562686F6F6B
+"""Of the publisher, among advisory locks of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEvent:
+    """A change of a status with its scope; `organization_id` None: the namespace was deleted."""
+
+    id: int
+    type: str
+    lane: str | None
+    data: Mapping[str, Any]
+    xact: int
+    at: datetime
+    namespace_id: str | None
+    tenant: str | None
+    organization_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """An endpoint that is on, with the events that it gets."""
+
+    id: str
+    organization_id: str
+    namespace_id: str | None
+    tenant: str | None
+    events: list[str]
+    sequence: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """A delivery that may be sent now. `failing`: its endpoint did not take the last one."""
+
+    id: str
+    webhook_id: str
+    failing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TakenDelivery(DueDelivery):
+    """A delivery that this sender attempts. `previous`: the former secret while it counts."""
+
+    event_id: str
+    type: str
+    body: str
+    tries: int
+    url: str
+    secret: bytes = field(repr=False)
+    previous: bytes | None = field(repr=False)
+
+
+def lock_outbox(connection: Executor) -> bool:
+    """Become the publisher until the transaction ends; False while there is another one."""
+    return bool(connection.fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": _LOCK}))
+
+
+def take_events(connection: Executor, limit: int) -> list[OutboxEvent]:
+    return connection.fetch(
+        OutboxEvent,
+        """
+        with taken as (
+            delete from webhook_outbox where id = any(array(select id from webhook_outbox order by id limit %(page)s))
+            returning *
+        )
+        select t.id, t.type, t.lane, t.data, t.xact, t.at, p.namespace_id, p.tenant, n.organization_id from taken t
+        left join partitions p on p.id = t.partition_id
+        left join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+        order by t.id
+        """,
+        {"page": limit},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a job run ended."""
+
+    id: str
+    outcome: str | None
+
+
+def list_outcomes(connection: Executor, run_ids: Sequence[str]) -> list[RunOutcome]:
+    statement: LiteralString = (
+        f"select r.id, {run_outcome.OUTCOME} as outcome from job_runs r{run_progress.COUNTED}where r.id = any(%(ids)s)"
+    )
+    return connection.fetch(RunOutcome, statement, {"ids": list(run_ids)})
+
+
+def lock_hooks(connection: Executor, organizations: Sequence[str]) -> list[Hook]:
+    return connection.fetch(
+        Hook,
+        """
+        select id, organization_id, namespace_id, tenant, events, sequence, created_at from webhooks
+        where status = 'ACTIVE' and organization_id = any(%(organizations)s) order by id for no key update
+        """,
+        {"organizations": list(organizations)},
+    )
+
+
+def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]], sequences: Mapping[str, int]) -> None:
+    """Insert deliveries, by column, and store the newest sequence of each endpoint."""
+    connection.execute(
+        """
+        insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, namespace_id, lane, body,
+                                        next_attempt_at, give_up_at)
+        select id, webhook_id, event_id, sequence, type, namespace_id, lane, body, now(), now() + interval '1 day'
+        from unnest(%(id)s::text[], %(webhook_id)s::text[], %(event_id)s::text[], %(sequence)s::bigint[],
+                    %(type)s::text[], %(namespace_id)s::text[], %(lane)s::text[], %(body)s::text[])
+             as w (id, webhook_id, event_id, sequence, type, namespace_id, lane, body)
+        """,
+        dict(columns),
+    )
+    connection.execute(
+        "update webhooks h set sequence = w.sequence"
+        " from unnest(%(ids)s::text[], %(sequences)s::bigint[]) as w (id, sequence) where h.id = w.id",
+        {"ids": list(sequences), "sequences": list(sequences.values())},
+    )
+
+
+_DUE: LiteralString = """
+    with recursive hooks as (
+        (select webhook_id from webhook_deliveries where status = 'PENDING' order by webhook_id limit 1)
+        union all
+        select (select d.webhook_id from webhook_deliveries d
+                where d.status = 'PENDING' and d.webhook_id > hooks.webhook_id order by d.webhook_id limit 1)
+        from hooks where hooks.webhook_id is not null
+    )
+    select d.id, d.webhook_id, h.failing from hooks join webhooks h on h.id = hooks.webhook_id cross join lateral (
+        select d.id, d.webhook_id, d.next_attempt_at from webhook_deliveries d
+        where d.webhook_id = h.id and d.status = 'PENDING' and d.next_attempt_at <= now()
+          and (h.status = 'ACTIVE' or d.type = 'WEBHOOK_TEST')
+          and not (d.ordered and (
+              exists (select from webhook_deliveries e
+                      where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                        and e.lane = d.lane and e.sequence < d.sequence)
+              or exists (select from webhook_deliveries e
+                         where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                           and e.lane is null and e.sequence < d.sequence)
+              or d.lane is null and exists (
+                  select from webhook_deliveries e
+                  where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                    and e.sequence < d.sequence)))
+        order by d.next_attempt_at, d.sequence limit case when h.failing then 1 else %(each)s end
+    ) d
+    where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(most)s
+"""
+"""By endpoints for which anything waits, one probe of the index for each, however many endpoints there are. What a
+delivery waits for is asked in parts, so that each is a probe of the index, too, however many deliveries there are."""
+
+
+def list_due(db: Executor, *, full: Sequence[str], each: int, limit: int) -> list[DueDelivery]:
+    """Return deliveries that are due, at most `each` of one endpoint and none of `full` ones."""
+    return db.fetch(DueDelivery, _DUE, {"full": list(full), "each": each, "most": limit})
+
+
+def take_deliveries(db: Executor, delivery_ids: Sequence[str], lease: float) -> list[TakenDelivery]:
+    """Lock out other senders for `lease` seconds."""
+    return db.fetch(
+        TakenDelivery,
+        """
+        update webhook_deliveries d set next_attempt_at = now() + make_interval(secs => %(lease)s)
+        from webhooks h
+        where h.id = d.webhook_id and d.id = any(array(
+            select id from webhook_deliveries
+            where id = any(%(ids)s) and status = 'PENDING' and next_attempt_at <= now() for update skip locked
+        ))
+        returning d.id, d.webhook_id, d.event_id, d.type, d.body, d.tries, h.url, h.failing, h.secret,
+                  case when h.previous_until > now() then h.previous end as previous
+        """,
+        {"ids": list(delivery_ids), "lease": lease},
+    )
+
+
+def record_delivered(db: Executor, values: Params) -> None:
+    """Record a delivery that was taken, then its endpoint, each in a transaction: a DELETE locks them the other way
+    round."""
+    if db.fetch(
+        str,
+        """
+        update webhook_deliveries set status = 'DELIVERED', ordered = false, attempts = attempts + 1, tries = tries + 1,
+            response_status = %(status)s, reason = null, next_attempt_at = null
+        where id = %(id)s and status = 'PENDING' returning status
+        """,
+        values,
+    ):
+        db.execute(
+            """
+            update webhooks set failing = false, alive_at = now()
+            where id = %(webhook)s and (failing or alive_at < now() - interval '10 seconds')
+            """,
+            values,
+        )
+
+
+def record_refused(db: Executor, values: Params) -> str | None:
+    """Record a delivery that was not taken; its status is FAILED once it is given up. None if it was decided before."""
+    return db.fetch_one(
+        str,
+        """
+        update webhook_deliveries set ordered = false, attempts = attempts + 1, tries = tries + 1,
+            response_status = %(status)s, reason = %(reason)s,
+            status = case when now() >= give_up_at then 'FAILED' else 'PENDING' end,
+            next_attempt_at = case when now() < give_up_at
+                then least(now() + make_interval(secs => %(pause)s), give_up_at) end
+        where id = %(id)s and status = 'PENDING' returning status
+        """,
+        values,
+    )
+
+
+def mark_failing(db: Executor, values: Params) -> None:
+    """Mark the endpoint as failing; switch it off if it is `gone` or took nothing for 24 hours."""
+    db.execute(
+        """
+        update webhooks set failing = true,
+            status = case when %(gone)s or (%(failed)s and alive_at < now() - interval '24 hours')
+                then 'DISABLED' else status end,
+            status_reason = case
+                when %(gone)s then 'The endpoint answered 410 Gone.'
+                when %(failed)s and alive_at < now() - interval '24 hours'
+                    then 'Nothing was taken for 24 hours. ' || %(reason)s::text
+                else status_reason end
+        where id = %(webhook)s and status = 'ACTIVE' and (not failing or %(gone)s or %(failed)s)
+        """,
+        values,
+    )
+
+
+def is_listening(db: Executor) -> bool:
+    """Tell whether any endpoint is on while a worker may change something without a notification."""
+    statement: LiteralString = (
+        "select exists (select from webhooks where status = 'ACTIVE')"
+        " and exists (select from batches where finished_at is null)"
+    )
+    return bool(db.fetch_one(bool, statement))
+
+
+def has_webhooks(db: Executor) -> bool:
+    return bool(db.fetch_one(bool, "select exists (select from webhooks)"))
