@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import principals, write_details
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
@@ -28,13 +28,24 @@ class Group:
     updated_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group with its members as principals."""
+
+    id: str
+    partition: int
+    members: Sequence[str]
+    created_at: datetime
+    updated_at: datetime
+
+
 _PUT: LiteralString = (
     "with "
     + scopes.FIND_OR_MAKE
     + """
     insert into access_groups (partition_id, id) select id, %(group)s from partition
     on conflict (partition_id, id) do update set updated_at = clock_timestamp()
-    returning partition_id as partition, created_at, updated_at
+    returning id, partition_id as partition, '{}'::text[] as members, created_at, updated_at
 """
 )
 _LEAVE: LiteralString = """
@@ -42,8 +53,8 @@ _LEAVE: LiteralString = """
     where partition_id = %(partition)s and group_id = %(group)s and not member = any(%(members)s)
 """
 _MEMBERS: LiteralString = """
-    select coalesce(array_agg(member order by member collate "C"), '{}') as members from group_members
-    where partition_id = %(partition)s and group_id = %(group)s
+    select member from group_members where partition_id = %(partition)s and group_id = %(group)s
+    order by member collate "C"
 """
 _JOIN: LiteralString = """
     insert into group_members (partition_id, group_id, member)
@@ -59,7 +70,7 @@ _OF_SCOPE: LiteralString = """
 """
 _GET: LiteralString = (
     """
-    select g.id, g.created_at, g.updated_at, array(
+    select g.id, g.partition_id as partition, g.created_at, g.updated_at, array(
         select m.member from group_members m where m.partition_id = g.partition_id and m.group_id = g.id
         order by m.member collate "C"
     ) as members
@@ -73,37 +84,38 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
     """Make the group, or replace all that it holds. NAMESPACE_NOT_FOUND."""
     members = [*map(principals.user, users), *map(principals.group, groups)]
     async with db.async_transaction() as connection:
-        row: Row | None = None
+        values: dict[str, Any] = {**scopes.params(scope), "group": name, "members": members}
+        row: GroupRow | None = None
         for _ in range(2):
-            row = row or await (await connection.execute(_PUT, {**scopes.params(scope), "group": name})).fetchone()
+            row = row or await connection.async_fetch_one(GroupRow, _PUT, values)
         if row is None:
             raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
-        values: dict[str, Any] = {"partition": row["partition"], "group": name, "members": members}
-        former = await (await connection.execute(_MEMBERS, values)).fetchone()
-        await connection.execute(_LEAVE, values)
-        await connection.execute(_JOIN, values)
-    write_details.record_change(name, _shown(former["members"] if former else []), _shown(sorted(members)))
-    return _group({"id": name, "members": sorted(members), **row})
+        values["partition"] = row.partition
+        former_members = await connection.async_fetch(str, _MEMBERS, values)
+        await connection.async_execute(_LEAVE, values)
+        await connection.async_execute(_JOIN, values)
+    write_details.record_change(name, _shown(former_members), _shown(sorted(members)))
+    return _group(replace(row, members=sorted(members)))
 
 
 async def get(db: Database, scope: Scope, name: str) -> Group | None:
     """The group of this name, None if the scope has none."""
-    row = await db.async_row(_GET, {**scopes.params(scope), "group": name})
+    row = await db.async_fetch_one(GroupRow, _GET, {**scopes.params(scope), "group": name})
     return None if row is None else _group(row)
 
 
 async def delete(db: Database, scope: Scope, name: str) -> bool:
     """Delete a group; return False if it did not exist. Documents and groups keep naming it, without effect."""
     group = await get(db, scope, name)
-    deleted = bool(await db.async_rows(_DELETE, {**scopes.params(scope), "group": name}))
+    deleted = bool(await db.async_fetch(str, _DELETE, {**scopes.params(scope), "group": name}))
     if group is not None and deleted:
         write_details.record_change(name, {"users": list(group.users), "groups": list(group.groups)}, None)
     return deleted
 
 
-def _group(row: Row) -> Group:
-    members = _shown(row["members"])
-    return Group(row["id"], tuple(members["users"]), tuple(members["groups"]), row["created_at"], row["updated_at"])
+def _group(row: GroupRow) -> Group:
+    members = _shown(row.members)
+    return Group(row.id, tuple(members["users"]), tuple(members["groups"]), row.created_at, row.updated_at)
 
 
 def _shown(members: Sequence[str]) -> dict[str, list[str]]:

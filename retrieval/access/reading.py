@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 from retrieval.database.database import Database, Row
 from retrieval.database.rows import Params
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
 
+T = TypeVar("T")
 _VISIBLE: LiteralString = """
     with documents as not materialized (
         select * from viewer.documents where partition_id = %(viewer_partition)s
@@ -51,11 +52,16 @@ def rows(db: Database, statement: ScopedStatement) -> list[Row]:
     return db.rows(statement.text, dict(statement.params))
 
 
-async def matching(
-    db: Database, statement: LiteralString, params: Params, where: DocumentFilter, viewer: Viewer | None
-) -> list[Row]:
+async def fetch_matching(
+    row_type: type[T],
+    db: Database,
+    statement: LiteralString,
+    params: Params,
+    where: DocumentFilter,
+    viewer: Viewer | None,
+) -> list[T]:
     """Execute a statement over the documents that a filter leaves of those that the viewer may see."""
     if where.reads_fields:
         scoped = visible(statement, params, viewer)
-        return await db.async_rows(scoped.text, dict(scoped.params))
-    return await reading(db, viewer).async_rows(statement, params)
+        return await db.async_fetch(row_type, scoped.text, dict(scoped.params))
+    return await reading(db, viewer).async_fetch(row_type, statement, params)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE, Viewer, group, user
@@ -55,19 +55,30 @@ _VISIBLE: LiteralString = """
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """All principals that stand for a user in a partition."""
+
+    principals: list[str]
+    partition: int | None
+
+
 async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
     """Return the user of this name with all groups of the scope that contain it, directly or nested: one statement.
 
     `groups`: further groups of the user from an identity provider; groups of the scope may contain these.
     """
     names = _names(name, groups)
-    return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}, plan_once=True))
+    values = {**scopes.params(scope), "names": names}
+    return _viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
 
 
 async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
     """Read the user in the scope of a document."""
     names = _names(name, groups)
-    return _viewer(name, names, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": names}))
+    return _viewer(
+        name, names, await db.async_fetch_one(Membership, _OF_DOCUMENT, {"document": document_id, "names": names})
+    )
 
 
 def few_seen(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
@@ -76,8 +87,8 @@ def few_seen(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
     Documents that deny the viewer may be among them: what is read of them is read under the policies.
     """
     values: dict[str, Any] = {"partition": viewer.partition, "few": FEW}
-    row = db.row(_VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
-    return None if row is None or row["ids"] is None else tuple(row["ids"])
+    ids = db.fetch_one(list, _VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
+    return None if ids is None else tuple(ids)
 
 
 def narrowed(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
@@ -98,7 +109,7 @@ def _names(name: str, groups: Sequence[str]) -> list[str]:
     return principals + [group(name) for name in groups]
 
 
-def _viewer(name: str, names: Sequence[str], row: Row | None) -> Viewer:
-    if row is None:
+def _viewer(name: str, names: Sequence[str], membership: Membership | None) -> Viewer:
+    if membership is None:
         return Viewer(name, tuple(names))
-    return Viewer(name, tuple(row["principals"]), row["partition"])
+    return Viewer(name, tuple(membership.principals), membership.partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,7 +12,7 @@ from typing import Any, LiteralString
 from retrieval import filters, ids, settings, text_filter, write_details
 from retrieval.access import lists, reading
 from retrieval.database import pages, scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page
 from retrieval.database.statements import LoopConnection
 from retrieval.documents import (
@@ -81,6 +82,31 @@ class Stats:
     by_status: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Number of documents of a source with a status."""
+
+    source: str
+    status: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCount:
+    """Number of web pages of a site."""
+
+    site: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """When the connections of a source were last listed to the end."""
+
+    source: str
+    at: datetime
+
+
 _FIELDS: LiteralString = (
     """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
@@ -120,14 +146,15 @@ async def list_page(
 ) -> Page[DocumentRow]:
     """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
     matched, params = of_scope(where)
-    rows = await reading.matching(
+    rows = await reading.fetch_matching(
+        DocumentRow,
         db,
         f"select {_FIELDS} from {matched}" + pages.older("d"),
         params | scopes.params(scope) | pages.after_age(cursor, page_size),
         where,
         viewer,
     )
-    documents = await _as_seen(db, [DocumentRow(**row) for row in rows], viewer)
+    documents = await _as_seen(db, rows, viewer)
     return pages.cut(documents, page_size, pages.by_age)
 
 
@@ -136,21 +163,21 @@ async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None)
     if viewer is None or not rows:
         return rows
     values = {"ids": [row.id for row in rows], "viewer_names": viewer.names}
-    hiding = {row["id"] for row in await db.async_rows(archive_members.HIDING, values)}
+    hiding = set(await db.async_fetch(str, archive_members.HIDING, values))
     rows = [replace(row, raw_key=None) if row.id in hiding else row for row in rows]
     archive_ids = {row.archive_id for row in rows} - {None}
     if not archive_ids:
         return rows
     statement: LiteralString = "select id from documents where id = any(%(ids)s)"
-    visible = await reading.reading(db, viewer).async_rows(statement, {"ids": list(archive_ids)})
-    visible_ids = {row["id"] for row in visible}
+    visible_ids = await reading.reading(db, viewer).async_fetch(str, statement, {"ids": list(archive_ids)})
     return [row if row.archive_id in visible_ids else replace(row, archive_id=None) for row in rows]
 
 
 async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Stats:
     """Counts of the documents that match, in one statement."""
     matched, params = of_scope(where)
-    rows = await reading.matching(
+    counts = await reading.fetch_matching(
+        Count,
         db,
         f"select d.source, d.status, count(*) as documents from {matched}"
         " group by d.source, d.status order by d.source, d.status",
@@ -158,14 +185,17 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
         where,
         viewer,
     )
-    return Stats(_summed(rows, "source"), _summed(rows, "status"))
+    by_source, by_status = Counter[str](), Counter[str]()
+    for count in counts:
+        by_source[count.source] += count.documents
+        by_status[count.status] += count.documents
+    return Stats(by_source, by_status)
 
 
 async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:
     """Read when the connections of each source were last listed to the end: of several the earliest, none before all
     of them were."""
-    rows = await db.async_rows(_SYNC_TIMES, scopes.params(scope))
-    return {row["source"]: row["at"] for row in rows}
+    return {listed.source: listed.at for listed in await db.async_fetch(Listed, _SYNC_TIMES, scopes.params(scope))}
 
 
 _SYNC_TIMES: LiteralString = """
@@ -179,7 +209,8 @@ _SYNC_TIMES: LiteralString = """
 async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Mapping[str, int]:
     """The sites of the newest SITES_AMONG web pages that match, most pages first, then by name; at most SITES."""
     matched, params = of_scope(where)
-    rows = await reading.matching(
+    site_counts = await reading.fetch_matching(
+        SiteCount,
         db,
         f"select site, count(*) as documents from (select {text_filter.SITE} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
@@ -188,7 +219,7 @@ async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
         where,
         viewer,
     )
-    return {row["site"]: int(row["documents"]) for row in rows}
+    return {count.site: count.documents for count in site_counts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import LiteralString
 
-from psycopg import Connection
-
-from retrieval.database.database import Row
+from retrieval.database.rows import Executor
 
 HELD: LiteralString = "pg_advisory_xact_lock_shared(%(partition)s)"
 """Until the transaction ends; before the fence is held, since a batch whose row waits here could not be taken back."""
@@ -28,21 +26,20 @@ _UNUSED: LiteralString = """
 """
 
 
-def hold(connection: Connection[Row], partition: int) -> None:
+def hold(connection: Executor, partition: int) -> None:
     """A statement with HELD."""
     connection.execute("select " + HELD, {"partition": partition})
 
 
-def forget_chunks(connection: Connection[Row], partition: int, chunks: Sequence[int]) -> None:
+def forget_chunks(connection: Executor, partition: int, chunks: Sequence[int]) -> None:
     """Delete these, and the embeddings that no other chunk needs."""
     connection.execute(_ALONE, {"partition": partition})
-    deleted = connection.execute(
-        "delete from chunks where id = any(%(chunks)s) returning embedding_key", {"chunks": list(chunks)}
-    ).fetchall()
-    connection.execute(_UNUSED, {"partition": partition, "keys": list({row["embedding_key"] for row in deleted})})
+    statement: LiteralString = "delete from chunks where id = any(%(chunks)s) returning embedding_key"
+    keys = set(connection.fetch(bytes, statement, {"chunks": list(chunks)}))
+    connection.execute(_UNUSED, {"partition": partition, "keys": list(keys)})
 
 
-def forget_wrong(connection: Connection[Row], partition: int, key: bytes, dimensions: int) -> None:
+def forget_wrong(connection: Executor, partition: int, key: bytes, dimensions: int) -> None:
     """Delete this one, if it has other dimensions; the chunks that need it lack it then."""
     connection.execute(_ALONE, {"partition": partition})
     connection.execute(
@@ -52,7 +49,7 @@ def forget_wrong(connection: Connection[Row], partition: int, key: bytes, dimens
     )
 
 
-def forget_unused(connection: Connection[Row], partition: int, keys: Sequence[bytes]) -> None:
+def forget_unused(connection: Executor, partition: int, keys: Sequence[bytes]) -> None:
     """Delete those of these that no chunk needs."""
     connection.execute(_ALONE, {"partition": partition})
     connection.execute(_UNUSED, {"partition": partition, "keys": list(keys)})

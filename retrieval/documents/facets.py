@@ -72,6 +72,13 @@ class Count:
     documents: int
 
 
+@dataclass(frozen=True, slots=True)
+class FieldCount(Count):
+    """A value of one of the requested fields, by its number from 1."""
+
+    number: int
+
+
 def fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
     """The fields by their names, each once; ServiceError `code` naming one that is none."""
     return {name: field_of(name, code, where=f"{where}[{index}]") for index, name in enumerate(names)}
@@ -95,11 +102,11 @@ async def count(
         if about.is_row:
             of_rows += _count_rows(str(n + 1), f"%(facet_{n})s", where.row_sql("d"))
     statement = _count_values(", ".join(columns), matched, of_rows)
-    rows = await reading.matching(
-        db, statement, params | values | scopes.params(scope) | {"values": VALUES}, where, viewer
+    rows = await reading.fetch_matching(
+        FieldCount, db, statement, params | values | scopes.params(scope) | {"values": VALUES}, where, viewer
     )
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)
     for row in rows:
-        counts[names[row["number"] - 1]].append(Count(row["value"], row["documents"]))
+        counts[names[row.number - 1]].append(Count(row.value, row.documents))
     return counts

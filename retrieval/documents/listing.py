@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
 from retrieval.access.reading import reading
@@ -29,8 +29,16 @@ class DocumentList(Generic[Item]):
     """
 
     statement: LiteralString
-    make: Callable[..., Item]
+    item_type: type[Item]
     place: Callable[[Item], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A document with its visible generation."""
+
+    id: str
+    active_generation: int
 
 
 _DOCUMENT: LiteralString = """
@@ -58,12 +66,12 @@ async def read(
     """
     visible = reading(db, viewer)
     params = {**scopes.params(scope), "document": document_id}
-    document = await visible.async_row(_DOCUMENT, params, plan_once=True)
+    document = await visible.async_fetch_one(Visible, _DOCUMENT, params, plan_once=True)
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-    values: dict[str, Any] = {**document, **pages.after_number(cursor, size)}
+    values: dict[str, Any] = {**asdict(document), **pages.after_number(cursor, size)}
     if cursor is None:
         values["after"] = first
-    rows = await visible.async_rows(listing.statement, values)
-    return pages.cut([listing.make(**row) for row in rows], size, lambda item: str(listing.place(item)))
+    items = await visible.async_fetch(listing.item_type, listing.statement, values)
+    return pages.cut(items, size, lambda item: str(listing.place(item)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -24,7 +25,7 @@ class PagedDocument:
     media_type: str
     raw_key: str | None
     parsed_key: str | None
-    pages: tuple[int, ...]
+    pages: Sequence[int]
     start: int | None
     end: int | None
 
@@ -46,8 +47,8 @@ _READ: LiteralString = """
 async def find(db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None) -> PagedDocument:
     """Return the document's visible version. NAMESPACE_NOT_FOUND; DOCUMENTS_NOT_FOUND, also for a hidden document."""
     values = {**scopes.params(scope), "document": document_id, "chunk": chunk}
-    row = await reading(db, viewer).async_row(_READ, values)
-    if row is None:
+    document = await reading(db, viewer).async_fetch_one(PagedDocument, _READ, values)
+    if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-    return PagedDocument(**{**row, "pages": tuple(row["pages"])})
+    return document

@@ -11,15 +11,14 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection, Connection
-
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
 from retrieval.errors import ErrorCode, ServiceError
@@ -106,7 +105,7 @@ class Receipt:
     chunks: int
     vectors: int
     files: int
-    stores: tuple[StoreReceipt, ...]
+    stores: Sequence[StoreReceipt] = ()
 
 
 _BEGIN: LiteralString = """
@@ -150,25 +149,22 @@ _CONFIRM: LiteralString = """
 """
 
 
-_SHOWN = ("id", "status", "requested_at", "confirmed_at", "documents", "chunks", "vectors", "files")
-
-
 class Notes:
     """Counts of the data that a sweep deletes; recorded only for sweeps with a receipt."""
 
-    def __init__(self, db: Database, sweep: Row) -> None:
+    def __init__(self, db: Database, sweep_id: int, deletion_id: str | None) -> None:
         self._db = db
-        self._sweep = sweep
-        self.wanted = sweep.get("deletion_id") is not None
+        self._sweep_id = sweep_id
+        self.wanted = deletion_id is not None
 
     def note(self, what: str, store: str, part: str, number: int) -> None:
         """`number` of `what` in a part of the sweep's work; of a part that is counted again, the most counts."""
         if self.wanted:
             key = f"{what}/{store}/{part}"
-            self._db.rows(_NOTE, {"sweep": self._sweep["id"], "key": key, "number": number})
+            self._db.execute(_NOTE, {"sweep": self._sweep_id, "key": key, "number": number})
 
 
-async def begin(connection: AsyncConnection[Row], deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
+async def begin(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
     """Open the receipt of these documents, within the transaction that deletes them."""
     values = {
         "id": deletion_id,
@@ -177,26 +173,33 @@ async def begin(connection: AsyncConnection[Row], deletion_id: str, scope: Scope
         "tenant": scope.tenant,
         "documents": len(deleted),
     }
-    await connection.execute(_BEGIN, values)
+    await connection.async_execute(_BEGIN, values)
 
 
-def settle(connection: Connection[Row], sweep: Row) -> None:
+@dataclass(frozen=True, slots=True)
+class DoneSweep:
+    """A finished sweep: the deletion that waits for it, and what it removed, by kind, store and part."""
+
+    deletion_id: str | None
+    removed: Mapping[str, int]
+
+
+def settle(connection: Executor, sweep_id: int) -> None:
     """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
-    sweep_row = connection.execute(
-        "delete from sweeps where id = %(id)s returning deletion_id, removed", sweep
-    ).fetchone()
-    if sweep_row is None or sweep_row["deletion_id"] is None:
+    statement: LiteralString = "delete from sweeps where id = %(id)s returning deletion_id, removed"
+    sweep = connection.fetch_one(DoneSweep, statement, {"id": sweep_id})
+    if sweep is None or sweep.deletion_id is None:
         return
     totals, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, set()
     stores: dict[str, int] = {}
-    for key, number in sweep_row["removed"].items():
+    for key, number in sweep.removed.items():
         kind, store, _ = key.split("/", 2)
         if kind == UNREAD:
             unread.add(store)
             continue
         totals[kind] += int(number)
         stores[store] = stores.get(store, 0) + int(number)
-    values = {"id": sweep_row["deletion_id"], **totals, "unread": bool(unread)}
+    values = {"id": sweep.deletion_id, **totals, "unread": bool(unread)}
     connection.execute(_ADD, values)  # holds the row: of two last sweeps one sees that the other is done
     for store, removed in sorted(stores.items()):
         connection.execute(_ADD_STORE, {**values, "store": store, "removed": removed, "read": store not in unread})
@@ -224,11 +227,10 @@ async def find(
         "all_tenants": all_tenants,
         "tries": TRIES,
     }
-    row = await db.async_row(_FIND, params)
-    if row is None:
+    receipt = await db.async_fetch_one(Receipt, _FIND, params)
+    if receipt is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such deletion.", field="deletionId")
-    stores = tuple(StoreReceipt(**store) for store in await db.async_rows(_STORES, params))
-    return Receipt(**{name: row[name] for name in _SHOWN}, stores=stores)
+    return replace(receipt, stores=await db.async_fetch(StoreReceipt, _STORES, params))
 
 
 def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:

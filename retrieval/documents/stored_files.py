@@ -49,5 +49,4 @@ async def find(db: Database, document_id: str, viewer: Viewer | None, *, key: st
     """
     values = {"ids": [document_id], "key": key}
     scoped = visible(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
-    rows = await db.async_rows(scoped.text, dict(scoped.params))
-    return StoredFiles(**rows[0]) if rows else None
+    return await db.async_fetch_one(StoredFiles, scoped.text, dict(scoped.params))

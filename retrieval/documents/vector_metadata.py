@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from retrieval import ids
@@ -37,6 +38,17 @@ _DOCUMENT: LiteralString = """
     select id, document_type, source, metadata, active_generation from documents
     where id = %(id)s and deleted_at is null and active_generation > 0
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What the labels of a document are made of."""
+
+    id: str
+    document_type: str
+    source: str
+    metadata: Mapping[str, Any]
+    active_generation: int
 
 
 def of(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,16 +78,18 @@ def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> No
     """Bring a document's labels in the store up to date, and once more if they changed on the way."""
     row_labels = None
     for _ in range(ROUNDS if store.labelled else 0):
-        row = db.row(_DOCUMENT, {"id": document_id})
+        row = db.fetch_one(Labelled, _DOCUMENT, {"id": document_id})
         if row is None:
             return
-        labels = of(row["id"], row["document_type"], row["source"], row["metadata"])
+        labels = of(row.id, row.document_type, row.source, row.metadata)
         if labels == row_labels:
             return
-        chunks = db.rows(
-            "select index from chunks where document_id = %(id)s and generation = %(active_generation)s", row
+        indexes = db.fetch(
+            int,
+            "select index from chunks where document_id = %(id)s and generation = %(generation)s",
+            {"id": document_id, "generation": row.active_generation},
         )
-        names = [ids.vector_id(document_id, row["active_generation"], chunk["index"]) for chunk in chunks]
+        names = [ids.vector_id(document_id, row.active_generation, index) for index in indexes]
         store.relabel(scope, document_id, names, labels)
         row_labels = labels
     if row_labels is not None:

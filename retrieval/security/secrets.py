@@ -23,17 +23,16 @@ PEPPER = "api-key-pepper"
 
 def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
     """32 random bytes under this name, the same for every process; SecretError if the key ring does not open them."""
-    row = db.row("select sealed from server_secrets where name = %(name)s", {"name": name})
-    if row is None:
-        fresh = keys.seal(os.urandom(32), row=row_name(name))
-        row = db.row(
+    sealed = db.fetch_one(bytes, "select sealed from server_secrets where name = %(name)s", {"name": name})
+    if sealed is None:
+        rows = db.fetch(
+            bytes,
             "insert into server_secrets (name, sealed) values (%(name)s, %(sealed)s)"
             " on conflict (name) do update set name = excluded.name returning sealed",
-            {"name": name, "sealed": fresh},
+            {"name": name, "sealed": keys.seal(os.urandom(32), row=row_name(name))},
         )
-    if row is None:
-        raise RuntimeError("insert … returning gave no row")
-    return keys.open(row["sealed"], row=row_name(name))
+        sealed = rows[0]
+    return keys.open(sealed, row=row_name(name))
 
 
 def row_name(name: str) -> str:
