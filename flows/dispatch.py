@@ -142,7 +142,7 @@ class Dispatcher:
         self.sender = Sender(
             db.sibling(size=4, role="dispatcher"), context.keys, fetch_guard.guard(config), self._wake_sender
         )
-        self.sweeper, self.upkeep = garbage.Sweeper(swept, stores), Upkeep(swept, stores)
+        self.sweeper, self.upkeep = garbage.GarbageCollector(swept, stores), Upkeep(swept, stores)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""

@@ -359,10 +359,3 @@ def _refuse_operators(merged: Mapping[str, Any]) -> None:
 
 def newest_first(rows: Sequence[DocumentRow]) -> list[DocumentRow]:
     return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
-
-
-def _summed(rows: list[Row], key: str) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for row in rows:
-        sums[row[key]] = sums.get(row[key], 0) + int(row["documents"])
-    return sums

@@ -138,6 +138,6 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
             },
         )
         tokens = sum(text.tokens for text in part)
-        connection.execute(*usage.embedded(lease.scope, embedder.provider, embedder.model, tokens))
+        usage.record_tokens(connection, lease.scope, embedder.provider, embedder.model, tokens)
         poison_detection.clear_suspects(connection, lease, {text.document_id for text in part})
     counts.add(catalog.TOKENS, by=tokens)

@@ -12,7 +12,6 @@ from typing import LiteralString, NamedTuple
 
 from retrieval.accounts import quotas
 from retrieval.accounts.quotas import DOCUMENTS, STORED_BYTES, TOKENS, Use
-from retrieval.database import sync_async
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import items
@@ -115,7 +114,7 @@ def _uses(connection: ThreadConnection, organization: str, tenant: str) -> tuple
     """Return usage, locked until the transaction ends; empty without quotas."""
     if not connection.fetch_one(bool, "select counted from organizations where id = %(id)s", {"id": organization}):
         return ()
-    return sync_async.run(connection, quotas.read(organization, tenant, lock=True))
+    return quotas.lock_usage(connection, organization, tenant)
 
 
 class _Owner(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
-from typing import Any, LiteralString
+from typing import Any
 
 from retrieval.errors import Retryable
 from retrieval.maintenance.garbage_actions import Stores
@@ -25,20 +25,6 @@ DELAY_MOST = 600.0
 """For so long a host that fails is left alone: at first, and in the end."""
 GOOD_AT_ONCE = 2
 """Threads for one host that has answered before; any other has one."""
-
-VECTORS: LiteralString = """
-    case when n.config #>> '{vectorStorageConfig,provider}' <> 'PGVECTOR' then coalesce(
-        n.config #>> '{vectorStorageConfig,indexHost}', n.config #>> '{vectorStorageConfig,provider}') end
-"""
-FILES: LiteralString = """
-    case when n.config #>> '{fileStorageConfig,type}' <> 'LOCAL' then coalesce(
-        n.config #>> '{fileStorageConfig,endpoint}', n.config #>> '{fileStorageConfig,type}') end
-"""
-OTHERS: LiteralString = """
-    case when n.pending is not null or n.retired is not null or n.deleted_at is not null then n.id end
-"""
-"""Hosts of a namespace `n`, null for what lies in this installation. Those of vector stores that come or go, and of who
-ends authorizations, are sealed: the namespace stands for them."""
 
 
 class Hosts:

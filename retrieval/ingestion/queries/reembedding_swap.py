@@ -83,7 +83,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
         batches.guard(connection, lease)
-        row = connection.execute(_HOLD + namespaces.COLUMNS + _HELD, values).fetchone()
+        row = connection.fetch_one(namespaces.NamespaceRow, _HOLD + namespaces.COLUMNS + _HELD, values)
         if row is None or not connection.fetch_one(bool, _OPEN, values):
             return False
         connection.execute(_LOCK, values)

@@ -100,7 +100,7 @@ def _of(found: Sequence[Finding], kind: str, place: Place | None = None) -> list
     return [
         finding
         for finding in found
-        if finding.kind == kind and (place is None or finding.data["partition_id"] == place.id)
+        if finding.kind == kind and (place is None or finding.data["partition_id"] == place.partition_id)
     ]
 
 

@@ -65,7 +65,7 @@ _ALIVE: LiteralString = """
 def missing(instance: Instance, place: Place) -> Iterator[Finding]:
     """Documents of the partition whose files the store does not have, or not whole."""
     store = instance.stores(place.scope.namespace).files
-    needed = instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
+    needed = instance.db.rows(_NEEDED, {"partition": place.partition_id, "mark": MARK})
     if not needed:
         return
     sizes = _listed(store, file_keys.folder(place.scope))
@@ -73,7 +73,8 @@ def missing(instance: Instance, place: Place) -> Iterator[Finding]:
     if not lacking:
         return
     still = {
-        (row["document_id"], row["key"]) for row in instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
+        (row["document_id"], row["key"])
+        for row in instance.db.rows(_NEEDED, {"partition": place.partition_id, "mark": MARK})
     }
     for row in lacking:
         if (row["document_id"], row["key"]) not in still:
@@ -92,7 +93,7 @@ def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iter
     except Fatal:
         yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not let its files be listed")
         return
-    partitions = [partition.id for partition in places]
+    partitions = [partition.partition_id for partition in places]
     for part in batches(keys):
         for key in _unreferred(instance, part, partitions):
             match = _DOCUMENT.match(key)
@@ -127,7 +128,9 @@ def remove(instance: Instance, found: Sequence[Finding]) -> None:
                 instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
-        partitions = [partition.id for partition in instance.places() if partition.scope.namespace == namespace]
+        partitions = [
+            partition.partition_id for partition in instance.places() if partition.scope.namespace == namespace
+        ]
         for part in batches([item.data["key"] for item in group], 100):
             store.delete(_unreferred(instance, part, partitions))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, LiteralString
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.maintenance.garbage_actions import Stores
+from retrieval.maintenance.queries import Sweep
 from retrieval.ports import FileStore, Scope
 
 
@@ -22,23 +23,28 @@ class Finding:
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What the repair needs to know."""
 
+    def sweep(self, kind: str) -> Sweep:
+        """Return the sweep that clears what was found."""
+        columns = {column.name: self.data[column.name] for column in fields(Sweep) if column.name in self.data}
+        return Sweep(**{"tenant": "", "organization_id": "", **columns, "kind": kind})
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A partition that is in use."""
 
-    id: int
-    scope: Scope
+    partition_id: int
+    organization_id: str
+    namespace_id: str
+    tenant: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
 
     @property
     def row(self) -> dict[str, Any]:
-        """Columns of the partition, named as the actions of garbage collection expect them."""
-        return {
-            "partition_id": self.id,
-            "namespace_id": self.scope.namespace,
-            "organization_id": self.scope.organization,
-            "tenant": self.scope.tenant,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +59,14 @@ class Instance:
 
     def places(self) -> list[Place]:
         """Partitions of namespaces that are there; those of deleted ones are garbage collection's."""
-        rows = self.db.rows(
+        return self.db.fetch(
+            Place,
             """
-            select p.id, n.organization_id, p.namespace_id, p.tenant from partitions p
+            select p.id as partition_id, n.organization_id, p.namespace_id, p.tenant from partitions p
             join namespaces n on n.id = p.namespace_id where n.deleted_at is null order by p.id
             """,
             {},
         )
-        return [Place(row["id"], Scope(row["organization_id"], row["namespace_id"], row["tenant"])) for row in rows]
 
 
 BUSY: LiteralString = "exists (select from job_runs b where b.number = {generation} and b.finished_at is null)"
@@ -84,5 +90,6 @@ def batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
         yield list(rows[start : start + size])
 
 
-def finding(kind: str, row: Row, detail: str) -> Finding:
-    return Finding(kind, row.get("namespace_id"), row.get("document_id"), detail, dict(row))
+def finding(kind: str, row: Mapping[str, Any], detail: str | None = None) -> Finding:
+    """Return the finding of a row; `detail`: the column of this name if absent."""
+    return Finding(kind, row.get("namespace_id"), row.get("document_id"), detail or str(row.get("detail")), dict(row))

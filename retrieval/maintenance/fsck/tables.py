@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.database.database import Row
 from retrieval.documents import embeddings
 from retrieval.keywords import postings, queries
 from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, finding
@@ -40,7 +39,7 @@ def find(instance: Instance) -> Iterator[tuple[Finding, Repair]]:
     """Everything that is wrong among the tables."""
     for check in CHECKS:
         for row in instance.db.rows(check.statement, {"mark": MARK, "language": instance.language}):
-            yield finding(check.kind, row, row["detail"]), check.repair
+            yield finding(check.kind, row), check.repair
 
 
 def _sql(statement: LiteralString) -> Repair:
@@ -48,7 +47,7 @@ def _sql(statement: LiteralString) -> Repair:
 
     def repair(instance: Instance, found: Sequence[Finding]) -> None:
         for item in found:
-            instance.db.rows(statement, dict(item.data))
+            instance.db.execute(statement, dict(item.data))
 
     return repair
 
@@ -57,14 +56,13 @@ def _generations(instance: Instance, found: Sequence[Finding]) -> None:
     """Clear invisible generations with the actions of garbage collection."""
     done = set()
     for item in found:
-        row: Row = dict(item.data)
-        key = (row["document_id"], row["generation"])
-        if key not in done:
-            done.add(key)
-            ACTIONS["generation"](instance.db, instance.stores(row["namespace_id"]), row)
-        strays = instance.db.rows(_STRAY, row)
+        sweep = item.sweep("generation")
+        if (sweep.document_id, sweep.generation) not in done:
+            done.add((sweep.document_id, sweep.generation))
+            ACTIONS["generation"](instance.db, instance.stores(sweep.namespace_id), sweep)
+        chunk_ids = instance.db.fetch(int, _STRAY, dict(item.data))
         with instance.db.transaction() as connection:
-            embeddings.forget_chunks(connection, row["partition_id"], [stray["id"] for stray in strays])
+            embeddings.forget_chunks(connection, sweep.partition_id, chunk_ids)
 
 
 _STRAY: LiteralString = """
@@ -75,13 +73,9 @@ _STRAY: LiteralString = """
 
 
 def _embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    for partition in sorted({item.data["partition_id"] for item in found}):
-        row = {"partition_id": partition}
-        ACTIONS["embeddings"](instance.db, instance.stores(_namespace(found, partition)), row)
-
-
-def _namespace(found: Sequence[Finding], partition: int) -> str:
-    return next(str(item.namespace) for item in found if item.data["partition_id"] == partition)
+    sweeps = {sweep.partition_id: sweep for sweep in (item.sweep("embeddings") for item in found)}
+    for _, sweep in sorted(sweeps.items()):
+        ACTIONS["embeddings"](instance.db, instance.stores(sweep.namespace_id), sweep)
 
 
 def reindex(instance: Instance, found: Sequence[Finding]) -> None:
@@ -89,14 +83,15 @@ def reindex(instance: Instance, found: Sequence[Finding]) -> None:
     for item in found:
         with instance.db.transaction() as connection:
             chunk = item.data["chunk_id"]
-            visible = connection.execute(
+            visible_id = connection.fetch_one(
+                str,
                 "select d.id from chunks c join documents d on d.id = c.document_id and d.deleted_at is null"
                 " and d.active_generation = c.generation where c.id = %(id)s for update of d",
                 {"id": chunk},
-            ).fetchone()
+            )
             removed = postings.remove_chunks(connection, [chunk])
             added = (0, 0)
-            if visible is not None:
+            if visible_id is not None:
                 added = postings.index_chunks(connection, item.data["partition_id"], [chunk], instance.language)
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",

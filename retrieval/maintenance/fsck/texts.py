@@ -73,7 +73,7 @@ def _with_text(
 
 
 def _asked(place: Place, chunks: Sequence[int] | None) -> dict[str, object]:
-    return {"partition": place.id, "chunks": chunks and list(chunks), "mark": MARK}
+    return {"partition": place.partition_id, "chunks": chunks and list(chunks), "mark": MARK}
 
 
 def _as_embedded(row: Row, text: str) -> bool:

@@ -124,7 +124,11 @@ def _expected(
     instance: Instance, place: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
     """Ids of the vectors of all visible chunks, and the documents that a job run works on or that were given up."""
-    params = {"partition": place.id, "documents": None if documents is None else list(documents), "mark": MARK}
+    params = {
+        "partition": place.partition_id,
+        "documents": None if documents is None else list(documents),
+        "mark": MARK,
+    }
     rows = instance.db.rows(_VISIBLE, params)
     names = {ids.vector_id(row["document_id"], row["generation"], index) for row in rows for index in row["indexes"]}
     return names, frozenset(row["document_id"] for row in rows if row["excused"])
@@ -168,5 +172,5 @@ def _finding(kind: str, place: Place, document: str | None, name: str) -> Findin
         place.scope.namespace,
         document,
         f"vector {name}: {words[kind]}",
-        {"vector": name, "partition_id": place.id},
+        {"vector": name, "partition_id": place.partition_id},
     )

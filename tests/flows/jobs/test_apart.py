@@ -170,7 +170,7 @@ def test_stores_that_hang_do_not_hold_up_the_sweeps_of_others(db, swept, new_sco
     db.rows("update sweeps set tries = 1")
     theirs = partition_of(db, other)
     due(db, theirs, "key")
-    sweeper = garbage.Sweeper(swept, stores(places))
+    sweeper = garbage.GarbageCollector(swept, stores(places))
     try:
         deadline = time.monotonic() + 10
         while left(db, theirs) and time.monotonic() < deadline:
@@ -223,7 +223,7 @@ def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, 
     lie_at(db, well, in_bucket("https://well.example"))
     for number, scope in enumerate(hanging):
         lie_at(db, scope, in_bucket("https://hangs.example" if hosts == "one" else f"https://hangs{number}.example"))
-    sweeper = garbage.Sweeper(swept, stores(places))
+    sweeper = garbage.GarbageCollector(swept, stores(places))
     ours = [partition_of(db, local), partition_of(db, well)]
     try:
         due(db, ours[1], "key")
@@ -257,7 +257,7 @@ def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, 
     for scope, partition in zip(scopes, partitions, strict=True):
         lie_at(db, scope, in_bucket("https://fails.example"))
         due(db, partition, "key")
-    sweeper = garbage.Sweeper(swept, stores({scope.namespace: Place(act) for scope in scopes}))
+    sweeper = garbage.GarbageCollector(swept, stores({scope.namespace: Place(act) for scope in scopes}))
     try:
         assert swept_within(db, sweeper, partitions, 2) == []
         pauses = [after - before for before, after in itertools.pairwise(asked)]
@@ -297,7 +297,7 @@ def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
     )
     of = {ill.namespace: garbage.Stores(Failing(), Empty(), lambda _: None)}
     of[well.namespace] = garbage.Stores(Empty(), Empty(), lambda _: None)
-    sweeper = garbage.Sweeper(swept, of.__getitem__)
+    sweeper = garbage.GarbageCollector(swept, of.__getitem__)
     try:
         sweeper.begin()
         sweeper.wait()
@@ -352,7 +352,7 @@ def test_a_scope_with_very_many_sweeps_is_not_before_the_others(db, swept, new_s
     )
     due(db, other, "key")
     place = Place()
-    sweeper = garbage.Sweeper(swept, lambda _: garbage.Stores(place, place, lambda _: None))
+    sweeper = garbage.GarbageCollector(swept, lambda _: garbage.Stores(place, place, lambda _: None))
     try:
         deadline = time.monotonic() + 5
         while left(db, other) and time.monotonic() < deadline:
@@ -387,7 +387,7 @@ def test_a_sweep_that_waits_for_a_lock_of_its_namespace_stops_no_other(db, datab
             return []
 
     place = Empty()
-    sweeper = garbage.Sweeper(swept, lambda _: garbage.Stores(place, place, lambda _: None))
+    sweeper = garbage.GarbageCollector(swept, lambda _: garbage.Stores(place, place, lambda _: None))
     try:
         sweeper.begin()
         deadline = time.monotonic() + 3

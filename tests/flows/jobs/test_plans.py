@@ -22,7 +22,7 @@ from retrieval.ingestion import discover, poison_detection
 from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.keywords import bm25_scorer, posting_blocks
-from retrieval.maintenance import garbage
+from retrieval.maintenance import garbage, queries
 from retrieval.readiness import Beat
 from retrieval.search import search
 from tests.flows.ingestion.test_pipeline import House
@@ -277,7 +277,7 @@ def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_databa
         connection.execute("vacuum analyze")
         connection.execute("update sweeps set due_at = now()")
         asked = {"busy": [], "good": [], "held": [], "most": 40, "partition": 1}
-        for text in (garbage._DUE, garbage._TAKE):
+        for text in (queries.DUE, queries.TAKE):
             where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
             assert most <= 2 * scopes + 2, f"{most} rows by {where}"
     with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:

@@ -15,6 +15,7 @@ import pytest
 from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import bm25_scorer, posting_blocks, postings, queries, queries_blocks
 from retrieval.maintenance import garbage_actions
+from retrieval.maintenance.queries import Sweep
 from retrieval.search import search
 from retrieval.search.search import Query
 
@@ -252,16 +253,15 @@ def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
 def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):
     many(library, 2_000, random.Random(6))
     posting_blocks.prune_changes(library.db)
-    values = {"partition_id": library.partition, "organization_id": library.scope.organization}
-    row = {
-        **values,
-        "id": 0,
-        "vector_store": "PGVECTOR",
-        "file_store": "LOCAL",
-        "document_id": None,
-        "namespace_id": library.scope.namespace,
-        "tenant": library.scope.tenant,
-    }
+    row = Sweep(
+        partition_id=library.partition,
+        kind="partition",
+        organization_id=library.scope.organization,
+        namespace_id=library.scope.namespace,
+        tenant=library.scope.tenant,
+        vector_store="PGVECTOR",
+        file_store="LOCAL",
+    )
     nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(**{"keys.return_value": []}), end=Mock())
     with ThreadConnection.connect(database_url) as packer:
         queries_blocks.try_lock(packer, library.partition)

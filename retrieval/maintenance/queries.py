@@ -1,0 +1,161 @@
+"""Statements of garbage collection: the scopes that have something due, and their sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import LiteralString
+
+from retrieval.database.rows import Executor, Params
+from retrieval.maintenance import copies
+from retrieval.ports import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Something that is deleted for clients but still in a store. `vector_store`, `file_store`: names of the stores;
+    `vectors`, `files`, `others`: their external hosts, None for this installation."""
+
+    id: int = 0
+    partition_id: int
+    kind: str
+    document_id: str | None = None
+    generation: int | None = None
+    file_key: str | None = None
+    deletion_id: str | None = None
+    tries: int = 0
+    namespace_id: str
+    tenant: str
+    organization_id: str
+    vector_store: str | None = None
+    file_store: str | None = None
+    vectors: str | None = None
+    files: str | None = None
+    others: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
+
+    @property
+    def document(self) -> str:
+        """Id of the document; RuntimeError for a sweep of something else."""
+        if self.document_id is None:
+            raise RuntimeError(f"The sweep {self.id} of kind {self.kind} names no document.")
+        return self.document_id
+
+    @property
+    def params(self) -> Params:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DueScope:
+    """A scope with a sweep that is due. `failed`: it was tried before. `hosts`: external hosts of its stores."""
+
+    partition_id: int
+    failed: bool
+    hosts: list[str]
+
+
+_VECTORS: LiteralString = """
+    case when n.config #>> '{vectorStorageConfig,provider}' <> 'PGVECTOR' then coalesce(
+        n.config #>> '{vectorStorageConfig,indexHost}', n.config #>> '{vectorStorageConfig,provider}') end
+"""
+_FILES: LiteralString = """
+    case when n.config #>> '{fileStorageConfig,type}' <> 'LOCAL' then coalesce(
+        n.config #>> '{fileStorageConfig,endpoint}', n.config #>> '{fileStorageConfig,type}') end
+"""
+_OTHERS: LiteralString = """
+    case when n.pending is not null or n.retired is not null or n.deleted_at is not null then n.id end
+"""
+"""Hosts of a namespace `n`, null for what lies in this installation. Those of vector stores that come or go, and of who
+ends authorizations, are sealed: the namespace stands for them."""
+
+DUE: LiteralString = (
+    """
+    with recursive scopes as (
+        (select partition_id from sweeps order by partition_id limit 1)
+        union all
+        select (select s.partition_id from sweeps s where s.partition_id > scopes.partition_id
+                order by s.partition_id limit 1)
+        from scopes where scopes.partition_id is not null
+    ),
+    due as (
+        select first.partition_id, first.tries > 0 as failed, first.due_at, array_remove(array["""
+    + _VECTORS
+    + ", "
+    + _FILES
+    + ", "
+    + _OTHERS
+    + """], null) as hosts
+        from scopes cross join lateral (
+            select s.partition_id, s.due_at, s.tries from sweeps s
+            where s.partition_id = scopes.partition_id and s.partition_id <> all(%(busy)s)
+            order by s.due_at limit 1
+        ) first
+        join partitions p on p.id = first.partition_id join namespaces n on n.id = p.namespace_id
+        where first.due_at <= now()
+    )
+    select partition_id, failed, hosts from (
+        select *, row_number() over (
+            partition by failed, hosts = '{}', hosts <@ %(good)s::text[] order by due_at
+        ) as turn
+        from due where not hosts && %(held)s::text[]
+    ) ranked
+    where turn <= %(most)s order by due_at
+"""
+)
+"""Scopes with something due, however much it is, by its age: one row of the index for each scope, due or
+not: asked for what is due, the plan would hang on statistics of yesterday. So many of each kind that those which have
+to wait hide no others."""
+
+TAKE: LiteralString = (
+    """
+    update sweeps s
+    set tries = tries + 1, due_at = now() + interval '1 minute' * least(power(2, s.tries), 720)
+    from partitions p join namespaces n on n.id = p.namespace_id
+    where s.id = (select id from sweeps where partition_id = %(partition)s and due_at <= now()
+                  and (kind not in ('file', 'document', 'partition') or not """
+    + copies.IS_COPIED.format(namespace="(select namespace_id from partitions where id = %(partition)s)")
+    + """)
+                  order by due_at limit 1 for update skip locked) and p.id = s.partition_id
+    returning s.id, s.partition_id, s.kind, s.document_id, s.generation, s.file_key, s.deletion_id, s.tries,
+        p.namespace_id, p.tenant, n.organization_id,
+        n.config #>> '{vectorStorageConfig,provider}' as vector_store,
+        n.config #>> '{fileStorageConfig,type}' as file_store, """
+    + _VECTORS
+    + " as vectors, "
+    + _FILES
+    + " as files, "
+    + _OTHERS
+    + " as others"
+)
+
+
+def list_due(
+    db: Executor, *, busy: Sequence[int], good: Sequence[str], held: Sequence[str], limit: int
+) -> list[DueScope]:
+    values = {"busy": list(busy), "good": list(good), "held": list(held), "most": limit}
+    return db.fetch(DueScope, DUE, values)
+
+
+def take_sweep(db: Executor, partition: int) -> Sweep | None:
+    """Return a sweep of the scope that is due, and put off its next try."""
+    return db.fetch_one(Sweep, TAKE, {"partition": partition})
+
+
+def delete_expired(db: Executor, limit: int) -> None:
+    """Delete answers of idempotency keys after a day, request counts of addresses after a minute and times of searches
+    after two days."""
+    db.execute(
+        "delete from idempotent_answers where ctid = any(array("
+        "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
+        {"page": limit},
+    )
+    db.execute(
+        "delete from rate_windows where caller like 'address:%%'"
+        " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
+        {},
+    )
+    db.execute("delete from search_times where hour < now() - interval '2 days'", {})
