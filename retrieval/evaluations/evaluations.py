@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection
-
 from retrieval import ids
 from retrieval.database import pages, scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
+from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import judge
-from retrieval.evaluations.judge import Verdict
+from retrieval.evaluations.judge import StoredQuestion, Verdict
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
@@ -37,8 +36,8 @@ class Evaluation:
     namespace_id: str
     name: str
     question_count: int
-    unresolved: Sequence[str] | None
     created_at: datetime
+    unresolved: Sequence[str] | None = None
 
 
 SCOPED: LiteralString = (
@@ -69,7 +68,7 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
         raise namespaces.not_found()
     evaluation_id = ids.evaluation_id()
     async with db.async_transaction() as connection:
-        await connection.execute(
+        await connection.async_execute(
             "insert into evaluations (id, partition_id, name) values (%(id)s, %(partition)s, %(name)s)",
             {"id": evaluation_id, "partition": partition, "name": name},
         )
@@ -80,26 +79,25 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
 
 async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     """The scope's evaluation; NOT_FOUND for any other, missing or foreign alike."""
-    row = await db.async_row(_SELECT + " where e.id = %(id)s", {**scopes.params(scope), "id": evaluation_id})
-    if row is None:
+    values = {**scopes.params(scope), "id": evaluation_id}
+    evaluation = await db.async_fetch_one(Evaluation, _SELECT + " where e.id = %(id)s", values)
+    if evaluation is None:
         raise not_found()
-    unresolved = await db.async_rows(_UNRESOLVED, {"id": row["id"]})
-    return _opened(row, [judgement["external_id"] for judgement in unresolved])
+    return replace(evaluation, unresolved=await db.async_fetch(str, _UNRESOLVED, {"id": evaluation_id}))
 
 
 async def require(db: Database, scope: Scope, evaluation_id: str) -> None:
     """NOT_FOUND unless the scope has it; what is unresolved, for which all questions are read, is not looked for."""
     statement = "select e.id from evaluations e" + SCOPED + " where e.id = %(id)s"
-    if await db.async_row(statement, {**scopes.params(scope), "id": evaluation_id}) is None:
+    if await db.async_fetch_one(str, statement, {**scopes.params(scope), "id": evaluation_id}) is None:
         raise not_found()
 
 
 async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
     """Newest first, without what is unresolved."""
-    rows = await db.async_rows(
-        _SELECT + " where true" + pages.older("e"), {**scopes.params(scope), **pages.part_by_age(part)}
-    )
-    return pages.part_cut([_opened(row, None) for row in rows], part)
+    statement: LiteralString = _SELECT + " where true" + pages.older("e")
+    values = {**scopes.params(scope), **pages.part_by_age(part)}
+    return pages.part_cut(await db.async_fetch(Evaluation, statement, values), part)
 
 
 async def change(
@@ -117,12 +115,12 @@ async def change(
     await require(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
-        changed = await connection.execute(
-            "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id", values
+        statement: LiteralString = (
+            "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id"
         )
-        if await changed.fetchone() is None:
+        if await connection.async_fetch_one(str, statement, values) is None:
             raise not_found()
-        await connection.execute(
+        await connection.async_execute(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
         await _add(connection, evaluation_id, add)
@@ -133,35 +131,38 @@ async def change(
 
 async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
     """With its questions and runs."""
-    row = await db.async_row(
+    deleted_id = await db.async_fetch_one(
+        str,
         "delete from evaluations gone using partitions p, namespaces n where gone.id = %(id)s"
         " and p.id = gone.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
         " and n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
         " returning gone.id",
         {**scopes.params(scope), "id": evaluation_id},
     )
-    if row is None:
+    if deleted_id is None:
         raise not_found()
 
 
 async def list_questions(
     db: Database, scope: Scope, evaluation_id: str, part: Part, query: str | None = None
-) -> Page[Row]:
-    """`number`, `query`, `relevant` and `filter` of each question, in order; with `query` those that ask just that."""
+) -> Page[StoredQuestion]:
+    """Questions in order; with `query` those that ask just that."""
     await require(db, scope, evaluation_id)
-    rows = await db.async_rows(
+    rows = await db.async_fetch(
+        StoredQuestion,
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
         " and (%(after)s::bigint is null or number > %(after)s) and (%(query)s::text is null or query = %(query)s)"
         " order by number limit %(limit)s",
         {"id": evaluation_id, "query": query, **pages.after_number(part.cursor, part.size)},
     )
-    return pages.cut(rows, part.size, lambda row: str(row["number"]))
+    return pages.cut(rows, part.size, lambda question: str(question.number))
 
 
-def questions(db: Database, evaluation_id: str) -> list[Row]:
-    """`query`, `relevant` and `filter` of each question, in order."""
-    return db.rows(
-        "select query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",
+def questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
+    """All questions, in order."""
+    return db.fetch(
+        StoredQuestion,
+        "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",
         {"id": evaluation_id},
     )
 
@@ -170,47 +171,44 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such evaluation.", reason="evaluation_not_found")
 
 
-async def _require_bounds(connection: AsyncConnection[Row], evaluation_id: str, field: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of questions and of judged documents of an evaluation."""
+
+    questions: int
+    judged: int
+
+
+async def _require_bounds(connection: AsyncExecutor, evaluation_id: str, field: str) -> None:
     """INVALID_REQUEST where there are no or too many questions, or too many judged documents."""
-    cursor = await connection.execute(
-        "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0) as judged"
+    counts = await connection.async_fetch_one(
+        Counts,
+        "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0)::bigint as judged"
         " from evaluation_questions where evaluation_id = %(id)s",
         {"id": evaluation_id},
     )
-    counts = await cursor.fetchone()
-    if counts is None or not 1 <= counts["questions"] <= MOST_QUESTIONS:
+    if counts is None or not 1 <= counts.questions <= MOST_QUESTIONS:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change goes beyond that.",
             field=field,
             reason="number_of_questions",
         )
-    if counts["judged"] > MOST_JUDGED:
+    if counts.judged > MOST_JUDGED:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {counts['judged']:,}.",
+            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {counts.judged:,}.",
             field=field,
             reason="number_of_judged_documents",
         )
 
 
-async def _add(connection: AsyncConnection[Row], evaluation_id: str, added: Sequence[Question]) -> None:
+async def _add(connection: AsyncExecutor, evaluation_id: str, added: Sequence[Question]) -> None:
     if not added:
         return
-    await connection.execute(
+    await connection.async_execute(
         "insert into evaluation_questions (evaluation_id, query, relevant, filter)"
         " select %(id)s, one ->> 'query', one -> 'relevant', nullif(one -> 'filter', 'null'::jsonb)"
         " from jsonb_array_elements(%(questions)s::jsonb) with ordinality as given(one, at) order by at",
         {"id": evaluation_id, "questions": json.dumps(list(added))},
-    )
-
-
-def _opened(row: Row, unresolved: Sequence[str] | None) -> Evaluation:
-    return Evaluation(
-        id=row["id"],
-        namespace_id=row["namespace_id"],
-        name=row["name"],
-        question_count=row["question_count"],
-        unresolved=unresolved,
-        created_at=row["created_at"],
     )

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations, judge
-from retrieval.evaluations.judge import Bench
+from retrieval.evaluations.judge import Bench, StoredQuestion
 from retrieval.evaluations.metrics import SPANS
 from retrieval.namespaces import validation
 from retrieval.ports import Scope
@@ -45,6 +45,14 @@ class Verdict:
     questions: int
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The tenant whose documents an evaluation judges. `spans`: a question judges a part of a document."""
+
+    tenant: str
+    spans: bool
+
+
 _FOUND: LiteralString = """
     select p.tenant, exists (
         select from evaluation_questions q cross join jsonb_array_elements(q.relevant) one
@@ -58,24 +66,26 @@ _FOUND: LiteralString = """
 
 async def require(db: Database, organization: str, namespace_id: str, gate: Gate) -> None:
     """INVALID_NAMESPACE_CONFIG unless the namespace has the evaluation, whichever tenant's, and it can be measured."""
-    row = await db.async_row(_FOUND, _params(organization, namespace_id, gate))
-    if row is None:
+    judged = await db.async_fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
+    if judged is None:
         raise validation.invalid(
             "gate.evaluationId", "gate.evaluationId names no evaluation of this namespace.", "evaluation_not_found"
         )
-    if gate.metric == SPANS and not row["spans"]:
+    if gate.metric == SPANS and not judged.spans:
         raise validation.invalid("gate.metric", "No question of the evaluation judges a span.", "no_spans")
 
 
-def find(db: Database, organization: str, namespace_id: str, gate: Gate) -> tuple[Scope, list[Row]]:
+def find(db: Database, organization: str, namespace_id: str, gate: Gate) -> tuple[Scope, list[StoredQuestion]]:
     """The scope whose documents were judged, and the questions. Fatal if the evaluation was deleted."""
-    row = db.row(_FOUND, _params(organization, namespace_id, gate))
-    if row is None:
+    judged = db.fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
+    if judged is None:
         raise Fatal(f"The evaluation {gate.evaluation_id} of the gate was deleted.")
-    return Scope(organization, namespace_id, row["tenant"]), evaluations.questions(db, gate.evaluation_id)
+    return Scope(organization, namespace_id, judged.tenant), evaluations.questions(db, gate.evaluation_id)
 
 
-def value(bench: Bench, questions: Sequence[Row], vectors: judge.Vectors, metric: str, alive: Alive) -> float:
+def value(
+    bench: Bench, questions: Sequence[StoredQuestion], vectors: judge.Vectors, metric: str, alive: Alive
+) -> float:
     """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it."""
     measures = judge.judge(bench, questions, vectors, SETTING, alive).measures
     values = [number for measure in measures if (number := measure[metric]) is not None]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection
-
 from retrieval import filters
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
+from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import metrics
 from retrieval.evaluations.metrics import Found, Interval, Judged
@@ -26,8 +25,27 @@ from retrieval.search.search import Query
 MOST_RELEVANT = 1_000
 """Judged documents of one question."""
 
+
+@dataclass(frozen=True, slots=True)
+class StoredQuestion:
+    """A question in the order of its number, with the documents judged for it and its filter."""
+
+    number: int
+    query: str
+    relevant: Sequence[Mapping[str, Any]]
+    filter: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIds:
+    """Both ids of a document."""
+
+    id: str
+    external_id: str
+
+
 _QUESTION: LiteralString = """
-    select number, relevant from evaluation_questions where evaluation_id = %(id)s and query = %(query)s
+    select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s and query = %(query)s
     order by number limit 1
 """
 _IDS: LiteralString = """
@@ -64,7 +82,7 @@ class Verdict:
         return {"externalId": self.external_id, "grade": self.grade}
 
 
-async def apply(connection: AsyncConnection[Row], evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
+async def apply(connection: AsyncExecutor, evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
     """One after the other, within the caller's transaction, which holds the evaluation.
 
     The first question with the query gets the judgement, a new one where there is none; a question without any
@@ -74,18 +92,18 @@ async def apply(connection: AsyncConnection[Row], evaluation_id: str, verdicts: 
         await _one(connection, evaluation_id, verdict, f"judge[{number}]")
 
 
-async def _one(connection: AsyncConnection[Row], evaluation_id: str, verdict: Verdict, field: str) -> None:
+async def _one(connection: AsyncExecutor, evaluation_id: str, verdict: Verdict, field: str) -> None:
     values: dict[str, Any] = {
         "id": evaluation_id,
         "query": verdict.query,
         "document": verdict.document_id,
         "external": verdict.external_id,
     }
-    documents = await (await connection.execute(_IDS, values)).fetchall()
-    ids = {row["id"] for row in documents} | {verdict.document_id} - {None}
-    external = {row["external_id"] for row in documents} | {verdict.external_id} - {None}
-    question = await (await connection.execute(_QUESTION, values)).fetchone()
-    previous: list[dict[str, Any]] = [] if question is None else question["relevant"]
+    documents = await connection.async_fetch(DocumentIds, _IDS, values)
+    ids = {document.id for document in documents} | {verdict.document_id} - {None}
+    external = {document.external_id for document in documents} | {verdict.external_id} - {None}
+    question = await connection.async_fetch_one(StoredQuestion, _QUESTION, values)
+    previous: Sequence[Mapping[str, Any]] = [] if question is None else question.relevant
     same_document = [
         entry for entry in previous if entry.get("documentId") in ids or entry.get("externalId") in external
     ]
@@ -97,11 +115,11 @@ async def _one(connection: AsyncConnection[Row], evaluation_id: str, verdict: Ve
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field=field, reason="number_of_judged_documents")
     values["relevant"] = json.dumps(relevant)
     if question is not None:
-        values["number"] = question["number"]
-        await connection.execute(_CHANGE if relevant else _REMOVE, values)
+        values["number"] = question.number
+        await connection.async_execute(_CHANGE if relevant else _REMOVE, values)
     elif relevant:
         values["filter"] = None if verdict.filter is None else json.dumps(verdict.filter)
-        await connection.execute(_ADD, values)
+        await connection.async_execute(_ADD, values)
 
 
 Vectors = Mapping[str, Sequence[float]]
@@ -137,12 +155,12 @@ class Judgement:
 
 
 def vectors_of(
-    bench: Bench, questions: Sequence[Row], settings: Sequence[Mapping[str, Any]], alive: Callable[[], None]
+    bench: Bench, questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], alive: Callable[[], None]
 ) -> Vectors:
     """The vector of each query by its text, made once for all settings; none where no setting searches by meaning."""
     if not any(setting["semanticWeight"] > 0 for setting in settings):
         return {}
-    texts = list(dict.fromkeys(row["query"] for row in questions))
+    texts = list(dict.fromkeys(question.query for question in questions))
     vectors: dict[str, list[float]] = {}
     for at in range(0, len(texts), TOGETHER):
         alive()
@@ -153,7 +171,7 @@ def vectors_of(
 
 def judge(
     bench: Bench,
-    questions: Sequence[Row],
+    questions: Sequence[StoredQuestion],
     vectors: Vectors,
     setting: Mapping[str, Any],
     alive: Callable[[], None],
@@ -165,11 +183,11 @@ def judge(
     reranked = 0
     rerank = _rerank(setting, by_default=bench.reranks)
     external_ids = _external_ids(bench, questions)
-    for row in questions:
+    for question in questions:
         alive()
-        judged = _judgements(row["relevant"], external_ids)
+        judged = _judgements(question.relevant, external_ids)
         start = time.perf_counter()
-        hits, elapsed = _searched(bench, row, vectors.get(row["query"]), setting, rerank)
+        hits, elapsed = _searched(bench, question, vectors.get(question.query), setting, rerank)
         milliseconds.append((time.perf_counter() - start) * 1000)
         reranked += elapsed
         hit_ranks = _found(hits, {judgement.key for judgement in judged})
@@ -179,7 +197,7 @@ def judge(
 
 
 def result(
-    questions: Sequence[Row], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
+    questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
     """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting."""
     import numpy as np
@@ -203,19 +221,23 @@ def result(
             for setting, judgement in zip(settings, judgements, strict=True)
         ],
         "questions": [
-            {"query": row["query"], "ranks": {name: judgement.ranks[at] for name, judgement in by_setting.items()}}
-            for at, row in enumerate(questions)
+            {"query": question.query, "ranks": {name: judgement.ranks[at] for name, judgement in by_setting.items()}}
+            for at, question in enumerate(questions)
         ],
     }
 
 
 def _searched(
-    bench: Bench, row: Row, values: Sequence[float] | None, setting: Mapping[str, Any], rerank: Rerank | None
+    bench: Bench,
+    question: StoredQuestion,
+    values: Sequence[float] | None,
+    setting: Mapping[str, Any],
+    rerank: Rerank | None,
 ) -> tuple[Sequence[Hit], bool]:
     query = Query(
-        text=row["query"],
+        text=question.query,
         top_k=setting.get("topK") or TOP_K,
-        where=filters.parse_search(row["filter"] or {}, ErrorCode.INVALID_REQUEST),
+        where=filters.parse_search(question.filter or {}, ErrorCode.INVALID_REQUEST),
         semantic_weight=setting["semanticWeight"],
         keyword_weight=setting["keywordWeight"],
         shape=_shape(setting),
@@ -261,19 +283,19 @@ _NAMED: LiteralString = """
 """
 
 
-def _external_ids(bench: Bench, questions: Sequence[Row]) -> dict[str, str]:
+def _external_ids(bench: Bench, questions: Sequence[StoredQuestion]) -> dict[str, str]:
     """By document id, for the documents of questions that are judged by ids of both kinds."""
     both = [
-        row["relevant"]
-        for row in questions
-        if any(entry.get("externalId") for entry in row["relevant"])
-        and any(entry.get("documentId") for entry in row["relevant"])
+        question.relevant
+        for question in questions
+        if any(entry.get("externalId") for entry in question.relevant)
+        and any(entry.get("documentId") for entry in question.relevant)
     ]
     document_ids = sorted({entry["documentId"] for relevant in both for entry in relevant if entry.get("documentId")})
     if not document_ids:
         return {}
-    rows = bench.db.rows(_NAMED, {**scopes.params(bench.scope), "ids": document_ids})
-    return {row["id"]: row["external_id"] for row in rows}
+    documents = bench.db.fetch(DocumentIds, _NAMED, {**scopes.params(bench.scope), "ids": document_ids})
+    return {document.id: document.external_id for document in documents}
 
 
 def _judgements(relevant: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> list[Judged]:

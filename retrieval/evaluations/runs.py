@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database import pages, scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.pages import Page, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import evaluations
@@ -46,6 +46,9 @@ class Run:
     finished_at: datetime | None
     progress: Mapping[str, int] | None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", EvaluationStatus(self.status))
+
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
@@ -54,8 +57,14 @@ class Claimed:
     id: str
     attempt: int
     evaluation_id: str
-    scope: Scope
     settings: Sequence[Mapping[str, Any]]
+    organization_id: str
+    namespace_id: str
+    tenant: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
 _COLUMNS: LiteralString = (
@@ -71,7 +80,8 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
     """A run that waits for its flow run."""
     await evaluations.require(db, scope, evaluation_id)
     run_id = ids.evaluation_run_id()
-    row = await db.async_row(
+    inserted_id = await db.async_fetch_one(
+        str,
         """
         insert into evaluation_runs (id, evaluation_id, settings)
         select %(id)s, %(evaluation)s, %(settings)s
@@ -84,7 +94,7 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
         """,
         {"id": run_id, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "most": MOST_OPEN},
     )
-    if row is None:
+    if inserted_id is None:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             f"{MOST_OPEN} runs of evaluations wait or go on here already; start this one when one of them has ended.",
@@ -95,32 +105,44 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
 
 async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Run:
     """NOT_FOUND for any other, missing or foreign alike."""
-    row = await db.async_row(
+    run = await db.async_fetch_one(
+        Run,
         _SELECT + " where e.id = %(evaluation)s and r.id = %(id)s",
         {**scopes.params(scope), "evaluation": evaluation_id, "id": run_id},
     )
-    if row is None:
+    if run is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such run.", reason="evaluation_run_not_found")
-    return _opened(row)
+    return run
 
 
 async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part | None) -> Page[Run]:
     """Newest first, without their questions."""
     await evaluations.require(db, scope, evaluation_id)
-    rows = await db.async_rows(
+    listed_runs = await db.async_fetch(
+        Run,
         _LISTED + " where e.id = %(evaluation)s" + pages.older("r"),
         {**scopes.params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
     )
-    return pages.part_cut([_opened(row) for row in rows], part)
+    return pages.part_cut(listed_runs, part)
 
 
-def waiting(db: Database) -> list[Row]:
-    """Return `id`, `attempt` and `asked` of runs that need a flow run: new ones, those whose flow run did not start in
-    time, and those whose lease has expired. `asked` distinguishes two requests of an attempt.
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    """A run that needs a flow run. `asked` distinguishes two requests of an attempt."""
+
+    id: str
+    attempt: int
+    asked: int
+
+
+def list_waiting(db: Database) -> list[WaitingRun]:
+    """Return runs that need a flow run: new ones, those whose flow run did not start in
+    time, and those whose lease has expired.
 
     Only started attempts count: waiting for a worker is not a loss.
     """
-    return db.rows(
+    return db.fetch(
+        WaitingRun,
         """
         with due as (
             select id, status, attempt, case
@@ -146,7 +168,7 @@ def waiting(db: Database) -> list[Row]:
 
 def not_started(db: Database, run_ids: Sequence[str]) -> None:
     """Prefect did not take them: ask again soon, unless they have begun all the same."""
-    db.rows(
+    db.execute(
         "update evaluation_runs set lease_until = now() + interval '5 seconds'"
         " where id = any(%(ids)s) and status = 'QUEUED' and finished_at is null",
         {"ids": list(run_ids)},
@@ -155,7 +177,8 @@ def not_started(db: Database, run_ids: Sequence[str]) -> None:
 
 def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
     """Start an attempt; None if it has ended or started, its namespace is deleted, or a later attempt exists."""
-    row = db.row(
+    return db.fetch_one(
+        Claimed,
         """
         update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
         from evaluations e, partitions p, namespaces n
@@ -165,32 +188,28 @@ def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
         """,
         {"id": run_id, "attempt": attempt, "seconds": LEASE_SECONDS},
     )
-    if row is None:
-        return None
-    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
-    return Claimed(row["id"], row["attempt"], row["evaluation_id"], scope, row["settings"])
 
 
 def renew(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
     """Renew the lease; return False if another attempt holds it. `asked`: searches done, of `total`, once that is
     known."""
     progress = json.dumps({"asked": min(asked, total), "total": total}) if total else None
-    row = db.row(
+    updated = db.execute(
         "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s),"
         " progress = coalesce(%(progress)s, progress)"
-        " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
+        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
         {"id": claimed.id, "attempt": claimed.attempt, "seconds": LEASE_SECONDS, "progress": progress},
     )
-    return row is not None
+    return updated > 0
 
 
 def finish(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
     """Store what came out: COMPLETED with a result, FAILED with the reason; False if another attempt has it."""
-    row = db.row(
+    updated = db.execute(
         "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now(),"
         " progress = case when %(status)s = 'COMPLETED' then jsonb_set(progress, '{asked}', progress -> 'total')"
         " else progress end"
-        " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
+        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
         {
             "id": claimed.id,
             "attempt": claimed.attempt,
@@ -199,8 +218,4 @@ def finish(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, err
             "error": error,
         },
     )
-    return row is not None
-
-
-def _opened(row: Row) -> Run:
-    return Run(**{**row, "status": EvaluationStatus(row["status"])})
+    return updated > 0

@@ -58,7 +58,7 @@ def write(db: Database) -> None:
     counts = _take()
     if counts:
         try:
-            db.rows(_ADD, _params(counts))
+            db.execute(_ADD, _params(counts))
         except AWAY as error:
             _put_back(counts, error)
 
@@ -68,7 +68,7 @@ async def async_write(db: Database) -> None:
     counts = _take()
     if counts:
         try:
-            await db.async_rows(_ADD, _params(counts), plan_once=True)
+            await db.async_execute(_ADD, _params(counts), plan_once=True)
         except AWAY as error:
             _put_back(counts, error)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import breakers, job_queue
@@ -151,14 +151,27 @@ _RECORD: LiteralString = """
 """`recorded_at` stays where it was after PostgreSQL's clock went back, so that everybody sees by how much."""
 
 
+@dataclass(frozen=True, slots=True)
+class DispatchRow:
+    """State of dispatch in the database: `waiting`, `unclaimed` and `back` in seconds; `loops`: fields of `Loop`."""
+
+    waiting: float | None
+    under_way: bool
+    unclaimed: float | None
+    loops: Sequence[Sequence[Any]]
+    back: float | None
+    breakers: int
+    levers: Any
+
+
 def look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
     """Read the state of dispatch, of all dispatchers or of one by its name (`host:pid`), from a thread."""
-    return _read(db.row(_LOOK, _asked(dispatcher)))
+    return _read(db.fetch(DispatchRow, _LOOK, _asked(dispatcher))[0])
 
 
 async def async_look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
     """Async form of `look`."""
-    return _read(await db.async_row(_LOOK, _asked(dispatcher)))
+    return _read((await db.async_fetch(DispatchRow, _LOOK, _asked(dispatcher)))[0])
 
 
 def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
@@ -170,8 +183,8 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
         "ages": [beat.age for beat in beats],
         "reasons": [beat.reason for beat in beats],
     }
-    db.rows(_RECORD, values)
-    db.rows(
+    db.execute(_RECORD, values)
+    db.execute(
         "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)",
         {"minutes": FORGET_MINUTES},
     )
@@ -179,24 +192,22 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
 
 def leave(db: Database, dispatcher: str) -> None:
     """Deregister a dispatcher that ends in order."""
-    db.rows("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
+    db.execute("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
 
 
 def _asked(dispatcher: str | None) -> dict[str, object]:
     return {"dispatcher": dispatcher, "connected": list(APPS), "most": WAITING_MOST}
 
 
-def _read(row: Row | None) -> Dispatch:
-    if row is None:
-        raise RuntimeError("a select without from gave no row")
-    loops = tuple(Loop(*fields) for fields in row["loops"])
-    reasons = _reasons(row["waiting"], row["unclaimed"], loops, under_way=row["under_way"])
-    if row["back"] is not None and row["back"] > BACK_SECONDS:
+def _read(row: DispatchRow) -> Dispatch:
+    loops = tuple(Loop(*fields) for fields in row.loops)
+    reasons = _reasons(row.waiting, row.unclaimed, loops, under_way=row.under_way)
+    if row.back is not None and row.back > BACK_SECONDS:
         reasons.append(
-            f"The database's clock went back by {row['back']:.0f} s, and what waits for a moment waits longer by that:"
+            f"The database's clock went back by {row.back:.0f} s, and what waits for a moment waits longer by that:"
             " keep it right by NTP, then restart the dispatchers."
         )
-    return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"], levers.load(row["levers"]))
+    return Dispatch(row.waiting, loops, tuple(reasons), row.breakers, levers.load(row.levers))
 
 
 def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:

@@ -22,9 +22,8 @@ def claim(db: Database, settings: Settings) -> str | None:
     if not settings.allow_local_files:
         return None
     folder = settings.files
-    folder_row = db.row("select id from files_folder")
-    if folder_row is not None:
-        return problem(settings, str(folder_row["id"]))
+    if folder_id := db.fetch_one(str, "select id from files_folder"):
+        return problem(settings, folder_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if reason := _holds_other_files(db, folder):
@@ -32,9 +31,8 @@ def claim(db: Database, settings: Settings) -> str | None:
         mine = _marker(folder) or _mark(folder, f"files_{secrets.token_hex(12)}")
     except OSError as error:
         return f"The folder of stored files {folder} cannot be written to: {error.strerror}."
-    db.rows("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": mine})
-    row = db.row("select id from files_folder")
-    return problem(settings, str(row["id"]) if row else None)
+    db.execute("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": mine})
+    return problem(settings, db.fetch_one(str, "select id from files_folder"))
 
 
 def problem(settings: Settings, known: str | None) -> str | None:
@@ -73,9 +71,10 @@ def _another(folder: Path, known: str, found: str | None) -> str:
 
 def _holds_other_files(db: Database, folder: Path) -> str | None:
     """An installation from before the markers: its files must be here, if it has any."""
-    stored = db.rows(
+    keys = db.fetch(
+        str,
         """
-        select d.parsed_key as key from run_documents d
+        select d.parsed_key from run_documents d
         join job_runs r on r.id = d.job_run_id
         join partitions p on p.id = r.partition_id
         join namespaces n on n.id = p.namespace_id
@@ -84,7 +83,7 @@ def _holds_other_files(db: Database, folder: Path) -> str | None:
         """,
         {"sample": _SAMPLE},
     )
-    if not stored or any((folder / str(row["key"])).exists() for row in stored):
+    if not keys or any((folder / key).exists() for key in keys):
         return None
     return (
         f"The folder {folder} holds none of this service's stored files. Name the folder that holds them by "

@@ -15,9 +15,9 @@ from typing import Final, LiteralString
 
 from psycopg.errors import UndefinedTable
 
-from retrieval.database import disk_full, revisions, sync_async
-from retrieval.database.database import Database, Row
-from retrieval.database.sync_async import Statements
+from retrieval.database import disk_full, revisions
+from retrieval.database.database import Database
+from retrieval.database.rows import Params
 from retrieval.readiness import dispatch, files_folder
 from retrieval.settings import Settings
 
@@ -30,13 +30,15 @@ _WRITE: LiteralString = """
     insert into rate_windows (caller, minute, requests) values ('readiness', 0, 1)
     on conflict (caller) do update set requests = 1
 """
+_WRITES: tuple[tuple[LiteralString, Params], ...] = ((_SMALL, {}), (_SPILL, {"rows": _ROWS}), (_WRITE, {}))
 
 
 def write_problem(db: Database) -> str | None:
     """Write and commit, from a thread; why PostgreSQL could not, None if it could."""
     try:
         with db.transaction() as connection:
-            sync_async.run(connection, _write())
+            for statement, values in _WRITES:
+                connection.execute(statement, values)
     except disk_full.UNWRITABLE as error:
         return disk_full.reason(error) or disk_full.READS_ONLY
     return None
@@ -46,16 +48,11 @@ async def async_write_problem(db: Database) -> str | None:
     """Async form of `write_problem`."""
     try:
         async with db.async_transaction() as connection:
-            await sync_async.async_run(connection, _write())
+            for statement, values in _WRITES:
+                await connection.async_execute(statement, values)
     except disk_full.UNWRITABLE as error:
         return disk_full.reason(error) or disk_full.READS_ONLY
     return None
-
-
-def _write() -> Statements[None]:
-    yield _SMALL, {}
-    yield _SPILL, {"rows": _ROWS}
-    yield _WRITE, {}
 
 
 NOT_MIGRATED = "The database is not migrated yet."
@@ -69,7 +66,7 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
     ingestion is stalled, as a load balancer wants to know; a newer schema, which takes away nothing that this version
     uses, is then no reason: between a migration and the first process of the next version there is no other."""
     try:
-        if reason := _schema(await db.async_row(_VERSION), is_newer_fine=requests_only):
+        if reason := _schema(await db.async_fetch_one(str, _VERSION), is_newer_fine=requests_only):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
@@ -86,18 +83,18 @@ async def storage(db: Database, settings: Settings) -> tuple[str, ...]:
 
 
 async def _async_files(db: Database, settings: Settings) -> tuple[str, ...]:
-    return await asyncio.to_thread(_files, settings, await db.async_row(_FOLDER))
+    return await asyncio.to_thread(_files, settings, await db.async_fetch_one(str, _FOLDER))
 
 
 def worker(db: Database, settings: Settings) -> tuple[str, ...]:
     """Why a worker of this machine cannot work, but for what Prefect knows of it. A newer schema is no reason: it goes
     on beside the processes of the next version until it is ended; an orchestrator would end it before these work."""
     try:
-        if reason := _schema(db.row(_VERSION), is_newer_fine=True):
+        if reason := _schema(db.fetch_one(str, _VERSION), is_newer_fine=True):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
-    return _files(settings, db.row(_FOLDER))
+    return _files(settings, db.fetch_one(str, _FOLDER))
 
 
 def dispatcher(db: Database, settings: Settings) -> tuple[str, ...]:
@@ -105,8 +102,8 @@ def dispatcher(db: Database, settings: Settings) -> tuple[str, ...]:
     return worker(db, settings) or dispatch.look(db).reasons
 
 
-def _schema(row: Row | None, *, is_newer_fine: bool = False) -> str | None:
-    revision, newest = row["version"] if row else None, revisions.newest()
+def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
+    newest = revisions.newest()
     if revision is None:
         return NOT_MIGRATED
     if revision == newest or (revision > newest and is_newer_fine):
@@ -120,6 +117,6 @@ def _schema(row: Row | None, *, is_newer_fine: bool = False) -> str | None:
     )
 
 
-def _files(settings: Settings, row: Row | None) -> tuple[str, ...]:
-    reason = files_folder.problem(settings, row["id"] if row else None)
+def _files(settings: Settings, folder_id: str | None) -> tuple[str, ...]:
+    reason = files_folder.problem(settings, folder_id)
     return (reason,) if reason else ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
@@ -59,9 +60,9 @@ class Queue:
     oldest: datetime | None
     held: int
     workers: int
-    breakers: list[Held]
-    working: list[Working]
-    dispatch: Dispatch
+    breakers: Sequence[Held] = ()
+    working: Sequence[Working] = ()
+    dispatch: Dispatch = field(default_factory=lambda: Dispatch(None, (), ()))
 
 
 _PART: LiteralString = """
@@ -122,12 +123,10 @@ _WORKING: LiteralString = """
 async def read(db: Database, organization: str) -> Queue:
     """Count the queue now."""
     values: dict[str, Any] = {"organization": organization, "most": MOST, "worker": LISTENER}
-    counted = await db.async_row(_READ, values)
-    if counted is None:
-        raise RuntimeError("a count gave no row")
-    return Queue(
-        **counted,
-        breakers=[Held(**row) for row in await db.async_rows(_BREAKERS, values)],
-        working=[Working(**row) for row in await db.async_rows(_WORKING, values)],
+    queue = (await db.async_fetch(Queue, _READ, values))[0]
+    return replace(
+        queue,
+        breakers=await db.async_fetch(Held, _BREAKERS, values),
+        working=await db.async_fetch(Working, _WORKING, values),
         dispatch=await dispatch.async_look(db),
     )
