@@ -85,7 +85,8 @@ class Upkeep:
         """Pack the posting lists of the large scopes, and of those that were large once."""
         try:
             posting_blocks.prune_changes(self._db)
-            rows = self._db.rows(
+            partitions = self._db.fetch(
+                int,
                 """
                 select p.id from partitions p join namespaces n on n.id = p.namespace_id
                 where n.deleted_at is null
@@ -96,15 +97,16 @@ class Upkeep:
         except psycopg.Error as error:
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
-        for row in rows:
+        for partition in partitions:
             try:
-                posting_blocks.pack_postings(self._db, int(row["id"]))
+                posting_blocks.pack_postings(self._db, partition)
             except psycopg.Error as error:
-                log.warning("packing.postponed", partition=row["id"], reason=type(error).__name__)
+                log.warning("packing.postponed", partition=partition, reason=type(error).__name__)
 
     def _go_round(self) -> None:
         try:
-            large = self._db.rows(
+            large = self._db.fetch(
+                LargeScope,
                 """
                 select p.id, n.organization_id, p.namespace_id, p.tenant
                 from partitions p join namespaces n on n.id = p.namespace_id
@@ -116,7 +118,7 @@ class Upkeep:
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
         for row in large:
-            self._look_after(row["id"], Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+            self._look_after(row.id, Scope(row.organization_id, row.namespace_id, row.tenant))
 
     def _look_after(self, partition: int, scope: Scope) -> None:
         back = self._back.get(partition, _PutBack(0, 0.0))
@@ -140,6 +142,34 @@ _DOCUMENTS = 25
 _MANY = 1_000
 _UNPACKED = 4_000
 """Chunks after which posting lists are packed, before searches have too many changes to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeScope:
+    """A partition with many chunks."""
+
+    id: int
+    organization_id: str
+    namespace_id: str
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueLanguage:
+    """A partition to index in its namespace's language: `wanted`, or "" for each document's own (`fixed` None)."""
+
+    id: int
+    fixed: str | None
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextDocument:
+    """A document to index again, with the number of its chunks."""
+
+    id: str
+    chunks: int
+
 
 _DUE: LiteralString = """
     select p.id, n.keyword_language as fixed, coalesce(n.keyword_language, '') as wanted
@@ -179,15 +209,15 @@ def index_in_other_language(db: Database, language: str) -> None:
     """Index documents of namespaces whose `keywordLanguage` changed again; each transaction moves a few from their old
     terms to their new ones. `language`: of texts that say too little of theirs."""
     try:
-        due = db.rows(_DUE)
+        due = db.fetch(DueLanguage, _DUE)
     except psycopg.Error as error:
         log.warning("keywords.postponed", reason=type(error).__name__)
         return
     for row in due:
         try:
-            _scope(db, int(row["id"]), row["fixed"], row["wanted"], language)
+            _scope(db, row.id, row.fixed, row.wanted, language)
         except psycopg.Error as error:
-            log.warning("keywords.postponed", partition=row["id"], reason=type(error).__name__)
+            log.warning("keywords.postponed", partition=row.id, reason=type(error).__name__)
 
 
 def _scope(db: Database, partition: int, named: str | None, wanted: str, language: str) -> None:
@@ -195,30 +225,30 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
     last_id, unpacked = "", 0
     while True:
         params = {"partition": partition, "fixed": fixed, "after": last_id, "limit": _DOCUMENTS}
-        rows = db.rows(_NEXT, params)
+        rows = db.fetch(NextDocument, _NEXT, params)
         if not rows:
             break
         group: list[str] = []
         size = 0
         for row in rows:
-            if group and size + row["chunks"] > _MANY:
+            if group and size + row.chunks > _MANY:
                 break
-            group.append(row["id"])
-            size += row["chunks"]
+            group.append(row.id)
+            size += row.chunks
         _documents(db, {**params, "ids": group}, fixed, language)
         last_id, unpacked = group[-1], unpacked + size
         if unpacked > _UNPACKED:
             posting_blocks.pack_postings(db, partition)
             unpacked = 0
-    db.rows(_DONE, {"partition": partition, "fixed": fixed, "wanted": wanted})
+    db.execute(_DONE, {"partition": partition, "fixed": fixed, "wanted": wanted})
 
 
 def _documents(db: Database, params: dict[str, object], fixed: str | None, language: str) -> None:
     partition = int(str(params["partition"]))
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
-        locked_ids = [row["id"] for row in connection.execute(_HOLD, params).fetchall()]
-        chunks = [row["id"] for row in connection.execute(_CHUNKS, {"ids": locked_ids}).fetchall()]
+        locked_ids = connection.fetch(str, _HOLD, params)
+        chunks = connection.fetch(int, _CHUNKS, {"ids": locked_ids})
         words = queries.list_terms(connection, chunks)
         removed = postings.remove_chunks(connection, chunks)
         added = postings.index_chunks(connection, partition, chunks, language)

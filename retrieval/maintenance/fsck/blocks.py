@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
-from psycopg import Connection
-
-from retrieval.database.database import Row
+from retrieval.database.rows import Executor, Params
 from retrieval.keywords.queries_blocks import LENGTH_BITS
 from retrieval.maintenance.fsck.findings import Finding, Instance
 
+
+class Pack(NamedTuple):
+    """Packed posting lists of a partition."""
+
+    partition_id: int
+    namespace_id: str
+
+
+class Posting(NamedTuple):
+    """A term in a chunk."""
+
+    chunk_id: int
+    tf: int
+    length: int
+
+
 _PACKS: LiteralString = """
-    select k.partition_id, k.base, n.id as namespace_id from posting_packs k join partitions p on p.id = k.partition_id
+    select k.partition_id, n.id as namespace_id from posting_packs k join partitions p on p.id = k.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null order by k.partition_id
 """
 _SNAPSHOT: LiteralString = "set transaction isolation level repeatable read"
@@ -31,25 +45,24 @@ _LENGTH_BITS = int(LENGTH_BITS)
 
 def find(instance: Instance) -> Iterator[Finding]:
     """Terms whose blocks say something else than the postings of chunks that have not changed since."""
-    for pack in instance.db.rows(_PACKS, {}):
+    for pack in instance.db.fetch(Pack, _PACKS):
         with instance.db.transaction() as connection:
             connection.execute(_SNAPSHOT)
-            of = {"partition": pack["partition_id"]}
-            base = connection.execute(
-                "select base from posting_packs where partition_id = %(partition)s", of
-            ).fetchone()
+            of = {"partition": pack.partition_id}
+            statement: LiteralString = "select base from posting_packs where partition_id = %(partition)s"
+            base = connection.fetch_one(int, statement, of)
             if base is None:
                 continue
-            changed = {row["chunk"] for row in connection.execute(_CHANGED, of).fetchall()}
-            for row in connection.execute(_TERMS, of).fetchall():
-                params = {**of, "term": row["term"]}
-                if _packed(connection, params, base["base"], changed) != _real(connection, params, changed):
+            changed = set(connection.fetch(int, _CHANGED, of))
+            for term in connection.fetch(str, _TERMS, of):
+                params = {**of, "term": term}
+                if _packed(connection, params, base, changed) != _real(connection, params, changed):
                     yield Finding(
                         "WRONG_BLOCKS",
-                        pack["namespace_id"],
+                        pack.namespace_id,
                         None,
-                        f"the packed postings of a term of partition {pack['partition_id']} are not its postings",
-                        {"partition_id": pack["partition_id"]},
+                        f"the packed postings of a term of partition {pack.partition_id} are not its postings",
+                        {"partition_id": pack.partition_id},
                     )
 
 
@@ -69,17 +82,15 @@ _FORGET: tuple[LiteralString, ...] = (
 )
 
 
-def _packed(
-    connection: Connection[Row], asked: dict[str, object], base: int, changed: set[int]
-) -> list[tuple[int, int, int]]:
+def _packed(connection: Executor, params: Params, base: int, changed: set[int]) -> list[tuple[int, int, int]]:
     postings = []
-    for row in connection.execute(_BODIES, asked).fetchall():
-        for chunk, packed in struct.iter_unpack(">iI", row["body"]):
+    for body in connection.fetch(bytes, _BODIES, params):
+        for chunk, packed in struct.iter_unpack(">iI", body):
             if base + chunk not in changed:
                 postings.append((base + chunk, packed >> _LENGTH_BITS, packed & ((1 << _LENGTH_BITS) - 1)))
     return sorted(postings)
 
 
-def _real(connection: Connection[Row], asked: dict[str, object], changed: set[int]) -> list[tuple[int, int, int]]:
-    rows = connection.execute(_POSTINGS, asked).fetchall()
-    return sorted((row["chunk_id"], row["tf"], row["length"]) for row in rows if row["chunk_id"] not in changed)
+def _real(connection: Executor, params: Params, changed: set[int]) -> list[tuple[int, int, int]]:
+    postings = connection.fetch(Posting, _POSTINGS, params)
+    return sorted(posting for posting in postings if posting.chunk_id not in changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
@@ -28,8 +28,18 @@ _GAPS: LiteralString = (
         or count(c.id) < coalesce((d.properties ->> 'embeddingCount')::int, 0)
 """
 )
+
+
+class Stored(NamedTuple):
+    """A document with what it can be ingested from again."""
+
+    id: str
+    source: str
+    raw_key: str | None
+
+
 _STORED: LiteralString = """
-    select id, source, raw_key, parsed_key from documents where id = any(%(ids)s) and deleted_at is null
+    select id, source, raw_key from documents where id = any(%(ids)s) and deleted_at is null
 """
 _AGAIN: LiteralString = "update documents set fingerprint = null where id = any(%(ids)s)"
 _GIVE_UP: LiteralString = """
@@ -43,7 +53,7 @@ _GIVE_UP: LiteralString = """
 def find(instance: Instance) -> Iterator[Finding]:
     """Documents whose chunks are not all there."""
     for row in instance.db.rows(_GAPS, {"mark": MARK}):
-        yield finding("MISSING_CHUNKS", row, row["detail"])
+        yield finding("MISSING_CHUNKS", row)
 
 
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
@@ -52,16 +62,16 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
     gone: keys of files that are missing or not whole.
     """
     for part in batches(sorted(set(document_ids))):
-        rows = instance.db.rows(_STORED, {"ids": part})
-        able = [row["id"] for row in rows if row["source"] in FETCHED or (row["raw_key"] not in {None, *gone})]
+        stored = instance.db.fetch(Stored, _STORED, {"ids": part})
+        able = [row.id for row in stored if row.source in FETCHED or row.raw_key not in {None, *gone}]
         queued: set[str] = set()
         if able:
-            instance.db.rows(_AGAIN, {"ids": able})
+            instance.db.execute(_AGAIN, {"ids": able})
             started = asyncio.run(_started(instance.db, place, able))
             queued = {document.id for document in started.documents if document.status == resync.QUEUED}
         lost = [document for document in part if document not in queued]
         if lost:
-            instance.db.rows(_GIVE_UP, {"ids": lost, "gone": sorted(gone), "mark": MARK})
+            instance.db.execute(_GIVE_UP, {"ids": lost, "gone": sorted(gone), "mark": MARK})
 
 
 async def _started(db: Database, place: Place, document_ids: Sequence[str]) -> resync.Resync:

@@ -6,9 +6,8 @@ import base64
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
-from retrieval.database.database import Row
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal, Skippable
 from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
@@ -19,6 +18,25 @@ UPLOAD_SECONDS = 3600
 _DOCUMENT = re.compile(r"[^/]+/[^/]+/(?P<document>doc_\w+)/(?P<generation>\d{1,18})/")
 _UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
 _ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+
+class NeededFile(NamedTuple):
+    """A file of a document, with the least and the most bytes that it must hold, if known."""
+
+    document_id: str
+    partition_id: int
+    namespace_id: str
+    key: str
+    least: int | None
+    most: int | None
+
+    def fits(self, size: int) -> bool:
+        return self.least is None or self.most is None or self.least <= size <= self.most
+
+    def describe_cut(self, size: int) -> str:
+        due = f"{self.least}" if self.least == self.most else f"those of {self.least} characters"
+        return f"the file {self.key} holds {size} bytes, not {due}"
+
 
 _NEEDED: LiteralString = """
     select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.most
@@ -65,24 +83,22 @@ _ALIVE: LiteralString = """
 def missing(instance: Instance, place: Place) -> Iterator[Finding]:
     """Documents of the partition whose files the store does not have, or not whole."""
     store = instance.stores(place.scope.namespace).files
-    needed = instance.db.rows(_NEEDED, {"partition": place.partition_id, "mark": MARK})
+    needed = instance.db.fetch(NeededFile, _NEEDED, {"partition": place.partition_id, "mark": MARK})
     if not needed:
         return
     sizes = _listed(store, file_keys.folder(place.scope))
-    lacking = [row for row in needed if row["key"] not in sizes or not _fits(row, sizes[row["key"]])]
+    lacking = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
     if not lacking:
         return
-    still = {
-        (row["document_id"], row["key"])
-        for row in instance.db.rows(_NEEDED, {"partition": place.partition_id, "mark": MARK})
-    }
-    for row in lacking:
-        if (row["document_id"], row["key"]) not in still:
+    still = instance.db.fetch(NeededFile, _NEEDED, {"partition": place.partition_id, "mark": MARK})
+    still_needed = {(file.document_id, file.key) for file in still}
+    for file in lacking:
+        if (file.document_id, file.key) not in still_needed:
             continue
-        if row["key"] in sizes:
-            yield finding("WRONG_FILE", row, _cut(row, sizes[row["key"]]))
-        elif not _is_stored(store, row["key"]):
-            yield finding("MISSING_FILE", row, f"the file {row['key']} is not in the store")
+        if file.key in sizes:
+            yield finding("WRONG_FILE", file._asdict(), file.describe_cut(sizes[file.key]))
+        elif not _is_stored(store, file.key):
+            yield finding("MISSING_FILE", file._asdict(), f"the file {file.key} is not in the store")
 
 
 def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
@@ -109,7 +125,7 @@ def of_no_namespace(instance: Instance) -> Iterator[Finding]:
     by_namespace: dict[str, list[str]] = {}
     for key in instance.local_files.keys("ns_"):
         by_namespace.setdefault(key.partition("/")[0], []).append(key)
-    alive = {row["id"] for row in instance.db.rows(_ALIVE, {"ids": list(by_namespace)})}
+    alive = set(instance.db.fetch(str, _ALIVE, {"ids": list(by_namespace)}))
     for namespace, keys in sorted(by_namespace.items()):
         if namespace not in alive:
             for key in keys:
@@ -124,7 +140,7 @@ def remove(instance: Instance, found: Sequence[Finding]) -> None:
         by_namespace.setdefault(str(item.namespace), []).append(item)
     for namespace, group in by_namespace.items():
         if any(item.data.get("local") for item in group):
-            if instance.local_files is not None and not instance.db.rows(_ALIVE, {"ids": [namespace]}):
+            if instance.local_files is not None and not instance.db.fetch(str, _ALIVE, {"ids": [namespace]}):
                 instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
@@ -137,8 +153,8 @@ def remove(instance: Instance, found: Sequence[Finding]) -> None:
 
 def _unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
     """Return the keys that no row refers to and no pending write is about to refer to."""
-    rows = instance.db.rows(_REFERRED, {"keys": list(keys), "partitions": list(partitions)})
-    return _settled(instance, [row["key"] for row in rows])
+    values = {"keys": list(keys), "partitions": list(partitions)}
+    return _settled(instance, instance.db.fetch(str, _REFERRED, values))
 
 
 def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
@@ -150,7 +166,7 @@ def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
             "documents": [match["document"] for match in matches.values()],
             "generations": [int(match["generation"]) for match in matches.values()],
         }
-        waiting = {row["id"] for row in instance.db.rows(_WAITING, params)}
+        waiting = set(instance.db.fetch(str, _WAITING, params))
     return [
         key
         for key in keys
@@ -173,15 +189,6 @@ def _listed(store: FileStore, prefix: str) -> dict[str, int]:
         return dict(store.sizes(prefix))
     except Fatal:
         return {}
-
-
-def _fits(row: Row, size: int) -> bool:
-    return row["least"] is None or row["least"] <= size <= row["most"]
-
-
-def _cut(row: Row, size: int) -> str:
-    due = f"{row['least']}" if row["least"] == row["most"] else f"those of {row['least']} characters"
-    return f"the file {row['key']} holds {size} bytes, not {due}"
 
 
 def _is_stored(store: FileStore, key: str) -> bool:

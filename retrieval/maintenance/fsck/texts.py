@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
-from typing import LiteralString
+from operator import attrgetter
+from typing import Any, LiteralString
 
-from retrieval.database.database import Row
+from retrieval.database.rows import row_factory
 from retrieval.errors import Skippable
 from retrieval.ingestion import parse
 from retrieval.ingestion.chunk import key_of
@@ -18,6 +19,31 @@ from retrieval.ports import FileStore
 
 PAGE = 1000
 """Chunks in memory at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkText:
+    """A visible chunk with its text, and what its vector was made of."""
+
+    chunk_id: int
+    document_id: str
+    partition_id: int
+    namespace_id: str
+    index: int
+    start: int
+    end: int
+    content: str
+    header: str
+    embedding_key: bytes
+    parsed_key: str | None
+    embedding: Mapping[str, Any]
+    title: str | None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("chunk_id", "document_id", "partition_id", "namespace_id")}
+
+
 _CHUNKS: LiteralString = """
     select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.header,
            c.embedding_key, d.parsed_key, d.embedding, m.title, n.id as namespace_id
@@ -36,13 +62,16 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
     Only documents with such a chunk have their parsed text read.
     """
     files = instance.stores(place.scope.namespace).files
-    with instance.db.transaction() as connection, connection.cursor("texts") as cursor:
+    with (
+        instance.db.transaction() as connection,
+        connection.cursor("texts", row_factory=row_factory(ChunkText)) as cursor,
+    ):
         cursor.itersize = PAGE
         cursor.execute(_CHUNKS, _asked(place, None))
-        strange = [row["chunk_id"] for row in cursor if not _as_embedded(row, row["content"])]
+        strange = [chunk.chunk_id for chunk in cursor if not _as_embedded(chunk, chunk.content)]
     for row, text in _with_text(instance, files, place, strange):
-        if text is None or text != row["content"]:
-            yield finding("WRONG_TEXT", _kept(row), f"the text of chunk {row['index']} is not the one that was cut")
+        if text is None or text != row.content:
+            yield finding("WRONG_TEXT", row.identity, f"the text of chunk {row.index} is not the one that was cut")
 
 
 def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
@@ -51,41 +80,37 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
     lost = []
     for row, text in _with_text(instance, files, place, [item.data["chunk_id"] for item in found]):
         if text is None or not _as_embedded(row, text):
-            lost.append(row["document_id"])
+            lost.append(row.document_id)
             continue
-        instance.db.rows(_PUT_BACK, {"content": text, "chunk_id": row["chunk_id"]})
-        tables.reindex(instance, [finding("WRONG_TEXT", _kept(row), "")])
+        instance.db.execute(_PUT_BACK, {"content": text, "chunk_id": row.chunk_id})
+        tables.reindex(instance, [finding("WRONG_TEXT", row.identity, "")])
     return lost
 
 
 def _with_text(
     instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
-) -> Iterator[tuple[Row, str | None]]:
+) -> Iterator[tuple[ChunkText, str | None]]:
     """Those of the chunks that are still visible, with what the parsed text holds at their place; None: no text."""
-    rows = instance.db.rows(_CHUNKS + " order by c.document_id", _asked(place, chunks)) if chunks else []
-    for key, group in groupby(rows, itemgetter("parsed_key")):
+    rows = instance.db.fetch(ChunkText, _CHUNKS + " order by c.document_id", _asked(place, chunks)) if chunks else []
+    for key, group in groupby(rows, attrgetter("parsed_key")):
         try:
             text = parse.read_text(files, key or "")
         except (Skippable, UnicodeDecodeError):
             text = None
         for row in group:
-            yield row, None if text is None else text[row["start"] : row["end"]]
+            yield row, None if text is None else text[row.start : row.end]
 
 
 def _asked(place: Place, chunks: Sequence[int] | None) -> dict[str, object]:
     return {"partition": place.partition_id, "chunks": chunks and list(chunks), "mark": MARK}
 
 
-def _as_embedded(row: Row, text: str) -> bool:
+def _as_embedded(row: ChunkText, text: str) -> bool:
     """Tell whether a text has the chunk's length and, where the embedded title is recorded, its digest."""
-    if len(text) != row["end"] - row["start"]:
+    if len(text) != row.end - row.start:
         return False
-    used = row["embedding"]
-    if row["title"] is None or "dimensions" not in used:
+    used = row.embedding
+    if row.title is None or "dimensions" not in used:
         return True
-    whole = used.get("passagePrefix", "") + embedded_text(row["title"], row["header"], text)
-    return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row["embedding_key"])
-
-
-def _kept(row: Row) -> Row:
-    return {name: row[name] for name in ("chunk_id", "document_id", "partition_id", "namespace_id")}
+    whole = used.get("passagePrefix", "") + embedded_text(row.title, row.header, text)
+    return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row.embedding_key)

@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import LiteralString
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids
 from retrieval.documents import vector_metadata
 from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, Place, batches
 from retrieval.ports import Vector, VectorStore
+
+
+class VisibleVersion(NamedTuple):
+    """The visible chunks of a document. `excused`: a job run works on it, or it was given up."""
+
+    document_id: str
+    generation: int
+    indexes: list[int]
+    excused: bool
+
+
+class Version(NamedTuple):
+    """A generation of a document."""
+
+    document: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """The embedding of a chunk as text, and what its labels are made of."""
+
+    index: int
+    values: str
+    document_type: str
+    source: str
+    metadata: Mapping[str, Any]
+
 
 _VISIBLE: LiteralString = (
     """
@@ -108,15 +137,15 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
 
 
 def _vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
-    rows = instance.db.rows(_VALUES, {"document": document, "generation": generation, "indexes": list(indexes)})
+    values = {"document": document, "generation": generation, "indexes": list(indexes)}
     return [
         Vector(
-            ids.vector_id(document, generation, row["index"]),
+            ids.vector_id(document, generation, row.index),
             document,
-            json.loads(row["values"]),
-            labels=vector_metadata.of(document, row["document_type"], row["source"], row["metadata"]),
+            json.loads(row.values),
+            labels=vector_metadata.of(document, row.document_type, row.source, row.metadata),
         )
-        for row in rows
+        for row in instance.db.fetch(StoredValues, _VALUES, values)
     ]
 
 
@@ -129,9 +158,9 @@ def _expected(
         "documents": None if documents is None else list(documents),
         "mark": MARK,
     }
-    rows = instance.db.rows(_VISIBLE, params)
-    names = {ids.vector_id(row["document_id"], row["generation"], index) for row in rows for index in row["indexes"]}
-    return names, frozenset(row["document_id"] for row in rows if row["excused"])
+    rows = instance.db.fetch(VisibleVersion, _VISIBLE, params)
+    names = {ids.vector_id(row.document_id, row.generation, index) for row in rows for index in row.indexes}
+    return names, frozenset(row.document_id for row in rows if row.excused)
 
 
 def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
@@ -145,7 +174,7 @@ def _orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator
         "documents": [parts[0] for parts in parsed.values()],
         "generations": [parts[1] for parts in parsed.values()],
     }
-    alone = {(row["document"], row["generation"]) for row in instance.db.rows(_LEFT_ALONE, params)} if parsed else set()
+    alone = set(instance.db.fetch(Version, _LEFT_ALONE, params)) if parsed else set()
     for name in names:
         if name not in parsed or parsed[name][:2] not in alone:
             yield _finding("ORPHAN_VECTOR", place, parsed[name][0] if name in parsed else None, name)
