@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
@@ -18,7 +19,7 @@ from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
 from api.rates import LIMIT, AddressCounts, RateLeases
 from retrieval.accounts import tenants
-from retrieval.database.database import AWAY, Database, Row
+from retrieval.database.database import AWAY, Database
 from retrieval.database.disk_full import UNWRITABLE
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security import secrets
@@ -88,6 +89,29 @@ class Credentials:
     api_key: str | None = field(repr=False)
     tenant: str | None
     address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerRow:
+    """A key with its organization, or the organization of a person. `counted_minute`, `requests`: of the rate window
+    after this request was counted."""
+
+    id: str = ""
+    name: str = ""
+    organization_id: str
+    scopes: Sequence[str] = ()
+    namespace_id: str | None = None
+    tenant: str | None = None
+    principal: str | None = None
+    principal_required: bool = False
+    requests_per_minute: int
+    tenants: str
+    tenant_required: bool
+    counted: bool
+    minute: int
+    tenant_known: bool
+    counted_minute: int = 0
+    requests: int = 0
 
 
 _LOOK_UP: LiteralString = """
@@ -162,8 +186,8 @@ class Authenticator:
             return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), to_service_error(error)
         if row is None:
             return await self._stranger(credentials.address)
-        rate = _rate(minute, position, row["requests_per_minute"])
-        self._remember(key_hash, row["organization_id"], rate)
+        rate = _rate(minute, position, row.requests_per_minute)
+        self._remember(key_hash, row.organization_id, rate)
         return rate, _over(rate) if position > rate.limit else _caller(row, credentials.tenant)
 
     async def _person(self, tokens: Verifier, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
@@ -184,8 +208,8 @@ class Authenticator:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
             return await self._stranger(credentials.address, missing)
-        rate = _rate(minute, count, row["requests_per_minute"])
-        self._remember(cache_key, row["organization_id"], rate)
+        rate = _rate(minute, count, row.requests_per_minute)
+        self._remember(cache_key, row.organization_id, rate)
         return rate, _over(rate) if count > rate.limit else _signed_in(row, credentials.tenant, person, assignment)
 
     async def close(self) -> None:
@@ -196,7 +220,7 @@ class Authenticator:
 
     async def _find(
         self, statements: tuple[LiteralString, LiteralString], cache_key: bytes, parameters: dict[str, Any]
-    ) -> tuple[Row | None, int, int]:
+    ) -> tuple[CallerRow | None, int, int]:
         """Return the row of a valid caller, the minute and the request's position in it. The row is looked up each
         time.
 
@@ -208,18 +232,19 @@ class Authenticator:
             minute, position = lent
             used = False
             try:
-                row = await self._db.async_row(look_up, parameters, plan_once=True)
+                row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
                     self._leases.put_back(organization, minute, position)
-            if row is None or row["minute"] == minute:
+            if row is None or row.minute == minute:
                 return row, minute, position
         count = self._leases.ask(organization) if self._leases.writable else 0
         try:
             if not count:
                 return await self._find_uncounted(look_up, parameters)
-            row = await self._db.async_row(look_up_and_count, {**parameters, "count": count}, plan_once=True)
+            values = {**parameters, "count": count}
+            row = await self._db.async_fetch_one(CallerRow, look_up_and_count, values, plan_once=True)
         except UNWRITABLE as error:
             self._leases.note_unwritable(error)
             return await self._find_uncounted(look_up, parameters)
@@ -227,15 +252,17 @@ class Authenticator:
             self._leases.asked(organization, count)
         if row is None:
             return None, 0, 0
-        minute, limit = row["counted_minute"], row["requests_per_minute"]
-        return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
+        minute, limit = row.counted_minute, row.requests_per_minute
+        return row, minute, self._leases.lend(row.organization_id, minute, row.requests, count, limit)
 
-    async def _find_uncounted(self, look_up: LiteralString, parameters: dict[str, Any]) -> tuple[Row | None, int, int]:
+    async def _find_uncounted(
+        self, look_up: LiteralString, parameters: dict[str, Any]
+    ) -> tuple[CallerRow | None, int, int]:
         """Look up the caller while the database takes no writes. Counts in this process only, so reads still work."""
-        row = await self._db.async_row(look_up, parameters, plan_once=True)
+        row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
         if row is None:
             return None, 0, 0
-        return row, row["minute"], self._leases.count_here(row["organization_id"], row["minute"])
+        return row, row.minute, self._leases.count_here(row.organization_id, row.minute)
 
     async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
         """Count a request without a valid key by its address. `refusal`: the reason, if more is known of it."""
@@ -248,7 +275,7 @@ class Authenticator:
         if self._pepper is None:
             async with self._opening:
                 if self._pepper is None:
-                    await self._db.async_rows("select 1")
+                    await self._db.async_execute("select 1")
                     self._pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
         return self._pepper
 
@@ -352,39 +379,39 @@ def _over(rate: Rate) -> ServiceError:
     )
 
 
-def _caller(row: Row, tenant: str | None) -> Caller:
+def _caller(row: CallerRow, tenant: str | None) -> Caller:
     return Caller(
-        key_id=row["id"],
-        key_name=row["name"],
-        organization=row["organization_id"],
-        scopes=frozenset(row["scopes"]),
-        namespace=row["namespace_id"],
-        bound_tenant=row["tenant"],
-        principal=row["principal"],
-        principal_required=row["principal_required"],
+        key_id=row.id,
+        key_name=row.name,
+        organization=row.organization_id,
+        scopes=frozenset(row.scopes),
+        namespace=row.namespace_id,
+        bound_tenant=row.tenant,
+        principal=row.principal,
+        principal_required=row.principal_required,
         tenant=tenant,
-        tenant_known=row["tenant_known"],
-        tenants_open=row["tenants"] == "open",
-        tenant_required=row["tenant_required"],
-        counted=row["counted"],
+        tenant_known=row.tenant_known,
+        tenants_open=row.tenants == "open",
+        tenant_required=row.tenant_required,
+        counted=row.counted,
     )
 
 
-def _signed_in(row: Row, tenant: str | None, person: Person, assignment: Place) -> Caller:
+def _signed_in(row: CallerRow, tenant: str | None, person: Person, assignment: Place) -> Caller:
     return Caller(
         key_id=person.id,
         key_name=person.name,
-        organization=row["organization_id"],
+        organization=row.organization_id,
         scopes=ROLE_SCOPES[assignment.role],
         namespace=assignment.namespace,
         bound_tenant=assignment.tenant,
         principal=person.principal if assignment.role == VIEWER else None,
         principal_required=False,
         tenant=tenant,
-        tenant_known=row["tenant_known"],
-        tenants_open=row["tenants"] == "open",
-        tenant_required=row["tenant_required"],
-        counted=row["counted"],
+        tenant_known=row.tenant_known,
+        tenants_open=row.tenants == "open",
+        tenant_required=row.tenant_required,
+        counted=row.counted,
         signed_in=SignedIn(person, assignment.role),
     )
 

@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import structlog
 from litestar.types import HTTPScope
@@ -63,11 +63,20 @@ _MORE: LiteralString = f"""
 """All of them, or none where they exceed the limit."""
 
 
-async def count_more(db: Database, organization: str, more: int) -> tuple[int, int | None, int | None]:
+class Window(NamedTuple):
+    """The limit of an organization, and its minute with the requests counted in it."""
+
+    most: int
+    minute: int | None
+    requests: int | None
+
+
+async def count_more(db: Database, organization: str, more: int) -> Window:
     """Count so many requests beside the one that was counted: the limit, the minute and its requests by now. Without
     the last two nothing was counted, for it would have exceeded the limit."""
-    row = await db.async_row(_MORE, {"organization": organization, "more": more}, plan_once=True)
-    return (row["most"], row["minute"], row["requests"]) if row is not None else (0, None, None)
+    values = {"organization": organization, "more": more}
+    window = await db.async_fetch_one(Window, _MORE, values, plan_once=True)
+    return window or Window(0, None, None)
 
 
 @dataclass(slots=True)
@@ -302,10 +311,9 @@ class AddressCounts:
         pending, count.mine = count.mine, 0
         count.shared += pending
         try:
-            row = await self._db.async_row(
-                _COUNT, {"caller": f"address:{address}", "minute": minute, "requests": pending}
-            )
+            values = {"caller": f"address:{address}", "minute": minute, "requests": pending}
+            requests = await self._db.async_fetch_one(int, _COUNT, values)
         except AWAY:
             return count.shared + count.mine
-        count.shared = max(count.shared, row["requests"] if row else 0)
+        count.shared = max(count.shared, requests or 0)
         return count.shared + count.mine

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
@@ -181,6 +181,13 @@ _ORDER = (*RunStatus, _GONE)
 """How a run moves on."""
 
 
+class LatestStatus(NamedTuple):
+    """The status of a job run."""
+
+    id: str
+    status: RunStatus
+
+
 class LongPoll:
     """Waiting requests for job runs, one object per event loop. A waiting request holds no connection; requests for one
     run share an entry."""
@@ -222,13 +229,12 @@ class LongPoll:
             await asyncio.sleep(LOOK_SECONDS)
             ids = sorted(self._waiting)
             try:
-                rows = await self._db.async_rows(
-                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": ids}, plan_once=True
-                )
+                statement = "select id, status from job_runs where id = any(%(ids)s)"
+                rows = await self._db.async_fetch(LatestStatus, statement, {"ids": ids}, plan_once=True)
             except AWAY as error:
                 log.warning("long_poll.waiting", reason=type(error).__name__)
             else:
-                statuses = {row["id"]: row["status"] for row in rows}
+                statuses = {row.id: row.status for row in rows}
                 for job_run_id in self._statuses.keys() & ids:  # others have come since, and are looked for next time
                     self._statuses[job_run_id] = statuses.get(job_run_id, _GONE)
             async with self._looked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, LiteralString
 
@@ -17,9 +17,9 @@ import psycopg
 from psycopg import Connection
 
 from retrieval.access.reading import reading, visible
-from retrieval.database.database import AWAY, Database, Row
+from retrieval.database.database import AWAY, Database
 from retrieval.database.halves import HalfVector
-from retrieval.database.sessions import BY_INDEX
+from retrieval.database.sessions import BY_INDEX, ThreadConnection
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
@@ -70,6 +70,14 @@ _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of the tables. `indexed`: it has an index of vectors with the store's dimensions."""
+
+    id: int
+    indexed: bool
+
+
 class PgVectorStore:
     """The PGVECTOR store of one namespace."""
 
@@ -116,10 +124,9 @@ class PgVectorStore:
                 with db.tuned(settings, plan_once=same_plan) as connection:
                     rows = self._nearest(connection, partition, params, where, viewer, exact=False)
                 if len(rows) == top_k:
-                    return [Match(row["id"], row["score"]) for row in rows]
+                    return rows
             with self._db.tuned(plan_once=same_plan and viewer is None) as connection:
-                rows = self._nearest(connection, partition, params, where, viewer, exact=True)
-            return [Match(row["id"], row["score"]) for row in rows]
+                return self._nearest(connection, partition, params, where, viewer, exact=True)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove by id; unknown ids are no error."""
@@ -127,7 +134,7 @@ class PgVectorStore:
             partition = self._found(connection, scope)
             for start in range(0, len(ids) if partition else 0, _PART):
                 part = list(ids[start : start + _PART])
-                connection.execute(_DELETE, {"partition": partition["id"] if partition else None, "ids": part})
+                connection.execute(_DELETE, {"partition": partition.id if partition else None, "ids": part})
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
         """Every id that starts with `prefix`, in order, read in parts."""
@@ -136,12 +143,12 @@ class PgVectorStore:
             with self._connection() as connection:
                 partition = self._found(connection, scope)
                 params = {
-                    "partition": partition and partition["id"],
+                    "partition": partition and partition.id,
                     "after": last_id,
                     "prefix": prefix,
                     "limit": _PART,
                 }
-                names = [row["id"] for row in connection.execute(_IDS, params).fetchall()]
+                names = connection.fetch(str, _IDS, params)
             yield from names
             size, last_id = len(names), names[-1] if names else last_id
 
@@ -149,9 +156,8 @@ class PgVectorStore:
         """Ids of vectors that searches leave out, since they have other dimensions."""
         with self._connection() as connection:
             partition = self._found(connection, scope)
-            params = {"partition": partition and partition["id"], "dimensions": self._dimensions}
-            rows = connection.execute(_MISFITS, params).fetchall()
-        return (row["id"] for row in rows)
+            params = {"partition": partition and partition.id, "dimensions": self._dimensions}
+            return iter(connection.fetch(str, _MISFITS, params))
 
     def unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
         """Return no ids: what is committed is visible."""
@@ -185,15 +191,15 @@ class PgVectorStore:
         """
         with self._connection() as connection:
             partition = self._found(connection, scope)
-            if partition is None or partition["indexed"] or self._is_small(connection, partition["id"]):
+            if partition is None or partition.indexed or self._is_small(connection, partition.id):
                 return False
         with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
             _limit(connection, statement=seconds)
             try:
-                return self._build(connection, int(partition["id"]))
+                return self._build(connection, int(partition.id))
             except psycopg.errors.QueryCanceled:
                 with suppress(psycopg.Error):
-                    self._drop(connection, int(partition["id"]))
+                    self._drop(connection, int(partition.id))
                 raise
 
     def drop_index(self, scope: Scope) -> None:
@@ -203,7 +209,7 @@ class PgVectorStore:
             self._indexed.pop(scope.tenant, None)
         if partition is not None:
             with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
-                self._drop(connection, int(partition["id"]))
+                self._drop(connection, int(partition.id))
 
     def _drop(self, connection: Connection[Any], partition: int) -> None:
         """An index that another partition gets holds the table's lock for as long as it takes: not waited for."""
@@ -224,26 +230,23 @@ class PgVectorStore:
         )
         return True
 
-    def _is_small(self, connection: Connection[Row], partition: int) -> bool:
-        row = connection.execute(
-            "select 1 from vectors where partition_id = %(partition)s offset %(rows)s limit 1",
-            {"partition": partition, "rows": INDEX_FROM - 1},
-        ).fetchone()
-        return row is None
+    def _is_small(self, connection: ThreadConnection, partition: int) -> bool:
+        statement: LiteralString = "select 1 from vectors where partition_id = %(partition)s offset %(rows)s limit 1"
+        return not connection.fetch(int, statement, {"partition": partition, "rows": INDEX_FROM - 1})
 
     def _index(self, partition: int) -> str:
         return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
 
     def _nearest(
         self,
-        connection: Connection[Row],
+        connection: ThreadConnection,
         partition: int,
         params: dict[str, Any],
         where: DocumentFilter | None,
         viewer: Viewer | None,
         *,
         exact: bool,
-    ) -> list[Row]:
+    ) -> list[Match]:
         """Query in the form the index serves, or in one that it cannot; ties are in the order of ids.
 
         The connection is the viewer's where the viewer is the only filter, and the index is used.
@@ -274,9 +277,9 @@ class PgVectorStore:
             ) nearest order by 2 desc, 1
         """
         if once:
-            return connection.execute(statement, params, prepare=True).fetchall()
+            return connection.fetch(Match, statement, params, prepare=True)
         scoped = visible(statement, {**params, **filtering}, viewer)
-        return connection.execute(scoped.text, scoped.params).fetchall()
+        return connection.fetch(Match, scoped.text, dict(scoped.params))
 
     def _binary(self, partition: int, vector: Vector) -> bytes:
         """A row in the binary format of COPY; a halfvec is its size, two empty bytes and IEEE half floats."""
@@ -304,21 +307,21 @@ class PgVectorStore:
             partition = self._found(connection, scope)
         if partition is None:
             return None, False
-        if partition["indexed"]:
-            self._indexed[scope.tenant] = int(partition["id"])
-        return int(partition["id"]), bool(partition["indexed"])
+        if partition.indexed:
+            self._indexed[scope.tenant] = int(partition.id)
+        return int(partition.id), bool(partition.indexed)
 
-    def _found(self, connection: Connection[Row], scope: Scope) -> Row | None:
-        return connection.execute(_PARTITION, self._params(scope)).fetchone()
+    def _found(self, connection: ThreadConnection, scope: Scope) -> Partition | None:
+        return connection.fetch_one(Partition, _PARTITION, dict(self._params(scope)))
 
-    def _made(self, connection: Connection[Row], scope: Scope) -> int:
+    def _made(self, connection: ThreadConnection, scope: Scope) -> int:
         partition = self._found(connection, scope)
         if partition is None:
             connection.execute(_MAKE, self._params(scope))
             partition = self._found(connection, scope)
         if partition is None:
             raise Retryable("The scope is being created.")
-        return int(partition["id"])
+        return int(partition.id)
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         if scope.namespace != self._namespace:
@@ -326,7 +329,7 @@ class PgVectorStore:
         return {"namespace": scope.namespace, "tenant": scope.tenant, "dimensions": self._dimensions}
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection[Row]]:
+    def _connection(self) -> Iterator[ThreadConnection]:
         with _errors(), self._db.transaction() as connection:
             yield connection
 
