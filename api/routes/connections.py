@@ -17,9 +17,9 @@ from api.services import Services
 from api.wire import connections as wire
 from api.wire.common import Identified
 from connectors import registry
-from retrieval.connections import browsing, connections, oauth_states
+from retrieval.connections import browsing, connections
 from retrieval.connections.browsing import Shown
-from retrieval.connections.oauth_states import Start
+from retrieval.connections.connections import Start
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.documents import connection_documents
 from retrieval.errors import ErrorCode, ServiceError, StepError
@@ -252,7 +252,7 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app, sharing = connections.app(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
-    return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
+    return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))
 
 
 async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:

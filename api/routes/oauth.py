@@ -21,9 +21,9 @@ from api.services import Services
 from connectors import registry
 from retrieval import sources
 from retrieval.accounts.audit import Entry, Source
-from retrieval.connections import connections, oauth_states
+from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
-from retrieval.connections.oauth_states import Taken
+from retrieval.connections.connections import Taken
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
@@ -90,7 +90,7 @@ class Outcome:
 
 async def _take(services: Services, state: str, connector: str) -> Taken:
     is_valid = bool(state) and connector in sources.APPS
-    authorization = await oauth_states.take(services.db, services.ring, state, connector) if is_valid else None
+    authorization = await connections.take_state(services.db, services.ring, state, connector) if is_valid else None
     if authorization is None:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
-from retrieval.documents.chunks import ChunkRow
 from retrieval.documents.documents import DocumentRow
+from retrieval.documents.listing import ChunkRow
 from retrieval.documents.receipts import DocumentRun
 from retrieval.ingestion.items import ARCHIVE_PATH
 from retrieval.sources import WEB

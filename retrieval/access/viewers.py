@@ -57,7 +57,7 @@ _VISIBLE: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """All principals that stand for a user in a partition."""
+    """Principals that stand for a user in a partition."""
 
     principals: list[str]
     partition: int | None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import secrets
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
 from retrieval import ids
 from retrieval.connections import queries
-from retrieval.connections.oauth_states import Start
 from retrieval.connections.queries import ConnectionRow
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database
@@ -19,7 +21,7 @@ from retrieval.documents.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
-from retrieval.ports import Scope, Tokens
+from retrieval.ports import Authorizer, Scope, Tokens
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 from retrieval.sources import APPS
@@ -219,3 +221,67 @@ def _unusable(message: str, reason: str) -> ServiceError:
 def row_name(connection_id: str) -> str:
     """Under which name its tokens are sealed."""
     return f"connections/{connection_id}/credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A way to authorize a connection, to be stored with it: the URL holds the state, the row only its hash."""
+
+    url: str = field(repr=False)
+    connector: str
+    hash: bytes
+    verifier: bytes | None = field(repr=False)
+
+    def values(self, connection_id: str) -> dict[str, Any]:
+        """Return the parameters of `queries.insert_state`."""
+        return {
+            "hash": self.hash,
+            "connection": connection_id,
+            "connector": self.connector,
+            "verifier": self.verifier,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Authorization that a consumed state belongs to."""
+
+    connection_id: str
+    scope: Scope
+    client_redirect_url: str | None
+    verifier: str | None = field(repr=False)
+
+
+def begin_authorization(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str) -> Start:
+    """A fresh state, with PKCE where the service has it (RFC 7636, S256)."""
+    state = secrets.token_urlsafe(32)
+    digest = _hash_state(state)
+    verifier = secrets.token_urlsafe(48) if authorizer.pkce else None
+    url = authorizer.authorize_url(
+        redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _challenge(verifier)
+    )
+    sealed = None if verifier is None else ring.seal(verifier.encode(), row=state_row_name(digest))
+    return Start(url, connector, digest, sealed)
+
+
+async def take_state(db: Database, ring: KeyRing, state: str, connector: str) -> Taken | None:
+    """Consume the state; None if it is unknown, used, expired, of another connector or of a removed object."""
+    digest = _hash_state(state)
+    row = await queries.take_state(db, digest, connector)
+    if row is None:
+        return None
+    verifier = None if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
+    return Taken(row.id, row.scope, row.client_redirect_url, verifier)
+
+
+def _hash_state(state: str) -> bytes:
+    return hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
+
+
+def _challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def state_row_name(digest: bytes) -> str:
+    """Under which name its verifier is sealed; the state itself is known by its hash only."""
+    return f"oauth_states/{digest.hex()}/verifier"

@@ -189,7 +189,7 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
     for count in counts:
         by_source[count.source] += count.documents
         by_status[count.status] += count.documents
-    return Stats(by_source, by_status)
+    return Stats(dict(by_source), dict(by_status))
 
 
 async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:

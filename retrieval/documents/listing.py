@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
 from retrieval.access.reading import reading
 from retrieval.database import pages, scopes
+from retrieval.database.database import Database
 from retrieval.database.pages import Page
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+from retrieval.principals import Viewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,3 +79,43 @@ async def read(
         values["after"] = first
     items = await visible.async_fetch(listing.item_type, listing.statement, values)
     return pages.cut(items, size, lambda item: str(listing.place(item)))
+
+
+CHUNKS_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A piece of the parsed document; `tokens` as the embedding model counts them."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+    tokens: int
+    content: str
+
+
+_CHUNKS = DocumentList(
+    """
+    select index, start, "end", tokens, content, page from chunks
+    where document_id = %(id)s and generation = %(active_generation)s and index > %(after)s
+    order by index limit %(limit)s
+    """,
+    ChunkRow,
+    attrgetter("index"),
+)
+
+
+async def list_chunks(
+    db: Database,
+    scope: Scope,
+    document_id: str,
+    *,
+    cursor: str | None = None,
+    first: int = 0,
+    size: int = CHUNKS_PAGE,
+    viewer: Viewer | None,
+) -> Page[ChunkRow]:
+    """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
+    return await read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)

@@ -42,7 +42,7 @@ _DOCUMENT: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What the labels of a document are made of."""
+    """Source of a document's labels."""
 
     id: str
     document_type: str

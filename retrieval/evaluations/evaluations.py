@@ -159,7 +159,7 @@ async def list_questions(
 
 
 def questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
-    """All questions, in order."""
+    """Return the questions, in order."""
     return db.fetch(
         StoredQuestion,
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",

@@ -13,7 +13,7 @@ from typing import LiteralString
 import structlog
 
 from retrieval.accounts import idempotency
-from retrieval.connections import connections, oauth_states
+from retrieval.connections import connections
 from retrieval.database.database import Database, Row
 from retrieval.ingestion import reembedding
 from retrieval.namespaces import namespaces
@@ -44,7 +44,7 @@ SEALED = (
     Sealed("connections", "credentials", ("id",), lambda row: connections.row_name(row["id"])),
     Sealed("webhooks", "secret", ("id",), lambda row: endpoints.row_name(row["id"])),
     Sealed("webhooks", "previous", ("id",), lambda row: endpoints.row_name(row["id"])),
-    Sealed("oauth_states", "verifier", ("hash",), lambda row: oauth_states.row_name(row["hash"])),
+    Sealed("oauth_states", "verifier", ("hash",), lambda row: connections.state_row_name(row["hash"])),
     Sealed(
         "idempotent_answers",
         "sealed",

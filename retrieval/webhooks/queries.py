@@ -89,7 +89,7 @@ def take_events(connection: Executor, limit: int) -> list[OutboxEvent]:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a job run ended."""
+    """Outcome of a job run."""
 
     id: str
     outcome: str | None

@@ -10,7 +10,7 @@ from connectors import registry
 from connectors.http import retries
 from flows import steps
 from retrieval import settings, sources
-from retrieval.connections import connections, oauth_states
+from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
@@ -36,7 +36,7 @@ class ConnectedSpace(Configured):
         """A connection that a person has authorized, through the same states as over HTTP."""
         authorizer = registry.make_authorizer(self.account.connector, APP, settings.load())
         back = "https://here.example/v1/oauth/callback/x"
-        start = oauth_states.begin(self.ring, self.account.connector, authorizer, back)
+        start = connections.begin_authorization(self.ring, self.account.connector, authorizer, back)
         made = self.call(
             connections.create(
                 self.db, self.scope, start, name="x", connector=self.account.connector, client_redirect_url=None
@@ -47,7 +47,7 @@ class ConnectedSpace(Configured):
 
     def authorize(self, connection, authorizer, start, back):
         sent = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
-        taken = self.call(oauth_states.take(self.db, self.ring, sent["state"], self.account.connector))
+        taken = self.call(connections.take_state(self.db, self.ring, sent["state"], self.account.connector))
         tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
         self.call(authorizations.granted(self.db, self.ring, connection, tokens))
 

@@ -18,7 +18,7 @@ from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.maintenance import copies
 from retrieval.maintenance.moving import archive
-from retrieval.maintenance.moving.carried import CARRIED
+from retrieval.maintenance.moving.frame import CARRIED
 from retrieval.ports import FileStore
 
 _PAGE = 500

@@ -22,9 +22,8 @@ from retrieval.errors import Retryable
 from retrieval.keywords import languages, postings
 from retrieval.maintenance.moving import frame
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
-from retrieval.maintenance.moving.carried import Carrying
 from retrieval.maintenance.moving.conversions import Conversion
-from retrieval.maintenance.moving.frame import PAGE, Target
+from retrieval.maintenance.moving.frame import PAGE, Carrying, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore

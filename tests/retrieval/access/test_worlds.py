@@ -17,7 +17,7 @@ from retrieval import ids
 from retrieval.access import viewers
 from retrieval.access.lists import set_lists
 from retrieval.conditions.model import Field
-from retrieval.documents import chunks, documents, facets, page_images, stored_files
+from retrieval.documents import documents, facets, listing, stored_files
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -180,8 +180,8 @@ async def opened(db, place: Place, user: str, name: str) -> set[str]:
     viewer = await viewers.viewer(db, place.scope, user)
     ways = {}
     for way, read in {
-        "chunks": lambda: chunks.list_page(db, place.scope, name, viewer=viewer),
-        "pages": lambda: page_images.find(db, place.scope, name, None, viewer),
+        "chunks": lambda: listing.list_chunks(db, place.scope, name, viewer=viewer),
+        "pages": lambda: stored_files.find_pages(db, place.scope, name, None, viewer),
     }.items():
         try:
             ways[way] = bool(await read())

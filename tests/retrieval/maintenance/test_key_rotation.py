@@ -19,7 +19,7 @@ import retrieval.database.schema  # noqa: F401  (fills the metadata)
 from local import cli
 from retrieval import ids, settings
 from retrieval.accounts import idempotency
-from retrieval.connections import connections, oauth_states
+from retrieval.connections import connections
 from retrieval.database.database import Database
 from retrieval.maintenance import key_rotation
 from retrieval.namespaces import namespaces
@@ -80,7 +80,7 @@ def make(db, ring, count):
             {
                 "hash": digest,
                 "connection": connection,
-                "sealed": ring.seal(b"verifier", row=oauth_states.row_name(digest)),
+                "sealed": ring.seal(b"verifier", row=connections.state_row_name(digest)),
             },
         )
         db.row(
@@ -112,7 +112,7 @@ def assert_opens(db, ring, pepper, made):
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
         assert connections.open_tokens(ring, connection, row["credentials"], None).access_token == "access-token"
         row = db.row("select verifier from oauth_states where hash = %(hash)s", {"hash": digest})
-        assert ring.open(row["verifier"], row=oauth_states.row_name(digest)) == b"verifier"
+        assert ring.open(row["verifier"], row=connections.state_row_name(digest)) == b"verifier"
         row = db.row("select sealed from idempotent_answers where caller = %(caller)s", {"caller": space})
         assert ring.open(row["sealed"], row=idempotency.row_name(space, "k")) == b"answer"
 
