@@ -195,7 +195,7 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
 async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:
     """Read when the connections of each source were last listed to the end: of several the earliest, none before all
     of them were."""
-    return {listed.source: listed.at for listed in await db.async_fetch(Listed, _SYNC_TIMES, scopes.params(scope))}
+    return {row.source: row.at for row in await db.async_fetch(Listed, _SYNC_TIMES, scopes.params(scope))}
 
 
 _SYNC_TIMES: LiteralString = """

@@ -128,11 +128,11 @@ async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part |
 
 @dataclass(frozen=True, slots=True)
 class WaitingRun:
-    """A run that needs a flow run. `asked` distinguishes two requests of an attempt."""
+    """A run that needs a flow run. `requested_at` distinguishes two requests of an attempt."""
 
     id: str
     attempt: int
-    asked: int
+    requested_at: int
 
 
 def list_waiting(db: Database) -> list[WaitingRun]:
@@ -160,7 +160,7 @@ def list_waiting(db: Database) -> list[WaitingRun]:
         update evaluation_runs r set status = 'QUEUED', lease_until = now() + make_interval(secs => %(seconds)s),
             attempt = r.attempt + (due.status = 'RUNNING' or due.attempt = 0)::int
         from due where r.id = due.id and due.hopeless is null
-        returning r.id, r.attempt, extract(epoch from r.lease_until)::bigint as asked
+        returning r.id, r.attempt, extract(epoch from r.lease_until)::bigint as requested_at
         """,
         {"attempts": ATTEMPTS, "seconds": START_SECONDS, "patience": PATIENCE_SECONDS},
     )

@@ -67,8 +67,8 @@ class GarbageCollector:
         if len(self._turns) >= THREADS:
             return THREADS
         good = set(self._hosts.good())
-        busy, held = list(self._turns), self._hosts.held()
-        for scope in queries.list_due(self._db, busy=busy, good=list(good), held=held, limit=10 * THREADS):
+        busy, held_hosts = list(self._turns), self._hosts.held()
+        for scope in queries.list_due(self._db, busy=busy, good=list(good), held=held_hosts, limit=10 * THREADS):
             hosts = tuple(scope.hosts)
             doubtful = scope.failed or not good.issuperset(hosts)
             if len(self._turns) < THREADS and self._has_room(hosts, doubtful=doubtful):

@@ -156,11 +156,11 @@ class LargeScope:
 
 @dataclass(frozen=True, slots=True)
 class DueLanguage:
-    """A partition to index in its namespace's language: `wanted`, or "" for each document's own (`fixed` None)."""
+    """A partition to index in its namespace's language: `target`, or "" for each document's own (`fixed` None)."""
 
     id: int
     fixed: str | None
-    wanted: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class NextDocument:
 
 
 _DUE: LiteralString = """
-    select p.id, n.keyword_language as fixed, coalesce(n.keyword_language, '') as wanted
+    select p.id, n.keyword_language as fixed, coalesce(n.keyword_language, '') as target
     from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     where p.keyword_state is distinct from coalesce(n.keyword_language, '') order by p.chunks
 """
@@ -215,7 +215,7 @@ def index_in_other_language(db: Database, language: str) -> None:
         return
     for row in due:
         try:
-            _scope(db, row.id, row.fixed, row.wanted, language)
+            _scope(db, row.id, row.fixed, row.target, language)
         except psycopg.Error as error:
             log.warning("keywords.postponed", partition=row.id, reason=type(error).__name__)
 

@@ -135,11 +135,11 @@ def _gauges(rows: Mapping[str, list[Any]]) -> dict[str, Values]:
             gauges[metric.name] = _by_status(metric, rows[metric.name])
     if (queue := rows.get("queue")) is not None:
         gauges[catalog.QUEUE_OLDEST.name] = {(): max((float(row.oldest) for row in queue), default=0.0)}
-        gauges[catalog.QUEUE_HELD.name] = {(): sum(float(row.held) for row in queue)}
+        gauges[catalog.QUEUE_HELD.name] = {(): sum(float(row.blocked) for row in queue)}
         gauges |= _shares(queue)
     if connected := rows.get("connections"):
         gauges[catalog.CONNECTIONS.name] = _connections(connected)
-        gauges[catalog.CONNECTIONS_LIMIT.name] = {(): float(connected[0].most)}
+        gauges[catalog.CONNECTIONS_LIMIT.name] = {(): float(connected[0].limit)}
     for row in rows.get("sweeps", ()):
         gauges[catalog.SWEEPS.name] = {(): float(row.due)}
         gauges[catalog.SWEEPS_OLDEST.name] = {(): float(row.oldest)}
@@ -194,11 +194,11 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """Waiting job runs of an organization. `held`: those that wait for a breaker; `oldest`: age in seconds."""
+    """Waiting job runs of an organization. `blocked`: those that wait for a breaker; `oldest`: age in seconds."""
 
     organization: str
     count: int
-    held: int
+    blocked: int
     oldest: float
 
 
@@ -212,12 +212,12 @@ class DueSweeps:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCount:
-    """Connections of a role to PostgreSQL, and the most that it allows."""
+    """Connections of a role to PostgreSQL, and the limit of all."""
 
     application: str
     is_active: bool
     count: int
-    most: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ _COUNTED: LiteralString = "select name, labels, part, value from metric_counts w
 
 _QUEUE: LiteralString = (
     """
-    select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as held,
+    select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as blocked,
            coalesce(greatest(extract(epoch from now() - min(r.created_at) filter (where r.may_leave)), 0), 0)::float8
                as oldest
     from (
@@ -294,7 +294,7 @@ _OF_ALL: Mapping[str, tuple[type[Any], LiteralString]] = {
         ConnectionCount,
         """
         select coalesce(application_name, '') as application, coalesce(state = 'active', false) as is_active,
-               count(*) as count, current_setting('max_connections')::int as most
+               count(*) as count, current_setting('max_connections')::int as "limit"
         from pg_stat_activity
         where datname = current_database() and backend_type = 'client backend' and application_name like 'retrieval%%'
         group by 1, 2

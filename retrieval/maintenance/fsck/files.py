@@ -28,18 +28,18 @@ class NeededFile(NamedTuple):
     namespace_id: str
     key: str
     least: int | None
-    most: int | None
+    maximum: int | None
 
     def fits(self, size: int) -> bool:
-        return self.least is None or self.most is None or self.least <= size <= self.most
+        return self.least is None or self.maximum is None or self.least <= size <= self.maximum
 
     def describe_cut(self, size: int) -> str:
-        due = f"{self.least}" if self.least == self.most else f"those of {self.least} characters"
+        due = f"{self.least}" if self.least == self.maximum else f"those of {self.least} characters"
         return f"the file {self.key} holds {size} bytes, not {due}"
 
 
 _NEEDED: LiteralString = """
-    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.most
+    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.maximum
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     cross join lateral (
@@ -51,7 +51,7 @@ _NEEDED: LiteralString = """
         select d.parsed_key, (d.properties ->> 'characterCount')::bigint,
                4 * (d.properties ->> 'characterCount')::bigint
         where d.parsed_key is distinct from d.raw_key
-    ) k (key, least, most)
+    ) k (key, least, maximum)
     where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
       and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
 """With the bytes that a file must hold: of the parsed text its characters are known, each of one to four bytes."""
