@@ -18,14 +18,14 @@ WRONG = "Authorization: Bearer rtr_wrong"
 def writes(monkeypatch):
     """What of the counting has been written to the database."""
     written = []
-    really = Database.async_row
+    really = Database.async_fetch_one
 
-    async def noted(self, statement, params=None, **how):
+    async def noted(self, row_type, statement, params=None, **how):
         if "insert into rate_windows" in statement and "with caller" not in statement:
             written.append(params)
-        return await really(self, statement, params, **how)
+        return await really(self, row_type, statement, params, **how)
 
-    monkeypatch.setattr(Database, "async_row", noted)
+    monkeypatch.setattr(Database, "async_fetch_one", noted)
     return written
 
 

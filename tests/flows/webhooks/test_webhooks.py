@@ -13,7 +13,7 @@ from retrieval.maintenance import garbage
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
-from retrieval.webhooks import deliveries, endpoints, sending
+from retrieval.webhooks import deliveries, endpoints, queries, sending
 from retrieval.webhooks.endpoints import Reach
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
@@ -313,8 +313,8 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     made = hook(space, receiver)
     space.text("words", "one")
     sending.publish(space.db)
-    due = space.db.rows(sending._DUE, {"full": [], "each": 4, "most": 64})
-    taken = space.db.rows(sending._TAKE, {"ids": [row["id"] for row in due], "lease": sending.LEASE})
+    due = queries.list_due(space.db, full=[], each=4, limit=64)
+    taken = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE)
     assert len(taken) == 1  # the first of its run; nobody sends it
     send(sender, seconds=0.3)
     assert receiver.taken == []
@@ -347,7 +347,7 @@ def test_what_is_due_is_found_without_reading_all_that_waits(space, receiver):
         {"id": made.id},
     )
     space.db.rows("vacuum analyze webhook_deliveries")
-    asked = "explain (analyze, buffers, format json) " + sending._DUE
+    asked = "explain (analyze, buffers, format json) " + queries._DUE
     (row,) = space.db.rows(asked, {"full": [], "each": 4, "most": 64})
     (explained,) = row["QUERY PLAN"]
     plan = explained["Plan"]
