@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
@@ -17,6 +16,7 @@ from api.errors import to_service_error
 from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
+from api.queries import BY_KEY, BY_ORGANIZATION, CallerRow
 from api.rates import LIMIT, AddressCounts, RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database
@@ -91,70 +91,6 @@ class Credentials:
     address: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallerRow:
-    """A key with its organization, or the organization of a person. `counted_minute`, `requests`: of the rate window
-    after this request was counted."""
-
-    id: str = ""
-    name: str = ""
-    organization_id: str
-    scopes: Sequence[str] = ()
-    namespace_id: str | None = None
-    tenant: str | None = None
-    principal: str | None = None
-    principal_required: bool = False
-    requests_per_minute: int
-    tenants: str
-    tenant_required: bool
-    counted: bool
-    minute: int
-    tenant_known: bool
-    counted_minute: int = 0
-    requests: int = 0
-
-
-_LOOK_UP: LiteralString = """
-    select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, k.principal,
-           k.principal_required, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
-           floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
-           exists (select from tenants t where t.organization_id = k.organization_id and t.id = %(tenant)s)
-               as tenant_known
-    from api_keys k join organizations o on o.id = k.organization_id
-    where k.hash = %(hash)s and k.revoked_at is null
-"""
-_LOOK_UP_ORGANIZATION: LiteralString = """
-    select o.id as organization_id, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
-           floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
-           exists (select from tenants t where t.organization_id = o.id and t.id = %(tenant)s) as tenant_known
-    from organizations o
-    where o.id = coalesce(%(organization)s, (select id from organizations order by created_at, id limit 1))
-"""
-
-
-def _counting(look_up: LiteralString) -> LiteralString:
-    """Return the look-up statement that also counts requests. For an unknown caller it returns and writes nothing."""
-    return (
-        "with caller as ("
-        + look_up
-        + f"""),
-    counted as (
-        insert into rate_windows as w (caller, minute, requests)
-        select organization_id, minute, %(count)s::int from caller
-        on conflict (caller) do update set
-            requests = case when {rates.SAME_WINDOW} then least(w.requests, 1000000000) else 0 end + excluded.requests,
-            minute = {rates.WINDOW}
-        returning minute, requests
-    )
-    select counted.requests, counted.minute as counted_minute, caller.* from counted, caller
-"""
-    )
-
-
-_BY_KEY = _LOOK_UP, _counting(_LOOK_UP)
-_BY_ORGANIZATION = _LOOK_UP_ORGANIZATION, _counting(_LOOK_UP_ORGANIZATION)
-
-
 class Authenticator:
     """Holds the pepper of the installation and, for answers while the database is away, the last rates."""
 
@@ -181,7 +117,7 @@ class Authenticator:
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
             parameters = {"hash": key_hash, "tenant": credentials.tenant}
-            row, minute, position = await self._find(_BY_KEY, key_hash, parameters)
+            row, minute, position = await self._find(BY_KEY, key_hash, parameters)
         except AWAY as error:
             return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), to_service_error(error)
         if row is None:
@@ -201,7 +137,7 @@ class Authenticator:
         try:
             await self._load_pepper()
             parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
-            row, minute, count = await self._find(_BY_ORGANIZATION, cache_key, parameters)
+            row, minute, count = await self._find(BY_ORGANIZATION, cache_key, parameters)
         except AWAY as error:
             return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), to_service_error(error)
         if row is None:
