@@ -26,7 +26,6 @@ from api.wire.common import Answer
 from retrieval.access import viewers
 from retrieval.accounts import idempotency, quotas, tenants
 from retrieval.accounts.idempotency import HEADER, IdempotentRequest
-from retrieval.database import sync_async
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
@@ -236,11 +235,11 @@ class ApiRequest(Request[Caller, None, State]):
         end = time.monotonic() + _TURN_SECONDS
         while True:
             async with db.async_together(), db.async_transaction() as connection:
-                if await sync_async.async_run(connection, quotas.turn(organization)):
-                    usage_before = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                if await quotas.try_lock(connection, organization):
+                    usage_before = await quotas.async_read_usage(connection, organization, self.tenant)
                     answer = await act()
                     if quotas.limited(usage_before):
-                        usage_after = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                        usage_after = await quotas.async_read_usage(connection, organization, self.tenant)
                         quotas.check(usage_before, usage_after)
                     return answer
             if time.monotonic() > end:

@@ -98,23 +98,23 @@ async def dispatch(
 
 async def evaluate(thread: LoopThread, client: PrefectClient) -> None:
     """Start runs of evaluations that wait, or whose worker was lost."""
-    due = await thread.run(runs.waiting)
+    due = await thread.run(runs.list_waiting)
     for index, run in enumerate(due):
         try:
-            await prefect_client.start_evaluation(client, run["id"], run["attempt"], run["asked"])
+            await prefect_client.start_evaluation(client, run.id, run.attempt, run.requested_at)
         except prefect_client.AWAY:
-            await thread.run(runs.not_started, [run_row["id"] for run_row in due[index:]])
+            await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
             raise
-        log.info("evaluation.dispatched", run_id=run["id"], attempt=run["attempt"])
+        log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
         await thread.run(notifications.tell, notifications.FLOW_RUNS)
 
 
 async def emit_events(thread: LoopThread) -> int:
     """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
-    rows = await thread.run(events.waiting)
+    rows = await thread.run(events.list_waiting)
     if rows:
         await prefect_client.emit_events(rows)
-        await thread.run(events.emitted, [row["id"] for row in rows])
+        await thread.run(events.emitted, [row.id for row in rows])
     return len(rows)
 
 

@@ -20,10 +20,10 @@ from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
-from retrieval.database.database import Row
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
 from retrieval.sources import CONNECTORS, slug
+from retrieval.webhooks.events import PrefectEvent
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -226,7 +226,7 @@ def _name(batch: Batch) -> str:
 
 
 @within_deadline
-async def emit_events(rows: Sequence[Row]) -> None:
+async def emit_events(rows: Sequence[PrefectEvent]) -> None:
     """Emit events of job runs and connections, for automations of data teams; repeated under the same id.
 
     `retrieval.run.queued | pre-processing | processing | completed` about `retrieval.run.<id>`, and
@@ -237,15 +237,15 @@ async def emit_events(rows: Sequence[Row]) -> None:
             await client.emit(_event(row))
 
 
-def _event(row: Row) -> Event:
-    noun, _, verb = row["type"].removeprefix("INGEST_JOB_").partition("_")
-    about = row["data"]
+def _event(row: PrefectEvent) -> Event:
+    noun, _, verb = row.type.removeprefix("INGEST_JOB_").partition("_")
+    about = row.data
     identity = about["ingestJobRunId" if noun == "RUN" else "connectionId"]
     labels = {f"retrieval.{name}": str(about[name]) for name in _LABELS if about.get(name) is not None}
     kind = f"retrieval.{noun.lower()}"
     return Event(
-        id=row["event_id"],
-        occurred=row["at"],
+        id=row.event_id,
+        occurred=row.at,
         event=f"{kind}.{verb.lower().replace('_', '-')}",
         resource=Resource({"prefect.resource.id": f"{kind}.{identity}", "prefect.resource.name": identity, **labels}),
         payload=about,

@@ -26,9 +26,8 @@ from api.services import Services
 from api.wire import document_parts as wire
 from connectors import registry
 from retrieval.access import viewers
-from retrieval.documents import chunks, page_images, receipts, stored_files
-from retrieval.documents.page_images import PagedDocument
-from retrieval.documents.stored_files import StoredFiles
+from retrieval.documents import listing, receipts, stored_files
+from retrieval.documents.stored_files import PagedDocument, StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
@@ -50,13 +49,13 @@ async def list_chunks(
     The searchable chunks in document order, 50 per page by default.
     """
     scope = request.scope_of(params.namespace_id)
-    page = await chunks.list_page(
+    page = await listing.list_chunks(
         request.services.db,
         scope,
         document_id,
         cursor=await request.read_cursor(params.cursor, params.namespace_id),
         first=params.first_index or 0,
-        size=params.page_size or chunks.PAGE,
+        size=params.page_size or listing.CHUNKS_PAGE,
         viewer=await request.find_viewer(scope),
     )
     items = [wire.Chunk.of(row) for row in page.items]
@@ -121,7 +120,7 @@ async def draw_document_page(
     scope = request.scope_of(params.namespace_id)
     services = request.services
     viewer = await request.find_viewer(scope)
-    document = await page_images.find(services.db, scope, document_id, params.chunk, viewer)
+    document = await stored_files.find_pages(services.db, scope, document_id, params.chunk, viewer)
     number = int(page) if _NUMBER.fullmatch(page) else 0
     if number < 1:
         raise _refused("The pages of a document count from 1.", "no_such_page")

@@ -104,7 +104,7 @@ async def list_questions(
     part = await request.read_page(params.part() or Part(), scope.namespace) or Part()
     evaluation = evaluation_id
     page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
-    data = wire.QuestionsData(questions=msgspec.convert(page.items, list[wire.Question])).lead_on(
+    data = wire.QuestionsData(questions=msgspec.convert(page.items, list[wire.Question], from_attributes=True)).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.QuestionsAnswer(message="Questions fetched successfully", data=data)
