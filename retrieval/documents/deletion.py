@@ -52,7 +52,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a partition's counts lose with removed chunks."""
+    """Chunks and terms that a partition loses with removed chunks."""
 
     chunks: int
     terms: int
