@@ -162,7 +162,7 @@ def test_what_takes_long_to_count_is_counted_seldom(own_db, monkeypatch):
     monkeypatch.setattr("retrieval.metrics.figures.time.monotonic", lambda: clock[0])
 
     class Slow:
-        def rows(self, statement, params):
+        def fetch(self, row_type, statement, params):
             is_count = "from documents" in statement
             asked.append(is_count)
             clock[0] += 0.05 if is_count else 0.0
