@@ -71,8 +71,8 @@ image: ## container images by buildah, as root on Debian, and the demo in them; 
 
 clients: setup ## the Python client and the TypeScript types, from the API's description; needs npm
 	$(BIN)/python clients/python/generate.py
-	$(BIN)/python -c "import json; from api.app import HANDLERS; from api.openapi import document; \
-	print(json.dumps(document(HANDLERS), default=str))" >.openapi.json
+	$(BIN)/python -c "import json; from api.app import HANDLERS; from api.openapi import describe_handlers; \
+	print(json.dumps(describe_handlers(HANDLERS), default=str))" >.openapi.json
 	clients/typescript/generate.sh .openapi.json .npm
 	@rm .openapi.json
 

@@ -22,11 +22,11 @@ def application() -> RequestMiddleware:
     from retrieval.database.database import Database
     from retrieval.security.secrets import KeyRing
 
-    loaded = settings.load()
+    loaded = settings.load_settings()
     url, key = _required(loaded)
     _end_with_parent()
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    logs.configure(loaded, role="api")
+    logs.configure_logs(loaded, role="api")
     return create_app(loaded, Database(url, size=loaded.database_pool, role="api"), KeyRing.parse(key))
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     from api.server import StrictProtocol
     from retrieval import settings
 
-    loaded = settings.load()
+    loaded = settings.load_settings()
     _required(loaded)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)

@@ -101,12 +101,12 @@ class RequestCounts:
 
     def answered(self, route: str | None, path: str, status: int, code: str | None) -> None:
         """`route`: the pattern that was matched, None where none was; `code`: of the error that was answered."""
-        self._answered[route or f"/v1/{catalog.route(path)}", status // 100, code] += 1
+        self._answered[route or f"/v1/{catalog.route_label(path)}", status // 100, code] += 1
 
     def pass_on(self) -> None:
         """Add the counts to those written to the database. A redirect counts as answered: nothing was wrong."""
         answered, self._answered = self._answered, Counter()
         for (route, first, code), times in answered.items():
-            counts.add(catalog.HTTP, catalog.route(route), _CLASSES.get(first, "2xx"), by=times)
+            counts.add_count(catalog.HTTP, catalog.route_label(route), _CLASSES.get(first, "2xx"), by=times)
             if reason := _REFUSALS.get(code or ""):
-                counts.add(catalog.REFUSED, reason, by=times)
+                counts.add_count(catalog.REFUSED, reason, by=times)

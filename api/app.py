@@ -19,7 +19,7 @@ from api.auth import Authenticator
 from api.errors import to_service_error
 from api.links import Links, ServerSecret
 from api.mcp_hosts import Hosts
-from api.middleware import RequestMiddleware, rendered
+from api.middleware import RequestMiddleware, rendered_error
 from api.oidc.issuer_keys import IssuerKeys
 from api.oidc.roles import Roles
 from api.oidc.tokens import TokenRules, Verifier
@@ -131,7 +131,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         services.counting.shutdown(wait=False, cancel_futures=True)
         drawings.close()
         conversions.close()
-        await asyncio.to_thread(tracing.end)
+        await asyncio.to_thread(tracing.end_tracing)
 
     router = Litestar(
         route_handlers=HANDLERS,
@@ -150,7 +150,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         settings.trusted_proxies,
         access,
         AuditLog(services.audit),
-        tracing.tracer("api"),
+        tracing.make_tracer("api"),
         mcp_hosts=Hosts.of(settings),
     )
     return served
@@ -189,7 +189,7 @@ async def _keep_counts(database: Database, requests: RequestCounts) -> None:
 async def _write_counts(database: Database, requests: RequestCounts) -> None:
     requests.pass_on()
     if waits := database.pool_waits():
-        counts.add(catalog.POOL_WAITS, by=waits)
+        counts.add_count(catalog.POOL_WAITS, by=waits)
     await counts.async_write(database)
 
 
@@ -201,7 +201,7 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     request_context.get_context(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)
-    response = rendered(request.scope, understood)
+    response = rendered_error(request.scope, understood)
     return Response(
         response.body, status_code=response.status, media_type="application/json", headers=dict(response.headers)
     )

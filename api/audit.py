@@ -29,7 +29,7 @@ class AuditLog:
 
     async def record(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
         """Write the entry of a write that is about to be answered with `body`. Returns once it is committed."""
-        about = written(scope, context)
+        about = audited_operation(scope, context)
         if about is None or context.caller is None:
             return
         caller, (segment, parameter) = context.caller, _place(about.path)
@@ -58,7 +58,7 @@ class AuditLog:
         )
 
 
-def written(scope: HTTPScope, context: RequestContext) -> Operation | None:
+def audited_operation(scope: HTTPScope, context: RequestContext) -> Operation | None:
     """Return the operation of a request that changes something, for an authenticated caller."""
     if context.caller is None or scope["method"] == "GET":
         return None

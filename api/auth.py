@@ -204,7 +204,7 @@ class Authenticator:
         """Count a request without a valid key by its address. `refusal`: the reason, if more is known of it."""
         minute, requests = await self._addresses.add(address)
         rate = _rate(minute, requests, LIMIT)
-        return rate, _over(rate) if requests > LIMIT else refusal or unauthorized()
+        return rate, _over(rate) if requests > LIMIT else refusal or unauthorized_error()
 
     async def _load_pepper(self) -> bytes:
         """Load the pepper on the first request. Concurrent first requests wait, so that both pools are opened once."""
@@ -275,7 +275,7 @@ def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
     return tenant
 
 
-def allow(caller: Caller, permission: Permission) -> Reach | None:
+def require_permission(caller: Caller, permission: Permission) -> Reach | None:
     """Return the key's reach for the operation, None for all of it. Raises 403 without the scope or outside of its
     bounds."""
     scope = permission.scope
@@ -300,7 +300,7 @@ def bound_key() -> ServiceError:
     )
 
 
-def unauthorized() -> ServiceError:
+def unauthorized_error() -> ServiceError:
     return ServiceError(
         ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>` once."
     )

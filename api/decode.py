@@ -47,7 +47,7 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
         try:
             decoded = _decode(decoder, body)
         except msgspec.ValidationError as error:
-            raise complaint(str(error), invalid, at, kind=kind) from error
+            raise decode_error(str(error), invalid, at, kind=kind) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
             message = f"{at or 'The body'} {_broken(body, error)}."
             raise ServiceError(
@@ -77,20 +77,20 @@ def query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes]
             raise ServiceError(invalid, "The query string is not valid.", reason="invalid_query") from error
         if any("\x00" in value for _, value in pairs):
             raise ServiceError(invalid, "The query string holds a NUL character; leave it out.", reason="nul")
-        return convert({k: v for k, v in pairs if v or k not in optional}, kind, invalid, strict=False)
+        return convert_members({k: v for k, v in pairs if v or k not in optional}, kind, invalid, strict=False)
 
     return read
 
 
-def convert(members: Any, kind: type[T], invalid: ErrorCode, *, strict: bool = True) -> T:
+def convert_members(members: Any, kind: type[T], invalid: ErrorCode, *, strict: bool = True) -> T:
     """A struct from plain values; those of a query string, which are all text, need `strict=False`."""
     try:
         return msgspec.convert(members, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise complaint(str(error), invalid, kind=kind) from error
+        raise decode_error(str(error), invalid, kind=kind) from error
 
 
-def complaint(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = None) -> ServiceError:
+def decode_error(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = None) -> ServiceError:
     """The error for a decoder's message: where and what is wrong, never the submitted value. `kind`: what was decoded,
     for the values that are allowed."""
     location = _PLACE.search(text)

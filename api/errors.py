@@ -121,9 +121,9 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
     """The error that a client gets for an exception. `failed`: the area's code for unexpected exceptions."""
     if isinstance(error, ServiceError):
         return error
-    if (full := disk_full.reason(error)) is not None or isinstance(error, AWAY):
+    if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, AWAY):
         log.warning("disk.full" if full else "database.away", error=type(error).__name__, reason=full)
-        return unavailable(full, error)
+        return unavailable_error(full, error)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
         return ServiceError(failed, str(error))
@@ -138,7 +138,7 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
 
 
-def unavailable(full: str | None = None, error: Exception | None = None) -> ServiceError:
+def unavailable_error(full: str | None = None, error: Exception | None = None) -> ServiceError:
     """Return SERVICE_UNAVAILABLE: the database is away, read-only or too slow (by `error`), or a disk is full (`full`,
     in words)."""
     if full:

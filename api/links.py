@@ -63,7 +63,7 @@ class Signer:
             "expires": str(expires if bearer.ends is None else min(expires, bearer.ends)),
             "key": bearer.key_id,
             "principal": bearer.principal,
-            "groups": written(bearer.groups),
+            "groups": encode_groups(bearer.groups),
         }
         signature = self._sign(document_id, kind, query)
         query = {"signature": signature, **query}
@@ -83,7 +83,7 @@ class Signer:
         return hmac.new(self.secret, json.dumps(signed).encode(), hashlib.sha256).hexdigest()
 
 
-def written(groups: Sequence[str]) -> str | None:
+def encode_groups(groups: Sequence[str]) -> str | None:
     """Groups as a link holds them; None for none."""
     return json.dumps(sorted(groups), ensure_ascii=False) if groups else None
 

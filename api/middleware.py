@@ -26,7 +26,7 @@ from litestar.types import (
 
 from api import request_context
 from api.access_log import AccessLog, RequestCounts
-from api.audit import AuditLog, written
+from api.audit import AuditLog, audited_operation
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.errors import Rendered, render_error, to_service_error
 from api.links import PREFIX
@@ -62,7 +62,7 @@ def _is_uncounted(path: str) -> bool:
     return path in _UNCOUNTED or path.startswith("/docs/")
 
 
-def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:
+def rendered_error(scope: HTTPScope, error: ServiceError) -> Rendered:
     """The error in the shape that this path's clients expect."""
     has_key = credentials_of(list(scope["headers"]), "").api_key is not None
     return render_error(error, scope["path"], has_key=has_key)
@@ -100,7 +100,7 @@ class RequestMiddleware:
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         scope["path"] = request_context.normalize_request_path(scope)
         own_id = "req_" + secrets.token_hex(12)
-        details = write_details.begin()
+        details = write_details.begin_details()
         context = RequestContext(_sent_request_id(scope["headers"]) or own_id, own_id, details)
         request_context.attach_context(scope, context)
         span = self._begin(scope, context)
@@ -110,7 +110,7 @@ class RequestMiddleware:
             if span is None:
                 await self._serve(scope, context, wire)
             else:
-                with tracing.within(span):
+                with tracing.within_span(span):
                     await self._serve(scope, context, wire)
             self._say(scope, context, started)
         if span is not None:
@@ -122,7 +122,7 @@ class RequestMiddleware:
         if refusal is None:
             await self._router(scope, wire.receive, wire.send)
         else:
-            await _answer(wire.send, context, rendered(scope, refusal))
+            await _answer(wire.send, context, rendered_error(scope, refusal))
 
     def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
         """Begin the span of a request, if requests are traced, and set the origin of the work that it causes."""
@@ -130,7 +130,7 @@ class RequestMiddleware:
         if self._tracer is not None and not _is_uncounted(scope["path"]):
             traceparent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
             span = tracing.begin_request(self._tracer, scope["method"], traceparent.decode("latin-1") or None)
-        context.origin = Origin(context.request_id, None if span is None else tracing.traceparent(span))
+        context.origin = Origin(context.request_id, None if span is None else tracing.format_traceparent(span))
         origin.come_of(context.origin)
         return span
 
@@ -210,7 +210,7 @@ class _Wire:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._exchange.status = message["status"]
-            if self._audit is not None and written(self._scope, self._exchange) is not None:
+            if self._audit is not None and audited_operation(self._scope, self._exchange) is not None:
                 self._head = message
                 return
         elif self._head is not None and self._audit is not None and message["type"] == "http.response.body":
@@ -220,7 +220,7 @@ class _Wire:
             except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
                 refusal = to_service_error(error)
                 self._exchange.code = refusal.code
-                await _answer(self.send, self._exchange, rendered(self._scope, refusal))
+                await _answer(self.send, self._exchange, rendered_error(self._scope, refusal))
                 return
             await self.send(head)
         await self._pass_on(message)

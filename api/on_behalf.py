@@ -59,7 +59,7 @@ def is_asked(headers: list[tuple[bytes, bytes]], caller: Caller) -> bool:
     return caller.principal is not None or caller.principal_required or any(name == _NAME for name, _ in headers)
 
 
-def refused(caller: Caller) -> ServiceError:
+def refused_operation(caller: Caller) -> ServiceError:
     """The refusal of an operation that does more than read what one user may see."""
     message = f"Requests on behalf of a user only read: leave {HEADER} out, or use a key without a principal."
     if caller.signed_in is not None:

@@ -22,7 +22,7 @@ from retrieval.accounts.api_keys import SCOPES
 from retrieval.accounts.idempotency import HEADER
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces.validation import MODELS
-from retrieval.sources import CONNECTORS, slug
+from retrieval.sources import CONNECTORS, source_slug
 from retrieval.webhooks.events import EVENTS, EVERY
 
 _REF = "#/components/schemas/{name}"
@@ -62,7 +62,7 @@ _HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
         ("Retry-After", "Seconds to wait.", _INTEGER),
     )
 }
-EXAMPLE = next(name for name in CONNECTORS if slug(name) != name.lower())
+EXAMPLE = next(name for name in CONNECTORS if source_slug(name) != name.lower())
 """A content service whose spellings differ."""
 _PATH_PARAMETERS: Mapping[str, str] = {
     "namespace_id": "The namespace's id.",
@@ -77,7 +77,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "tenant_id": "The tenant's name.",
     "webhook_id": "The webhook's id.",
     "delivery_id": "The delivery's id.",
-    "connector": f"The content service, such as `{slug(EXAMPLE)}` or `{EXAMPLE}`.",
+    "connector": f"The content service, such as `{source_slug(EXAMPLE)}` or `{EXAMPLE}`.",
     "kind": "The file as it came, or the parsed text.",
     "page": "The page of the document, counted from 1.",
 }
@@ -96,7 +96,7 @@ class Written(Schema):
 BINARY = Written(members={"type": "string", "format": "binary"})
 
 
-def documented(about: Operation) -> type[spec.Operation]:
+def operation_class(about: Operation) -> type[spec.Operation]:
     """The class of an operation's description: with the parameters, body, answer and errors that `about` implies."""
 
     @dataclass
@@ -142,7 +142,7 @@ def openapi_config(**options: Any) -> OpenAPIConfig:
     )
 
 
-def describe(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+def describe_api(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
     """The whole description. `models`: the embedding models of each provider that this service takes."""
     handlers = [handler for route in app.routes for handler in getattr(route, "route_handlers", ())]
     description = app.openapi_schema.to_schema()
@@ -150,12 +150,14 @@ def describe(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dic
     return description
 
 
-def document(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+def describe_handlers(
+    handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS
+) -> dict[str, Any]:
     """The description of these handlers, without a running service."""
-    return describe(Litestar(list(handlers), openapi_config=openapi_config(), request_class=ApiRequest), models)
+    return describe_api(Litestar(list(handlers), openapi_config=openapi_config(), request_class=ApiRequest), models)
 
 
-def response(
+def describe_response(
     description: str, media_types: Iterable[str] = (), schema: Schema | Reference = TEXT, **headers: Any
 ) -> OpenAPIResponse:
     """A response with the headers of every answer."""
@@ -165,7 +167,7 @@ def response(
 
 
 def json_response(kind: type[Any]) -> OpenAPIResponse:
-    return response(" ".join((kind.__doc__ or "").split()), ["application/json"], reference(kind))
+    return describe_response(" ".join((kind.__doc__ or "").split()), ["application/json"], schema_reference(kind))
 
 
 def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
@@ -174,20 +176,22 @@ def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[
     for status, status_codes in group_by_status(*codes).items():
         distinct = list(dict.fromkeys(status_codes))
         shapes = [
-            reference(TenantErrorAnswer if tenant else ErrorAnswer)
+            schema_reference(TenantErrorAnswer if tenant else ErrorAnswer)
             for tenant in (False, True)
             if any((code in TENANT_CODES) is tenant for code in distinct)
         ]
         schema = shapes[0] if len(shapes) == 1 else Schema(any_of=shapes)
         examples = {str(code): spec.Example(value=_example(code, _PURPOSE[status])) for code in distinct}
         content = {"application/json": OpenAPIMediaType(schema=schema, examples=cast("Any", examples))}
-        answer = response(f"{_PURPOSE[status]}: {', '.join(distinct)}.", **(_RETRY if status in {429, 503} else {}))
+        answer = describe_response(
+            f"{_PURPOSE[status]}: {', '.join(distinct)}.", **(_RETRY if status in {429, 503} else {})
+        )
         answer.content = content | ({"text/html": OpenAPIMediaType(schema=TEXT)} if pages else {})
         responses[str(status)] = answer
     return responses
 
 
-def reference(kind: type[Any]) -> Reference:
+def schema_reference(kind: type[Any]) -> Reference:
     return Reference(_REF.format(name=kind.__name__))
 
 
@@ -234,7 +238,7 @@ def _request_body(about: Operation) -> spec.RequestBody | None:
     if about.body is None:
         return None
     example = None if about.example is None else Written(members=about.example)
-    media = OpenAPIMediaType(schema=reference(about.body), example=example)
+    media = OpenAPIMediaType(schema=schema_reference(about.body), example=example)
     return spec.RequestBody({"application/json": media}, required=True)
 
 
@@ -242,9 +246,9 @@ def _success(about: Operation, summary: str) -> OpenAPIResponse:
     if about.answer is not None:
         return json_response(about.answer)
     if about.media_type.startswith("text/"):
-        return response(summary, [about.media_type.partition(";")[0]])
+        return describe_response(summary, [about.media_type.partition(";")[0]])
     kinds = dict.fromkeys((about.media_type, BYTES))  # generators of clients know the second
-    return response(summary, kinds, BINARY)
+    return describe_response(summary, kinds, BINARY)
 
 
 def _codes(about: Operation) -> list[ErrorCode]:

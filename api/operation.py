@@ -16,7 +16,7 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler, route
 
 from api import auth, decode, on_behalf, permissions, request_context
-from api.openapi import documented
+from api.openapi import operation_class
 from api.request import ApiRequest, Method, Operation, TenantUse
 from api.request_context import RequestContext
 from api.wire.common import Answer
@@ -76,7 +76,7 @@ def operation(
                 "read_body": decode.json_reader(about.body, about.invalid) if about.body else None,
                 "read_query": decode.query_reader(about.query, about.invalid),
             },
-            operation_class=documented(about),
+            operation_class=operation_class(about),
             name=handler.__name__,
             operation_id=first + "".join(word.capitalize() for word in words),
             tags=[tag],
@@ -130,7 +130,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 async def require_caller(connection: Connection, _: BaseRouteHandler) -> None:
     """Refuse a request without a key by the route that was matched, whatever its path looked like."""
     if _context(connection).caller is None:
-        raise auth.unauthorized()
+        raise auth.unauthorized_error()
 
 
 async def set_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -148,13 +148,13 @@ async def set_principal(connection: Connection, handler: BaseRouteHandler) -> No
     acting = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
     context.principal, context.groups = acting.user, acting.groups
     if acting.user is not None and not about.permission.on_behalf:
-        raise on_behalf.refused(caller)
+        raise on_behalf.refused_operation(caller)
 
 
 async def require_scope(connection: Connection, handler: BaseRouteHandler) -> None:
     """Put what the key gets of the operation into the request's context; 403 without the scope or out of its bounds."""
     permission = cast("Operation", handler.opt["operation"]).permission
-    _context(connection).reach = auth.allow(_caller(connection), permission)
+    _context(connection).reach = auth.require_permission(_caller(connection), permission)
 
 
 _GUARDS = (require_caller, set_tenant, set_principal, require_scope)

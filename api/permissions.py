@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from retrieval.accounts.api_keys import SCOPES
-from retrieval.sources import CONNECTORS, slug
+from retrieval.sources import CONNECTORS, source_slug
 
 
 class Reach(StrEnum):
@@ -80,7 +80,7 @@ def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
     return Permission(scope, bound, bound, on_behalf=True)
 
 
-_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(slug, CONNECTORS))
+_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(source_slug, CONNECTORS))
 
 PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _unbound("namespaces:write"),

@@ -25,7 +25,7 @@ def limit_search(services: Services, where: DocumentFilter | None, *, field: str
     """
     seconds = services.settings.search_seconds
     try:
-        with limits.bounded(seconds):
+        with limits.limit_time(seconds):
             yield
     except QueryCanceled as error:
         raise _too_dear(where, field, seconds) from error
@@ -55,7 +55,7 @@ async def limit_listing(services: Services, where: DocumentFilter, *, facets: in
 
 def _too_dear(where: DocumentFilter | None, field: str, seconds: float) -> ServiceError:
     if where is not None and where.where is not None:
-        many = _many(rule.leaves(where.where), "condition")
+        many = _many(rule.count_fields(where.where), "condition")
         message = (
             f"{field}: to decide on its {many} took longer than {seconds:g} s. Send fewer or shorter ones, or leave"
             " fewer documents by their ids, types, sources or metadata."

@@ -237,10 +237,10 @@ def client_of(scope: HTTPScope, trusted: Networks) -> str:
             client_address = address
             if not is_within(client_address, trusted):
                 break
-    return grouped(client_address)
+    return client_key(client_address)
 
 
-def grouped(address: IPv4Address | IPv6Address) -> str:
+def client_key(address: IPv4Address | IPv6Address) -> str:
     """Return the key of one client: an IPv4 address, or an IPv6 network of 64 bits, which one client usually has."""
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address) >> 64 << 64, 64)))
@@ -251,7 +251,7 @@ def is_within(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
     return any(address.version == network.version and address in network for network in networks)
 
 
-def parse(text: str) -> IPv4Address | IPv6Address | None:
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """An address as a socket names it; one of IPv4 within IPv6 is one of IPv4. None if it is no address."""
     try:
         address = ip_address(text.partition("%")[0])
@@ -264,8 +264,8 @@ def _read(text: str) -> IPv4Address | IPv6Address | None:
     """Parse an address as proxies write it: `192.0.2.1`, `192.0.2.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000`."""
     text = text.strip()
     if text.startswith("["):
-        return parse(text[1:].partition("]")[0])
-    return parse(text.partition(":")[0] if text.count(":") == 1 else text)
+        return parse_address(text[1:].partition("]")[0])
+    return parse_address(text.partition(":")[0] if text.count(":") == 1 else text)
 
 
 def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:

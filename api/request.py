@@ -162,7 +162,7 @@ class ApiRequest(Request[Caller, None, State]):
         """Return the viewer of this scope's documents, or None for the application itself, which sees them all."""
         if self.principal is None:
             return None
-        return await viewers.viewer(self.services.db, scope, self.principal, self.context.groups)
+        return await viewers.find_viewer(self.services.db, scope, self.principal, self.context.groups)
 
     async def read_cursor(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
         """Return the position in the listing that a cursor encodes. Raises the operation's error for any other text."""
@@ -209,7 +209,7 @@ class ApiRequest(Request[Caller, None, State]):
     async def recall(self, content: bytes) -> bytes | None:
         """Return the stored answer to a request with this content and Idempotency-Key, if there is one."""
         idempotent, services = self.identify(content), self.services
-        return None if idempotent is None else await idempotency.recall(services.db, services.ring, idempotent)
+        return None if idempotent is None else await idempotency.stored_answer(services.db, services.ring, idempotent)
 
     async def once(self, act: Callable[[], Awaitable[A]], content: bytes) -> A | bytes:
         """Run a write within the quotas, and only once for each Idempotency-Key."""
@@ -223,7 +223,7 @@ class ApiRequest(Request[Caller, None, State]):
         async def encode() -> bytes:
             return msgspec.json.encode(await act())
 
-        return await idempotency.once(self.services.db, self.services.ring, idempotent, encode)
+        return await idempotency.answer_once(self.services.db, self.services.ring, idempotent, encode)
 
     async def _within_quotas(self, act: Callable[[], Awaitable[A | bytes]]) -> A | bytes:
         """Run the write, and undo it with QUOTA_EXCEEDED if it exceeds a quota. Writes of one organization run one at a
@@ -238,9 +238,9 @@ class ApiRequest(Request[Caller, None, State]):
                 if await quotas.try_lock(connection, organization):
                     usage_before = await quotas.async_read_usage(connection, organization, self.tenant)
                     answer = await act()
-                    if quotas.limited(usage_before):
+                    if quotas.has_limits(usage_before):
                         usage_after = await quotas.async_read_usage(connection, organization, self.tenant)
-                        quotas.check(usage_before, usage_after)
+                        quotas.check_uses(usage_before, usage_after)
                     return answer
             if time.monotonic() > end:
                 message = "Other writes of this organization, whose quotas are counted, take too long. Try again later."

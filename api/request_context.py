@@ -11,7 +11,7 @@ from litestar.types import HTTPScope
 from litestar.types import Scope as AsgiScope
 from litestar.utils.path import normalize_path
 
-from api.auth import Caller, Rate, allow
+from api.auth import Caller, Rate, require_permission
 from api.links import Bearer
 from api.permissions import PERMISSIONS, Reach
 from retrieval.errors import ServiceError
@@ -59,7 +59,7 @@ def get_context(scope: AsgiScope) -> RequestContext:
 def make_bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
     """The caller as links know it. A link reads a whole document, so it needs the permission of listing documents."""
     try:
-        allow(caller, PERMISSIONS["POST /v1/documents"])
+        require_permission(caller, PERMISSIONS["POST /v1/documents"])
         may_read = True
     except ServiceError:
         may_read = False

@@ -72,17 +72,17 @@ class Placed:
     namespace: str
 
 
-async def answer(request: ApiRequest, data: SearchBody) -> SearchData:
+async def answer_search(request: ApiRequest, data: SearchBody) -> SearchData:
     """Run a search. Raises NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
     query, size = _widened(data, data.to_values())
-    spaces = await opened(request, Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids))
+    spaces = await open_spaces(request, Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids))
     return await _answer(request.services, spaces, data, query, size)
 
 
 _MODEL_FIELDS = ("provider", "model", "queryPrefix", "passagePrefix")
 
 
-async def opened(request: ApiRequest, where: Where) -> list[Space]:
+async def open_spaces(request: ApiRequest, where: Where) -> list[Space]:
     """Return the namespaces that are searched. Raises NAMESPACE_NOT_FOUND if one of them is missing."""
     namespace_id, namespace_ids = where["namespace_id"], where["namespace_ids"]
     if (namespace_id is None) is (namespace_ids is None):
@@ -157,7 +157,9 @@ async def _in_thread(
     return await services.at_vendor(config.id, function, *args, **kwargs)
 
 
-async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
+async def search_space(
+    services: Services, space: Space, query: Query, values: Sequence[float] | None
+) -> search.SearchResult:
     """Search one namespace, again if another model took over meanwhile. `values`: the query's vector, where known."""
     clock = Clock(step=TURN)
     return await in_time(services, space.config, clock, _find(services, space, query, values, clock))
@@ -171,7 +173,7 @@ async def _find(
         by_meaning = query.semantic_weight > 0
         clock.step = ""  # its turn has come; the SDK of a vendor may have to be imported first
         with query_limits.limit_search(services, query.where):
-            return search.run(
+            return search.run_search(
                 services.db,
                 space.scope,
                 query,
@@ -193,15 +195,15 @@ async def _find(
     return result
 
 
-async def why(request: ApiRequest, data: WhyRequest) -> WhyData:
+async def explain_search(request: ApiRequest, data: WhyRequest) -> WhyData:
     """Explain why a document is shown, or is not. Raises DOCUMENTS_NOT_FOUND, and whatever a search raises."""
     query, parts, services = data.to_values(), data.parts(), request.services
-    (space,) = await opened(request, Where(namespace_id=data.namespace_id, namespace_ids=None))
+    (space,) = await open_spaces(request, Where(namespace_id=data.namespace_id, namespace_ids=None))
     by_meaning = query.semantic_weight > 0
 
     def run() -> WhyData:
         with query_limits.limit_search(services, query.where):
-            explanation = explain.explain(
+            explanation = explain.explain_document(
                 services.db,
                 space.scope,
                 query,
@@ -230,9 +232,9 @@ async def _answer(
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
         embedder = registry.make_embedder(first.config)
-        embedding = _in_thread(services, first.config, search.embed, embedder, first.scope, query.text)
+        embedding = _in_thread(services, first.config, search.embed_query, embedder, first.scope, query.text)
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
-    parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
+    parts = await asyncio.gather(*(search_space(services, space, query, values) for space in spaces))
     placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:
         placed.sort(key=lambda entry: (-entry.hit.score, entry.hit.document_id, entry.hit.index))

@@ -130,7 +130,7 @@ class StorageProbe:
         """Return a sentence for each reason; none if the database does not answer, which other parts report."""
         if self._probe is None or (self._probe.done() and time.monotonic() - self._begun > _KEPT_SECONDS):
             self._begun = time.monotonic()
-            self._probe = asyncio.create_task(roles.storage(self._db, self._settings))
+            self._probe = asyncio.create_task(roles.storage_problems(self._db, self._settings))
         answered, _ = await asyncio.wait({self._probe}, timeout=_SECONDS)
         try:
             return self._probe.result() if answered else ()

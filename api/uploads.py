@@ -129,13 +129,13 @@ class _Reader:
                 },
             )
         except FormParserError as error:
-            raise broken() from error
+            raise broken_upload() from error
 
     def feed(self, chunk: bytes) -> None:
         try:
             self._parser.write(chunk)
         except FormParserError as error:
-            raise broken() from error
+            raise broken_upload() from error
 
     def flush(self) -> None:
         """Called in a thread: to the disk and into the hash with what waits."""
@@ -145,7 +145,7 @@ class _Reader:
 
     def finish(self) -> Form:
         if not self._ended:
-            raise broken()
+            raise broken_upload()
         self.form.sha256 = self._hash.digest()
         charset = self.form.fields.get("_charset_", b"").decode("latin-1").strip()
         self.form.name = file_name(self._disposition, charset)
@@ -203,7 +203,7 @@ class _Reader:
         self._ended = True
 
 
-def broken() -> ServiceError:
+def broken_upload() -> ServiceError:
     return _invalid("The form is not complete multipart/form-data.", "invalid_form")
 
 
@@ -235,7 +235,7 @@ _PLACEHOLDERS = frozenset({"-", "blob", "file", "upload"})
 """Names that curl, browsers, requests, aiohttp and httpx give to content that has none."""
 
 
-def parameters(header: bytes) -> dict[str, bytes]:
+def parse_parameters(header: bytes) -> dict[str, bytes]:
     """Parameters by lower-case name, quotes removed; the first of several with one name."""
     values: dict[str, bytes] = {}
     for name, value in _PARAMETER.findall(b";" + header.partition(b";")[2]):
@@ -245,7 +245,7 @@ def parameters(header: bytes) -> dict[str, bytes]:
 
 def field_name(header: bytes) -> str:
     """The name of a form's field, "" if it has none."""
-    return parameters(header).get("name", b"").decode("utf-8", "replace")
+    return parse_parameters(header).get("name", b"").decode("utf-8", "replace")
 
 
 def file_name(header: bytes, charset: str = "") -> str:
@@ -254,16 +254,16 @@ def file_name(header: bytes, charset: str = "") -> str:
     The order is `filename*`, its continuations, `filename`, as in RFC 6266. `charset`: the form's `_charset_` for raw
     bytes, which are UTF-8 otherwise, or Western European if they are not.
     """
-    values = parameters(header)
+    values = parse_parameters(header)
     candidates = (
         _extended(values.get("filename*", b"")),
         _continued(values),
         _plain(values.get("filename", b""), charset),
     )
-    return next((name for name in map(clean, candidates) if name), "")
+    return next((name for name in map(clean_name, candidates) if name), "")
 
 
-def clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """A name without folders, control and direction marks, at most 255 characters; "" for a placeholder."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     printable = "".join(character for character in last if character.isprintable()).strip(". ")

@@ -35,7 +35,7 @@ from bench.search import (
 )
 from connectors.vectors.pgvector import PgVectorStore
 from retrieval.access import viewers
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database import database
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
@@ -136,7 +136,7 @@ def _measure(
         kinds[name] = _search(db, scope, store, query)
         kinds[f"{name}, for the user"] = _search(db, scope, store, query, USER)
         kinds[f"{name}, for the user, first"] = _search(db, scope, store, query, STRANGER)
-    viewer = LOOP.run_until_complete(viewers.viewer(db, scope, USER))
+    viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, USER))
 
     def check(name: str, result: search.SearchResult) -> None:
         if "for the user" in name:
@@ -149,26 +149,26 @@ def _search(
     db: database.Database, scope: Scope, store: PgVectorStore, query: Query, user: str | None = None
 ) -> Callable[[str, Any], search.SearchResult]:
     def run(text: str, values: Any) -> search.SearchResult:
-        viewer = LOOP.run_until_complete(viewers.viewer(db, scope, user)) if user is not None else None
+        viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, user)) if user is not None else None
         if user == STRANGER:
-            selectivity.forget(db)
+            selectivity.forget_remembered(db)
         asked = replace(query, text=text)
         model: Any = Given()
-        return search.run(db, scope, asked, viewer=viewer, embedder=model, vectors=store, values=values)
+        return search.run_search(db, scope, asked, viewer=viewer, embedder=model, vectors=store, values=values)
 
     return run
 
 
 def _counts(db: database.Database, scope: Scope) -> float:
     """How many times as long documents are counted for the user, by medians."""
-    viewer = LOOP.run_until_complete(viewers.viewer(db, scope, USER))
+    viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, USER))
     spent: dict[bool, list[float]] = {True: [], False: []}
 
     async def ask() -> None:
         for number in range(80):
             is_user = bool(number % 2)
             start = time.perf_counter()
-            await documents.stats(db, scope, DocumentFilter(), viewer=viewer if is_user else None)
+            await documents.count_documents(db, scope, DocumentFilter(), viewer=viewer if is_user else None)
             spent[is_user].append(time.perf_counter() - start)
         await db.async_close()
 
@@ -178,7 +178,9 @@ def _counts(db: database.Database, scope: Scope) -> float:
 
 def _check(db: database.Database, found: search.SearchResult, viewer: Viewer) -> None:
     ids = [hit.document_id for hit in found.hits]
-    row = reading(db, viewer).row("select count(*) as seen from documents where id = any(%(ids)s)", {"ids": ids})
+    row = viewed_database(db, viewer).row(
+        "select count(*) as seen from documents where id = any(%(ids)s)", {"ids": ids}
+    )
     if len(ids) < KINDS["hybrid"].top_k or row is None or row["seen"] < len(set(ids)):
         raise RuntimeError(f"a search for the user found {len(ids)} results, of documents seen: {row}")
 

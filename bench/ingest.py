@@ -167,7 +167,7 @@ class Service:
 def embed_alone(documents: list[tuple[str, str]], home: Path) -> dict[str, float]:
     """Seconds by the clock and of processors that the model needs for the same chunks, alone in one process."""
     from connectors.embedders import local
-    from retrieval.ingestion.chunking.splitter import effective_size, split
+    from retrieval.ingestion.chunking.splitter import effective_size, split_text
     from retrieval.ingestion.chunking.tokenizer import tokenizer_for
     from retrieval.ports import Parsed
 
@@ -175,7 +175,7 @@ def embed_alone(documents: list[tuple[str, str]], home: Path) -> dict[str, float
     embedder = local.load_model(model, home)
     size, overlap = effective_size(1000, 200, embedder.max_tokens)
     tokenizer = tokenizer_for("LOCAL", model)
-    texts = [chunk.text for _, text in documents for chunk in split(Parsed(text), tokenizer, size, overlap)]
+    texts = [chunk.text for _, text in documents for chunk in split_text(Parsed(text), tokenizer, size, overlap)]
     texts.sort(key=len)
     embedder.embed(texts[:8], "document")
     started, cpu = time.perf_counter(), time.process_time()

@@ -41,7 +41,7 @@ SIZE, OVERLAP, TOP = 1000, 200, 5
 
 def ports(model: str) -> tuple[Any, Any]:
     """Load a local model; its embedder and its tokenizer."""
-    return local_embedder.load_model(model, settings.load().home), tokenizer_for("LOCAL", model)
+    return local_embedder.load_model(model, settings.load_settings().home), tokenizer_for("LOCAL", model)
 
 
 class Given:
@@ -146,7 +146,7 @@ class Shelf:
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
-                made = titles.split(
+                made = titles.split_titled(
                     Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens
                 )
                 cut += [
@@ -189,7 +189,7 @@ class Shelf:
     def find(self, text: str, weights: tuple[float, float], top_k: int = 50) -> list[Any]:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
         return list(
-            search.run(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store).hits
+            search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store).hits
         )
 
 

@@ -102,7 +102,7 @@ def _search(db: database.Database, scope: Scope, store: PgVectorStore, semantic:
         if model is None:
             given.values = values
         query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic)
-        search.run(db, scope, query, viewer=None, embedder=given, vectors=store)
+        search.run_search(db, scope, query, viewer=None, embedder=given, vectors=store)
 
     return run
 

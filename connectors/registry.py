@@ -95,7 +95,7 @@ def make_embedder(config: NamespaceConfig) -> Embedder:
     model = config.embedding_model
     _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
-    return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load())))
+    return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load_settings())))
 
 
 def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
@@ -127,7 +127,7 @@ def make_reranker(config: NamespaceConfig) -> Reranker:
         raise Fatal("The namespace has no reranker; set its rerankConfig.")
     _require_unmoved("rerankConfig", chosen, config)
     make = _load(RERANKERS, chosen["provider"], "rerankConfig.provider")
-    return cast("Reranker", _once("reranker", chosen, lambda: make(chosen, settings.load())))
+    return cast("Reranker", _once("reranker", chosen, lambda: make(chosen, settings.load_settings())))
 
 
 def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
@@ -151,18 +151,18 @@ def file_store(config: NamespaceConfig) -> FileStore:
     """The namespace's file storage."""
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
-    return cast("FileStore", _once("files", _placed(storage), lambda: make(storage, settings.load())))
+    return cast("FileStore", _once("files", _placed(storage), lambda: make(storage, settings.load_settings())))
 
 
 def local_files() -> FileStore:
     """The folder of LOCAL file storage, whichever namespaces use it."""
     make = _load(FILE_STORES, "LOCAL", "fileStorageConfig.type")
-    return cast("FileStore", _once("files", _placed({"type": "LOCAL"}), lambda: make({}, settings.load())))
+    return cast("FileStore", _once("files", _placed({"type": "LOCAL"}), lambda: make({}, settings.load_settings())))
 
 
 def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
     """Identity of a file store; the location of a folder on this machine comes from the settings alone."""
-    return {**storage, "folder": str(settings.load().files)} if storage["type"] == "LOCAL" else storage
+    return {**storage, "folder": str(settings.load_settings().files)} if storage["type"] == "LOCAL" else storage
 
 
 def make_scraper(config: NamespaceConfig) -> Scraper:
@@ -172,7 +172,7 @@ def make_scraper(config: NamespaceConfig) -> Scraper:
         raise Fatal("The namespace no longer has a web scraper; set its webScraperConfig.")
     _require_unmoved("webScraperConfig", chosen, config)
     make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
-    return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))
+    return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load_settings())))
 
 
 def is_selector(text: str) -> bool:
@@ -184,10 +184,10 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
     """Source of the documents of an ingestion. Fatal if the namespace has nothing to fetch them with."""
     if name in CONNECTORS:
         try:
-            app = connections.usable_app(config, name, settings.load())
+            app = connections.usable_app(config, name, settings.load_settings())
         except ServiceError as error:  # taken away since the request
             raise Fatal(str(error)) from error
-        return Connected(db, ring, make_connector(name, app, settings.load()))
+        return Connected(db, ring, make_connector(name, app, settings.load_settings()))
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
     return cast("Source", make(make_scraper(config), file_store(config), db))
@@ -211,7 +211,7 @@ def external_parser(config: NamespaceConfig) -> ExternalParser | None:
         return None
     chosen = config.parser
     make = _load(PARSERS, chosen["provider"], "parserConfig.provider")
-    return cast("ExternalParser", _once("parser", chosen, lambda: make(chosen, settings.load())))
+    return cast("ExternalParser", _once("parser", chosen, lambda: make(chosen, settings.load_settings())))
 
 
 def parser_of(config: NamespaceConfig) -> Parser:
@@ -267,7 +267,7 @@ def _load(table: Mapping[str, str], value: str, field: str) -> Any:
 def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceConfig) -> None:
     """Fatal where the config's secrets were stored for another address than the settings name now."""
     try:
-        destinations.require_unmoved(settings.load(), area, config, namespace.sent_to)
+        destinations.require_unmoved(settings.load_settings(), area, config, namespace.sent_to)
     except ServiceError as error:
         raise Fatal(str(error), field=area) from error
 

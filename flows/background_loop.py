@@ -75,10 +75,10 @@ class Heartbeat:
         ]
 
     def write(self, db: Database) -> None:
-        readiness.record(db, self.dispatcher, self.beats())
+        readiness.record_loops(db, self.dispatcher, self.beats())
 
     def end(self, db: Database) -> None:
-        readiness.leave(db, self.dispatcher)
+        readiness.deregister_dispatcher(db, self.dispatcher)
 
 
 async def listen_for_notices(
@@ -90,7 +90,7 @@ async def listen_for_notices(
     alive: Callable[[], None] = lambda: None,
 ) -> None:
     """Call `wake` at first and for each notice of the channel, and `alive` whenever the connection was tried."""
-    async with await listening.connect(url, application_name=name) as connection:
+    async with await listening.connect_listener(url, application_name=name) as connection:
         await connection.execute("listen " + channel)
         wake()
         while True:

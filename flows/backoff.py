@@ -42,7 +42,7 @@ async def wait_and_repeat(db: Database, lease: Lease, step: Callable[[], None]) 
         except Unavailable:
             raise
         except Retryable as error:
-            is_full = disk_full.reason(error) is not None
+            is_full = disk_full.full_disk_reason(error) is not None
             wait = FULL if is_full else error.after or 0
             if is_soon(error) or wait > seconds_left:
                 raise

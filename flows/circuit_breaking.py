@@ -107,7 +107,7 @@ class _Source:
             return self._port.fetch(item, request, to)
 
     def _through(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
-        organization, outage = self._config.organization_id, settings.load().outage_seconds
+        organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
         through = partial(self._circuits.through, job_run=request.job_run_id)
         if request.source not in sources.WEB:
             name = request.source.replace("_", " ").title()
@@ -129,4 +129,4 @@ def _vendor(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> A
     provider = _provider(storage)
     identity = {"kind": kind} | {name: storage[name] for name in _IDENTITY if name in storage}
     name = _NAMES.get(provider, provider.title())
-    return Asked(config.organization_id, name, identity, settings.load().outage_seconds)
+    return Asked(config.organization_id, name, identity, settings.load_settings().outage_seconds)

@@ -23,36 +23,36 @@ log = structlog.get_logger()
 
 
 @lru_cache(maxsize=1)
-def database() -> Database:
-    config = settings.load()
+def open_database() -> Database:
+    config = settings.load_settings()
     if config.database_url is None:
         raise SystemExit("RETRIEVAL_DATABASE_URL is not set: start this role with `retrieval up` or name a database.")
     return Database(config.database_url.get_secret_value(), size=config.database_pool, role="worker")
 
 
 @lru_cache(maxsize=1)
-def keys() -> KeyRing:
-    secret = settings.load().secret_key
+def load_keys() -> KeyRing:
+    secret = settings.load_settings().secret_key
     if secret is None:
         raise SystemExit("RETRIEVAL_SECRET_KEY is not set: this role must open the stored secrets.")
     return KeyRing.parse(secret.get_secret_value())
 
 
-def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
+def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     """Stores of a namespace's vectors and files, also of a deleted one, and the end of its authorizations.
 
     `db`: whose connections they use; those of the process if absent.
     """
-    db = db or database()
-    config = namespaces.load(db, keys(), namespace_id, deleted=True)
+    db = db or open_database()
+    config = namespaces.load(db, load_keys(), namespace_id, deleted=True)
 
     def authorizer(connector: str) -> Authorizer:
         return registry.make_authorizer(
-            connector, connections.usable_app(config, connector, settings.load()), settings.load()
+            connector, connections.usable_app(config, connector, settings.load_settings()), settings.load_settings()
         )
 
     def end(partition_id: int) -> None:
-        tokens.end_all(db, keys(), partition_id, authorizer)
+        tokens.end_all(db, load_keys(), partition_id, authorizer)
 
     other_stores = tuple(_other_stores(db, config))
     return Stores(registry.vector_store(config, db), registry.file_store(config), end, other_stores)
@@ -60,7 +60,7 @@ def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
 
 def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:
     """Other stores that can be reached: a lost one must not block the garbage collection of the others."""
-    for config_of_store in reembedding.other_stores(db, keys(), config):
+    for config_of_store in reembedding.other_stores(db, load_keys(), config):
         try:
             yield registry.vector_store(config_of_store, db)
         except StepError as error:

@@ -69,7 +69,7 @@ LEVERS_SECONDS, LEVERS_BUSY_SECONDS = 5.0, 2.0
 Loop = Callable[[LoopThread], Awaitable[None]]
 
 
-async def dispatch(
+async def dispatch_batches(
     thread: LoopThread, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int
 ) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
@@ -78,25 +78,25 @@ async def dispatch(
     not know a batch's deployment, the batch waits, and `missed` is called.
     """
     room = 2 * limit - await thread.run(batches.in_flight)
-    await thread.run(batches.form, size=size, batches=room, places=limit)
+    await thread.run(batches.form_batches, size=size, batches=room, places=limit)
     held_sources = await thread.run(recorded_levers.held_sources)
-    waiting = [batch for batch in await thread.run(batches.undispatched) if batch.source not in held_sources]
+    waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
     started = 0
     for batch in waiting:
         try:
-            flow_run = await prefect_client.start(client, batch)
+            flow_run = await prefect_client.start_flow_run(client, batch)
         except ObjectNotFound:
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
             missed()
             continue
-        await thread.run(batches.dispatched, batch, flow_run)
+        await thread.run(batches.record_flow_run, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
         started += 1
-        await thread.run(notifications.tell, notifications.FLOW_RUNS)
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
     return started
 
 
-async def evaluate(thread: LoopThread, client: PrefectClient) -> None:
+async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
     """Start runs of evaluations that wait, or whose worker was lost."""
     due = await thread.run(runs.list_waiting)
     for index, run in enumerate(due):
@@ -106,7 +106,7 @@ async def evaluate(thread: LoopThread, client: PrefectClient) -> None:
             await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
-        await thread.run(notifications.tell, notifications.FLOW_RUNS)
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
 
 
 async def emit_events(thread: LoopThread) -> int:
@@ -114,7 +114,7 @@ async def emit_events(thread: LoopThread) -> int:
     rows = await thread.run(events.list_waiting)
     if rows:
         await prefect_client.emit_events(rows)
-        await thread.run(events.emitted, [row.id for row in rows])
+        await thread.run(events.mark_emitted, [row.id for row in rows])
     return len(rows)
 
 
@@ -138,9 +138,9 @@ class Dispatcher:
         self.heartbeat = Heartbeat(*self.loops)
         self.threads = {name: LoopThread(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
-        stores = partial(context.stores, db=swept)
+        stores = partial(context.open_stores, db=swept)
         self.sender = Sender(
-            db.sibling(size=4, role="dispatcher"), context.keys, fetch_guard.guard(config), self._wake_sender
+            db.sibling(size=4, role="dispatcher"), context.load_keys, fetch_guard.make_guard(config), self._wake_sender
         )
         self.sweeper, self.upkeep = garbage.GarbageCollector(swept, stores), Upkeep(swept, stores)
 
@@ -171,10 +171,12 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
-                while await dispatch(thread, client, self.missed.set, size=self.config.batch_limit, limit=limit):
+                while await dispatch_batches(
+                    thread, client, self.missed.set, size=self.config.batch_limit, limit=limit
+                ):
                     self.busy.set()
                     self.heartbeat.succeeded("dispatch")
-                await evaluate(thread, client)
+                await start_evaluations(thread, client)
                 self.heartbeat.succeeded("dispatch")
                 looked = time.monotonic()
                 pause = LOOK_SECONDS if await thread.run(job_queue.is_any_unfinished) else QUIET_SECONDS
@@ -187,12 +189,12 @@ class Dispatcher:
         attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
-                self.workers = await prefect_client.workers(client, self.config.work_pool)
+                self.workers = await prefect_client.count_workers(client, self.config.work_pool)
                 if await thread.run(job_queue.is_any_unclaimed):
                     at_work = await thread.run(job_queue.count_at_work)
-                    closed = await prefect_client.closed(client, self.config.work_pool, at_work)
+                    closed = await prefect_client.closed_queues(client, self.config.work_pool, at_work)
                     await thread.run(job_queue.close_queues, closed)
-                if await reconcile.once(thread, client, attempts=attempts, lease=lease):
+                if await reconcile.reconcile_batches(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.heartbeat.succeeded("reconcile")
                 await self._until_busy(thread)
@@ -210,9 +212,9 @@ class Dispatcher:
         told, again_at = None, 0.0
         async with get_client() as client:
             while True:
-                schedules_wanted = await thread.run(connections_by_schedule.wanted)
+                schedules_wanted = await thread.run(connections_by_schedule.wanted_schedules)
                 if schedules_wanted != told or troubled or time.monotonic() >= again_at:
-                    await schedules.reconcile(client, schedules_wanted, troubled)
+                    await schedules.reconcile_schedules(client, schedules_wanted, troubled)
                     told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.heartbeat.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
@@ -226,7 +228,7 @@ class Dispatcher:
         self.missed.clear()
         try:
             async with asyncio.timeout(REGISTER_TIMEOUT):
-                await register.register()
+                await register.register_deployments()
         except register.RegistrationError as error:
             log.warning("dispatcher.not_registered", reason=str(error))
             return
@@ -238,11 +240,11 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 try:
-                    read = await levers.read(client, self.config.work_pool)
+                    read = await levers.read_levers(client, self.config.work_pool)
                 except prefect_client.AWAY as error:
-                    await thread.run(recorded_levers.record, [levers.of_failure(error, self.config.work_pool)])
+                    await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.config.work_pool)])
                     raise
-                await thread.run(recorded_levers.record, read)
+                await thread.run(recorded_levers.record_levers, read)
                 busy = await thread.run(job_queue.is_any_unfinished)
                 await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)
 
@@ -257,9 +259,9 @@ class Dispatcher:
     async def maintain(self, thread: LoopThread) -> None:
         for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
             await asyncio.sleep(LANGUAGES_SECONDS)
-            self.upkeep.index_again(settings.load().keyword_language)
-        await thread.run(garbage.forget)
-        await thread.run(breaker_timeout.expire)
+            self.upkeep.index_again(settings.load_settings().keyword_language)
+        await thread.run(garbage.delete_expired)
+        await thread.run(breaker_timeout.expire_runs)
         self.upkeep.begin()
         self.heartbeat.succeeded("maintain")
 
@@ -283,7 +285,7 @@ class Dispatcher:
     async def emit(self, thread: LoopThread) -> None:
         """Emit events of job runs and connections to Prefect, if the setting is on."""
         on = self.config.prefect_events
-        await thread.run(events.switch, on=on)
+        await thread.run(events.switch_recording, on=on)
         while on:
             count = await emit_events(thread)
             await asyncio.sleep(0 if count == events.PAGE else LOOK_SECONDS)
@@ -306,7 +308,7 @@ class Dispatcher:
 
     async def report(self, thread: LoopThread) -> None:
         await thread.run(self.heartbeat.write)
-        await thread.run(counts.write)
+        await thread.run(counts.write_counts)
         await asyncio.sleep(WRITE_SECONDS)
 
     async def _for_ever(self, name: str, step: Loop) -> None:
@@ -318,7 +320,7 @@ class Dispatcher:
                 self.heartbeat.failed(name, error)
                 if isinstance(error, ObjectNotFound):
                     self.missed.set()
-                log.warning("dispatcher.waiting", loop=name, reason=prefect_client.reason(error))
+                log.warning("dispatcher.waiting", loop=name, reason=prefect_client.failure_reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
                 self.heartbeat.failed(name, error)
@@ -326,14 +328,14 @@ class Dispatcher:
                 await asyncio.sleep(5)
 
 
-async def run() -> None:
+async def run_dispatcher() -> None:
     """Until SIGTERM or SIGINT."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Dispatcher(settings.load(), context.database()).run(stop)
+    await Dispatcher(settings.load_settings(), context.open_database()).run(stop)
 
 
 if __name__ == "__main__":
-    logs.configure(settings.load(), role="dispatcher")
-    asyncio.run(run())
+    logs.configure_logs(settings.load_settings(), role="dispatcher")
+    asyncio.run(run_dispatcher())

@@ -16,11 +16,11 @@ from prefect.logging import get_run_logger
 
 from connectors import registry
 from flows import context, flow_states, tasks
-from flows.steps import explained
+from flows.steps import explain_errors
 from retrieval import settings, sources
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
-from retrieval.evaluations.gate import every
+from retrieval.evaluations.gate import throttle_alive
 from retrieval.ingestion import dry_run_report
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run import Estimator, Tools
@@ -40,22 +40,22 @@ async def dry_run(batch_id: str, attempt: int) -> State[None]:
 
 
 async def _estimate_all(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
-    db = context.database()
-    for run in await asyncio.to_thread(dry_runs.waiting, db, lease):
+    db = context.open_database()
+    for run in await asyncio.to_thread(dry_runs.waiting_trials, db, lease):
         await _estimate_run(lease, run)
     dry_runs.close_cancelled(db, lease)
-    batches.finish(db, lease)
+    batches.finish_batch(db, lease)
     return partial(_end, lease)
 
 
 async def _end(lease: Lease) -> State[None]:
-    db = context.database()
-    notifications.tell(db)
+    db = context.open_database()
+    notifications.notify_listeners(db)
     return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), "The reports stand with their job runs.")
 
 
 async def _estimate_run(lease: Lease, run: dry_runs.Trial) -> None:
-    db = context.database()
+    db = context.open_database()
     trial = Trial(lease, run)
     try:
         await asyncio.to_thread(find_out, trial)
@@ -65,7 +65,7 @@ async def _estimate_run(lease: Lease, run: dry_runs.Trial) -> None:
     except StepError as error:
         get_run_logger().warning("There is no report: %s", error)
         result = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
-    await asyncio.to_thread(dry_runs.finish, db, lease, run.id, result)
+    await asyncio.to_thread(dry_runs.finish_trial, db, lease, run.id, result)
 
 
 class Trial:
@@ -85,28 +85,28 @@ class _Cancelled(Exception):
     """Cancelled estimate: the report is not needed."""
 
 
-def estimate(trial: Trial) -> None:
+def estimate_ingestion(trial: Trial) -> None:
     """Fetch, read and cut as the ingestion would; embed nothing."""
-    with explained():
-        db, lease, began = context.database(), trial.lease, time.monotonic()
+    with explain_errors():
+        db, lease, began = context.open_database(), trial.lease, time.monotonic()
         try:
-            config = namespaces.load(db, context.keys(), lease.scope.namespace)
+            config = namespaces.load(db, context.load_keys(), lease.scope.namespace)
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
-        estimator = Estimator(_tools(trial, config), every(lambda: _look(trial)))
-        dry_runs.begin(db, lease, trial.job_run_id, status="PRE_PROCESSING")
+        estimator = Estimator(_tools(trial, config), throttle_alive(lambda: _look(trial)))
+        dry_runs.begin_trial(db, lease, trial.job_run_id, status="PRE_PROCESSING")
         _look(trial)
         _count(trial, config, estimator)
-        report, embedder, options = estimator.report, estimator.tools.embedder, settings.load()
-        seconds = dry_run_report.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
-        trial.report = dry_run_report.shown(report, embedder, options.prices, options.price_currency, seconds)
+        report, embedder, options = estimator.report, estimator.tools.embedder, settings.load_settings()
+        seconds = dry_run_report.estimate_seconds(db, lease.partition, report.tokens, time.monotonic() - began)
+        trial.report = dry_run_report.report_json(report, embedder, options.prices, options.price_currency, seconds)
 
 
-find_out = tasks.retried_task(estimate, retries=2)
+find_out = tasks.retried_task(estimate_ingestion, retries=2)
 
 
 def _look(trial: Trial) -> None:
-    if batches.is_cancelled(context.database(), trial.job_run_id):
+    if batches.is_cancelled(context.open_database(), trial.job_run_id):
         raise _Cancelled
 
 
@@ -114,7 +114,7 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
     asked, source = trial.asked, trial.asked.dry_run or ""
     embedder = registry.make_embedder(config)
     return Tools(
-        context.database(),
+        context.open_database(),
         trial.lease.partition,
         source,
         DiscoveryRequest(trial.lease.scope, source, asked.request or {}, asked.connection_id, trial.job_run_id),
@@ -135,9 +135,9 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
     if tools.source == "LOCAL_FILE":
         _file(request, estimator)
         return
-    source = registry.make_source(tools.source, config, tools.db, context.keys())
+    source = registry.make_source(tools.source, config, tools.db, context.load_keys())
     if tools.source == "URLS_LIST":
-        dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.APPS:
         _connected(trial, cast("Connected", source), estimator)
@@ -147,7 +147,7 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
             estimator.goes_on()
             estimator.listed(source, [item for item in page.items if item.content is not None])
             waiting += [item for item in page.items if item.content is None]
-        dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, waiting)
 
 
@@ -175,7 +175,7 @@ def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
             else:
                 departed.pop(item.external_id, None)
                 waiting[item.external_id] = item
-    dry_runs.begin(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+    dry_runs.begin_trial(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
     estimator.listed(source, list(waiting.values()))
     estimator.report.remove, held_count = source.leaving(request, list(departed))
     if held_count:

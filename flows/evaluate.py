@@ -42,7 +42,7 @@ class _Progress:
     def renew(self) -> float | None:
         """Renew the run's lease and tell the progress, however long one request takes."""
         with suppress(*flow_states.AWAY):
-            self._is_lost = not runs.renew(context.database(), self._claimed, self.asked, self.total)
+            self._is_lost = not runs.renew_lease(context.open_database(), self._claimed, self.asked, self.total)
         return None if self._is_lost else RENEW_SECONDS
 
     def require_lease(self) -> None:
@@ -58,28 +58,28 @@ class _Progress:
 def evaluate(run_id: str, attempt: int) -> State[None]:
     """Ask every question under every setting, and compare."""
     try:
-        claimed = runs.claim(context.database(), run_id, attempt)
+        claimed = runs.claim_run(context.open_database(), run_id, attempt)
         if claimed is None:
             return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
         count = _Progress(claimed)
         with repeat_in_thread(count.renew, RENEW_SECONDS, name="evaluation-lease"):
             return _evaluate(claimed, count)
     except flow_states.AWAY as error:
-        return flow_states.away(error)
+        return flow_states.away_state(error)
 
 
 def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
-    db = context.database()
+    db = context.open_database()
     try:
-        config = namespaces.load(db, context.keys(), claimed.scope.namespace)
+        config = namespaces.load(db, context.load_keys(), claimed.scope.namespace)
         bench = _bench(claimed, config)
-        questions = evaluations.questions(db, claimed.evaluation_id)
+        questions = evaluations.read_questions(db, claimed.evaluation_id)
         count.total = len(questions) * len(claimed.settings)
-        runs.renew(db, claimed, 0, count.total)
+        runs.renew_lease(db, claimed, 0, count.total)
         vectors = judge.vectors_of(bench, questions, claimed.settings, count.require_lease)
         judgements = [
-            tasks.named(_judge, setting["name"])(
-                partial(judge.judge, bench, questions, vectors, setting, count.count_search)
+            tasks.name_task(_judge, setting["name"])(
+                partial(judge.judge_setting, bench, questions, vectors, setting, count.count_search)
             )
             for setting in claimed.settings
         ]
@@ -87,33 +87,33 @@ def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
     except _Lost:
         return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
     except (StepError, ServiceError) as error:
-        runs.finish(db, claimed, None, str(error))
+        runs.finish_run(db, claimed, None, str(error))
         return Failed(message=str(error))
     except flow_states.AWAY:
         raise
     except Exception:
         log.exception("evaluation.failed", run_id=claimed.id)
-        runs.finish(db, claimed, None, "The searches failed; the worker's log says why.")
+        runs.finish_run(db, claimed, None, "The searches failed; the worker's log says why.")
         raise
-    runs.finish(db, claimed, judge.result(questions, claimed.settings, judgements))
+    runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements))
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
 
 
 def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
     """ConfigChanged where what was measured is no longer what is searched."""
-    if namespaces.load(context.database(), context.keys(), claimed.scope.namespace).epoch != config.epoch:
+    if namespaces.load(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch != config.epoch:
         raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
 
 
 def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
-    db = context.database()
+    db = context.open_database()
     return Bench(
         db,
         claimed.scope,
         registry.make_embedder(config),
         registry.vector_store(config, db),
         lambda: registry.make_reranker(config),
-        settings.load().keyword_language,
+        settings.load_settings().keyword_language,
         reranks=config.reranker is not None,
     )
 

@@ -37,9 +37,9 @@ async def run_batch(
 
     `retries_documents`: whether a retry of the flow run in Prefect ingests the failed documents again.
     """
-    db, seconds = context.database(), settings.load().lease_seconds
+    db, seconds = context.open_database(), settings.load_settings().lease_seconds
     try:
-        lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+        lease = batches.claim_lease(db, batch_id, attempt, seconds=seconds)
         if lease is None and retries_documents:
             lease = await _claim_retry(batch_id, seconds=seconds)
         if lease is None:
@@ -51,29 +51,29 @@ async def run_batch(
             return _unclaimed(lease.batch_id)
         return await end()
     except AWAY as error:
-        return away(error)
+        return away_state(error)
 
 
 async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
     """After a retry of the flow run in Prefect: the lease of its failed documents."""
-    db, run = context.database(), _flow_run_id()
+    db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
         return None
     retry_runs = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
-    return batches.claim(db, retry_runs, 1, seconds=seconds) if retry_runs else None
+    return batches.claim_lease(db, retry_runs, 1, seconds=seconds) if retry_runs else None
 
 
 def _unclaimed(batch_id: str) -> State[None]:
     """There is nothing to do: how the batch ended, or that another works on it."""
-    db = context.database()
-    batch_id = retry.newest(db, batch_id, str(_flow_run_id()))
+    db = context.open_database()
+    batch_id = retry.newest_batch(db, batch_id, str(_flow_run_id()))
     outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
     if outcomes:
         return final_state(outcomes, "Nothing was left to do here.")
     return Completed(name="Superseded", message="Another flow run holds this batch.")
 
 
-def away(error: Exception) -> State[None]:
+def away_state(error: Exception) -> State[None]:
     """The database or Prefect was away, or a starved machine was too slow for them: no document is to blame."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
     return Failed(name=GONE, message=message)

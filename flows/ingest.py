@@ -75,63 +75,74 @@ globals().update(
 
 async def _ingest(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
     """Take every document through the pipeline."""
-    db = context.database()
+    db = context.open_database()
     time_slice, circuits, later = TimeSlice(db, lease), Circuits(db, lease), 0
     await _discover(lease, time_slice, circuits)
     async with Intake(db, lease) as intake:
         await _pipeline(lease, time_slice, circuits, intake)
-    results.settle(db, lease)
+    results.settle_runs(db, lease)
     if time_slice.has_ended or circuits.left_out:
         later = time_slice.hand_back(circuits)
     else:
-        batches.finish(db, lease)
+        batches.finish_batch(db, lease)
     circuits.end()
     return partial(_end, lease, later, circuits)
 
 
 async def _end(lease: Lease, later: int, circuits: Circuits) -> State[None]:
     """Say how each document ended. `later`: job runs that go on in another flow run."""
-    db = context.database()
-    notifications.tell(db)
-    rows = results.table(db, lease)
-    await report.results(lease.scope.namespace, rows, results.skipped(db, lease), results.left(db, lease))
-    message = _message(results.progress(db, lease), rows, later, circuits)
+    db = context.open_database()
+    notifications.notify_listeners(db)
+    rows = results.list_outcomes(db, lease)
+    await report.report_results(
+        lease.scope.namespace, rows, results.count_skipped(db, lease), results.count_removed(db, lease)
+    )
+    message = _message(results.count_progress(db, lease), rows, later, circuits)
     return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
 
 
 def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circuits: Circuits) -> str:
     """The message of the flow run's final state: counts, and up to three failed documents with their reasons."""
-    total = names.counted(counts.documents, "document")
+    total = names.counted_noun(counts.documents, "document")
     if later and circuits.left_out:
-        return f"{total} so far. {names.counted(later, 'job run')} wait for somebody who does not answer; see the logs."
+        waiting = names.counted_noun(later, "job run")
+        return f"{total} so far. {waiting} wait for a service that does not answer; see the logs."
     if later:
-        return f"{total} so far. Others were waiting: {names.counted(later, 'job run')} went on in another flow run."
+        return (
+            f"{total} so far. Others were waiting: {names.counted_noun(later, 'job run')} went on in another flow run."
+        )
     if counts.failed or counts.cancelled:
         parts = {"failed": counts.failed, "cancelled": counts.cancelled}
-        return f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{report.failures(rows)}"
+        return (
+            f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{report.describe_failures(rows)}"
+        )
     return f"{total} ingested."
 
 
 async def _discover(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
-    db = context.database()
-    for listing in await asyncio.to_thread(discovering.waiting, db, lease):
+    db = context.open_database()
+    for listing in await asyncio.to_thread(discovering.waiting_listings, db, lease):
         if time_slice.is_over():
             return
         try:
-            async with report.finding(lease.scope.namespace, partial(progress.read, db, listing.job_run_id)):
-                named_task = tasks.named(
-                    tasks.discover, names.host(listing.request.config.get("url")) or listing.job_run_id
+            async with report.report_listing(
+                lease.scope.namespace, partial(progress.read_progress, db, listing.job_run_id)
+            ):
+                named_task = tasks.name_task(
+                    tasks.discover, names.host_name(listing.request.config.get("url")) or listing.job_run_id
                 )
-                step = partial(named_task, Discovery(db, context.keys(), lease, listing, time_slice.goes_on, circuits))
-                with poison_detection.alone(db, lease, listing.job_run_id):
+                step = partial(
+                    named_task, Discovery(db, context.load_keys(), lease, listing, time_slice.goes_on, circuits)
+                )
+                with poison_detection.mark_alone(db, lease, listing.job_run_id):
                     await backoff.wait_and_repeat(db, lease, step)
         except Superseded:
             raise
         except Unavailable as error:
             get_run_logger().warning("%s", error)
         except StepError as error:
-            await asyncio.to_thread(discovering.fail, db, lease, listing, str(error))
+            await asyncio.to_thread(discovering.fail_listing, db, lease, listing, str(error))
 
 
 async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, intake: Intake) -> None:
@@ -140,7 +151,7 @@ async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, int
 
     What a process may have died of comes last, one by one.
     """
-    db = context.database()
+    db = context.open_database()
     seen_keys: set[DocumentKey] = set()
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
     running: set[asyncio.Task[None]] = set()
@@ -164,8 +175,8 @@ async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, int
                 (key for key in poison_detection.list_suspects(db, lease) if key not in seen_keys), None
             ):
                 seen_keys.add(suspect)
-                with poison_detection.alone(db, lease, suspect.document_id):
-                    await _through(lease, [suspect], time_slice, circuits, items.label(db, [suspect]))
+                with poison_detection.mark_alone(db, lease, suspect.document_id):
+                    await _through(lease, [suspect], time_slice, circuits, items.window_label(db, [suspect]))
             else:
                 return
     except asyncio.CancelledError:
@@ -178,7 +189,9 @@ async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, int
 
 def _windows(lease: Lease, seen: set[DocumentKey]) -> list[list[DocumentKey]]:
     window_size = WINDOW_KNOWN if lease.source in STORED else None
-    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size)
+    windows = items.list_windows(
+        context.open_database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size
+    )
     new = [[key for key in window if key not in seen] for window in windows]
     return [window for window in new if window]
 
@@ -196,7 +209,7 @@ async def _side_by_side(
         async with places:
             if time_slice.is_over():
                 return
-            label = items.label(context.database(), window)
+            label = items.window_label(context.open_database(), window)
             for part in await _changed(lease, window, time_slice, circuits, label):
                 if part is not window and time_slice.is_over():
                     return
@@ -214,11 +227,11 @@ async def _changed(
     """The window as it is; of a large one, after its content was looked at, what has changed, in usual windows."""
     if len(window) <= WINDOW_DOCUMENTS:
         return [window]
-    db = context.database()
+    db = context.open_database()
     try:
-        work = Work(db, context.keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
+        work = Work(db, context.load_keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
         await run_step(tasks.fetch, work)
-        results.settle(db, lease)
+        results.settle_runs(db, lease)
     except Superseded:
         raise
     except Fatal as error:
@@ -231,27 +244,27 @@ async def _through(
     lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str = ""
 ) -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
-    db = context.database()
+    db = context.open_database()
     try:
         while not await _attempt(lease, window, time_slice, circuits, label):
             get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
     except Fatal as error:
-        items.fail(db, lease, dict.fromkeys(window, str(error)))
-        results.settle(db, lease)
+        items.fail_items(db, lease, dict.fromkeys(window, str(error)))
+        results.settle_runs(db, lease)
 
 
 async def _attempt(
     lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str
 ) -> bool:
     """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
-    db = context.database()
-    work = Work(db, context.keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
+    db = context.open_database()
+    work = Work(db, context.load_keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
     prepare_parser(work)
     try:
         await run_step(tasks.fetch, work)
-        results.settle(db, lease)
+        results.settle_runs(db, lease)
         if items.open_of(db, window):
             await _from_parsing_on(work)
     except ConfigChanged:
@@ -273,8 +286,8 @@ async def _from_parsing_on(work: Work) -> None:
                 for task in ended:
                     task.result()
             is_parsed = parsing.done()
-            results.settle(work.db, work.lease)
-            parsed = [item for item in items.parsed(work.db, work.lease, work.window) if item.key not in begun]
+            results.settle_runs(work.db, work.lease)
+            parsed = [item for item in items.parsed_items(work.db, work.lease, work.window) if item.key not in begun]
             large = [item.key for item in parsed if item.characters > LARGE_CHARACTERS][:1]
             if large and not running - {parsing}:
                 begun.update(large)
@@ -296,7 +309,7 @@ async def _after_parsing(work: Work) -> None:
     """Take parsed documents through the later steps. Steps for which nothing is left are no tasks."""
     for step in tasks.PIPELINE[tasks.PIPELINE.index(tasks.parse) + 1 :]:
         await run_step(step, work)
-        results.settle(work.db, work.lease)
+        results.settle_runs(work.db, work.lease)
         if not items.open_of(work.db, work.window):
             return
 
@@ -307,13 +320,15 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
     What needs somebody who does not answer stays as it is.
     """
     try:
-        await backoff.wait_and_repeat(work.db, work.lease, partial(tasks.named(step, work.label), work))
+        await backoff.wait_and_repeat(work.db, work.lease, partial(tasks.name_task(step, work.label), work))
     except Unavailable as error:
         get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
         remaining = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
-        items.fail(work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in remaining})
+        items.fail_items(
+            work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in remaining}
+        )
 
 
 def _gave_up(step: str, error: Retryable) -> str:

@@ -51,7 +51,7 @@ class Intake:
         if self._found:
             await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
         self._looked = time.monotonic()
-        size = settings.load().batch_limit
+        size = settings.load_settings().batch_limit
         joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
         request_context.follow_joined(joined, self._lease)
         self._found = len(joined)

@@ -38,13 +38,13 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
 
     def renew() -> float | None:
         try:
-            if not batches.renew(own_db, lease, seconds=seconds):
+            if not batches.renew_lease(own_db, lease, seconds=seconds):
                 if not closed.is_set():
                     log.warning("lease.lost", batch_id=lease.batch_id)
-                if not batches.linger(own_db, lease, seconds=seconds):
+                if not batches.extend_lease(own_db, lease, seconds=seconds):
                     return None
                 closed.set()
-            counts.write(own_db)
+            counts.write_counts(own_db)
         except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
             return 0
         except AWAY:
@@ -60,15 +60,15 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 raise
             except BaseException:
                 with suppress(*AWAY):
-                    poison_detection.release(own_db, lease)
+                    poison_detection.release_lease(own_db, lease)
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:
         if closed.is_set():
             with suppress(*AWAY):
-                batches.linger(own_db, lease, seconds=0)
+                batches.extend_lease(own_db, lease, seconds=0)
         own_db.close()
-        counts.write(db)
+        counts.write_counts(db)
 
 
 @contextmanager

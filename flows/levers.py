@@ -42,7 +42,7 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
 
 
 @within_deadline
-async def read(client: PrefectClient, pool_name: str) -> list[Lever]:
+async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
     """The levers that hold something back now."""
     pool = await client.read_work_pool(pool_name)
     queues = await client.read_work_queues(work_pool_name=pool_name)

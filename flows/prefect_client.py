@@ -22,7 +22,7 @@ from prefect.states import Cancelled, Crashed
 
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
-from retrieval.sources import CONNECTORS, slug
+from retrieval.sources import CONNECTORS, source_slug
 from retrieval.webhooks.events import PrefectEvent
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FLOWS = {
     "URLS_LIST": "ingest-urls",
     "SITEMAP": "ingest-sitemap",
     "WEBSITE": "ingest-website",
-    **{name: f"ingest-{slug(name)}" for name in CONNECTORS},
+    **{name: f"ingest-{source_slug(name)}" for name in CONNECTORS},
     "REEMBED": "reembed",
     "DRY_RUN": "dry-run",
 }
@@ -95,7 +95,7 @@ _deployments: dict[tuple[str, str], UUID] = {}
 
 
 @within_deadline
-async def start(client: PrefectClient, batch: Batch) -> str:
+async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
     cache_key = str(client.api_url), f"{flow}/{flow}"
@@ -116,7 +116,7 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
             deployment,
             parameters={"batch_id": batch.id, "attempt": batch.attempt},
             name=_name(batch),
-            tags=tags(batch),
+            tags=batch_tags(batch),
             idempotency_key=batch.idempotency_key,
             work_queue_name=batch.queue,
         )
@@ -140,13 +140,13 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, ask
     )
 
 
-def tags(batch: Batch) -> list[str]:
+def batch_tags(batch: Batch) -> list[str]:
     """Tags that a flow run is found by. Every event of a run repeats its tags, so they are few."""
     return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
 
 
 @within_deadline
-async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
+async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
     """Flow run id to its state; ids that the server does not know are left out."""
     seen_runs: dict[str, Seen] = {}
     for start_at in range(0, len(flow_run_ids), 200):
@@ -163,7 +163,7 @@ async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str
 
 
 @within_deadline
-async def workers(client: PrefectClient, pool: str) -> int:
+async def count_workers(client: PrefectClient, pool: str) -> int:
     """Number of online workers of the pool; 1 if none is, so that waiting work is dispatched all the same."""
     workers = await client.read_workers_for_work_pool(pool)
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
@@ -171,7 +171,7 @@ async def workers(client: PrefectClient, pool: str) -> int:
 
 
 @within_deadline
-async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:
+async def closed_queues(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:
     """Work queues that give nothing now: paused by a person, or at their limit. `at_work`: flow runs by queue."""
 
     def is_full(name: str, limit: int | None) -> bool:
@@ -204,7 +204,7 @@ def login_hint(error: PrefectHTTPStatusError) -> str | None:
     )
 
 
-def reason(error: BaseException) -> str:
+def failure_reason(error: BaseException) -> str:
     """Why Prefect or the database cannot be used, in short; a refusal in the advice."""
     hint = login_hint(error) if isinstance(error, PrefectHTTPStatusError) else None
     return hint or type(error).__name__

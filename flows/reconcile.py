@@ -28,7 +28,7 @@ UNKNOWN_FOR = 10.0
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
 
 
-def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
+def decide_batch(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
     """Decide about a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
 
     `state` is its flow run's, None if Prefect has none.
@@ -59,15 +59,15 @@ def _is_cancelled(batch: Open, state: Seen) -> bool:
     return state.type == "CANCELLED" or (state.type == "CANCELLING" and not is_held)
 
 
-async def once(thread: LoopThread, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
+async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
     opened = await thread.run(batches.open_batches)
-    states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
+    states = await prefect_client.read_states(client, [batch.flow_run_id for batch in opened])
     current = datetime.now(UTC)
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)
-        action = decide(batch, state, current, lease=lease)
+        action = decide_batch(batch, state, current, lease=lease)
         if action == "wait":
             continue
         if not await thread.run(_recover, batch, action, attempts):
@@ -84,6 +84,6 @@ def _recover(db: Database, batch: Open, action: str, attempts: int) -> bool:
     """Recover a batch; False if its rows are locked, and it is tried again later."""
     with passing_over("batch.not_recovered", batch_id=batch.id):
         if action == "cancel":
-            return batches.end(db, batch, status=DocumentStatus.CANCELLED, error=None)
-        return poison_detection.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
+            return batches.end_batch(db, batch, status=DocumentStatus.CANCELLED, error=None)
+        return poison_detection.start_again(db, batch, weight=WEIGHTS[action], attempts=attempts)
     return False

@@ -17,7 +17,7 @@ from connectors import registry
 from flows import backoff, context, flow_states, report, tasks
 from flows.circuit_breaking import guard_port
 from flows.ingest import WINDOW_DOCUMENTS, run_step
-from flows.steps import Work, explained
+from flows.steps import Work, explain_errors
 from flows.time_slice import TimeSlice
 from retrieval import settings
 from retrieval.errors import Fatal, StepError, Unavailable
@@ -44,54 +44,56 @@ async def reembed(batch_id: str, attempt: int) -> State[None]:
 
 
 async def _reembed(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
-    db = context.database()
+    db = context.open_database()
     time_slice, circuits = TimeSlice(db, lease), Circuits(db, lease)
-    swapped = await rebuild(lease, time_slice, circuits)
+    swapped = await rebuild_documents(lease, time_slice, circuits)
     if swapped is None:
         time_slice.hand_back(circuits)
     else:
-        reembedding.drop(db, lease)
-        batches.finish(db, lease)
+        reembedding.drop_runs(db, lease)
+        batches.finish_batch(db, lease)
     circuits.end()
     return partial(_end, lease, swapped=swapped)
 
 
 async def _end(lease: Lease, *, swapped: bool | None) -> State[None]:
-    db = context.database()
+    db = context.open_database()
     if swapped is None:
-        notifications.tell(db)
+        notifications.notify_listeners(db)
         return Completed(message="Others were waiting, or somebody does not answer: it goes on later.")
-    await report.results(lease.scope.namespace, results.table(db, lease))
+    await report.report_results(lease.scope.namespace, results.list_outcomes(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     message = "Search stays with the old model and vector store; see the result table."
     return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
 
 
-async def rebuild(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bool | None:
+async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bool | None:
     """Build until every document is current, then swap; False if it was cancelled, a document failed or the gate
     refused it. Documents that arrive during the evaluation are built too, and not evaluated again.
 
     None if it is to go on in another flow run: the time slice is over, or the new model or store does not answer.
     """
-    db, ring, language = context.database(), context.keys(), settings.load().keyword_language
+    db, ring, language = context.open_database(), context.load_keys(), settings.load_settings().keyword_language
     passed = False
-    while (target := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
+    while (target := await asyncio.to_thread(reembedding.read_target, db, ring, lease)) is not None:
         later, job_run = target
-        await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
-        windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
+        await asyncio.to_thread(reembedding.list_outdated, db, lease, job_run)
+        windows = await asyncio.to_thread(reembedding.list_windows, db, lease, size=WINDOW_DOCUMENTS)
         progress = report.ProgressBar(lease.scope.namespace, sum(len(window.keys) for window in windows))
         for window in windows:
             if time_slice.is_over():
                 return None
             with (
-                poison_detection.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext()
+                poison_detection.mark_alone(db, window.lease, window.keys[0].document_id)
+                if window.alone
+                else nullcontext()
             ):
-                await _through(window, later, circuits, items.label(db, window.keys))
+                await _through(window, later, circuits, items.window_label(db, window.keys))
             if circuits.left_out:
                 return None
             await progress.add(len(window.keys))
-        if await asyncio.to_thread(reembedding.failed, db, job_run):
+        if await asyncio.to_thread(reembedding.has_failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
         passed = passed or await passes_gate(lease, job_run, later, circuits)
@@ -104,18 +106,18 @@ async def rebuild(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bo
 
 async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, label: str) -> None:
     """One window through cutting, embedding and storing. What cannot be done fails those documents with the reason."""
-    db = context.database()
-    items.start(db, window.lease, window.keys)
+    db = context.open_database()
+    items.start_window(db, window.lease, window.keys)
     try:
         for step in tasks.REBUILDING:
             await run_step(
-                step, Work(db, context.keys(), window.lease, window.keys, later, label=label, circuits=circuits)
+                step, Work(db, context.load_keys(), window.lease, window.keys, later, label=label, circuits=circuits)
             )
-            results.settle(db, window.lease)
+            results.settle_runs(db, window.lease)
     except Superseded:
         raise
     except Fatal as error:
-        items.fail(db, window.lease, dict.fromkeys(window.keys, str(error)))
+        items.fail_items(db, window.lease, dict.fromkeys(window.keys, str(error)))
 
 
 class Trial:
@@ -134,11 +136,11 @@ async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, cir
 
     False also where nobody waits for it any more, or `circuits` found that somebody does not answer.
     """
-    db = context.database()
-    gate = await asyncio.to_thread(reembedding_swap.asked, db, context.keys(), lease)
+    db = context.open_database()
+    gate = await asyncio.to_thread(reembedding_swap.asked, db, context.load_keys(), lease)
     if gate is None:
         return True
-    trial = Trial(lease, job_run_id, later, gates.of(gate), circuits)
+    trial = Trial(lease, job_run_id, later, gates.load_gate(gate), circuits)
     try:
         await backoff.wait_and_repeat(db, lease, partial(judge_generation, trial))
     except Unavailable:
@@ -151,31 +153,31 @@ async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, cir
     return trial.verdict.passed
 
 
-def judged(trial: Trial) -> None:
+def judge_new_generation(trial: Trial) -> None:
     """Ask every question of the new generation, and of today's where it is compared with that."""
-    db, gate = context.database(), trial.gate
+    db, gate = context.open_database(), trial.gate
     scope = trial.lease.scope
 
     def look() -> None:
         if not batches.is_wanted(db, trial.lease):
             raise _Unwanted
 
-    alive = gates.every(look)
+    alive = gates.throttle_alive(look)
     try:
-        with explained():
-            evaluation, questions = gates.find(db, scope.organization, scope.namespace, gate)
+        with explain_errors():
+            evaluation, questions = gates.find_questions(db, scope.organization, scope.namespace, gate)
             current = None
             if gate.not_worse_than is not None:
-                present = _bench(trial, namespaces.load(db, context.keys(), scope.namespace), evaluation)
+                present = _bench(trial, namespaces.load(db, context.load_keys(), scope.namespace), evaluation)
                 vectors = judge.vectors_of(present, questions, [gates.SETTING], alive)
-                current = gates.value(present, questions, vectors, gate.metric, alive)
+                current = gates.mean_measure(present, questions, vectors, gate.metric, alive)
             bench = _bench(trial, trial.later, evaluation)
             vectors = judge.vectors_of(bench, questions, [gates.SETTING], alive)
             with reembedding_swap.shadow(db, trial.job_run_id):
-                later = gates.value(bench, questions, vectors, gate.metric, alive)
+                later = gates.mean_measure(bench, questions, vectors, gate.metric, alive)
     except _Unwanted:
         return
-    trial.verdict = gates.decide(gate, later, current, len(questions))
+    trial.verdict = gates.decide_gate(gate, later, current, len(questions))
 
 
 class _Unwanted(Exception):
@@ -183,15 +185,15 @@ class _Unwanted(Exception):
 
 
 def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
-    db = context.database()
+    db = context.open_database()
     return Bench(
         db,
         scope,
         guard_port(registry.make_embedder(config), "embedder", config, trial.circuits, trial.job_run_id),
         guard_port(registry.vector_store(config, db), "vectors", config, trial.circuits, trial.job_run_id),
         lambda: registry.make_reranker(config),
-        settings.load().keyword_language,
+        settings.load_settings().keyword_language,
     )
 
 
-judge_generation = tasks.retried_task(judged, name="judge")
+judge_generation = tasks.retried_task(judge_new_generation, name="judge")

@@ -25,10 +25,10 @@ class RegistrationError(Exception):
     """Error of a registration, in plain words."""
 
 
-async def register() -> list[str]:
+async def register_deployments() -> list[str]:
     """Create or update everything that prefect.yaml names; the deployments' names."""
-    plan = allowed_flows.plan()
-    pool = settings.load().work_pool
+    plan = allowed_flows.read_plan()
+    pool = settings.load_settings().work_pool
     async with get_client() as client:
         await _ensure_pool(client, pool, plan["work_pool"]["type"])
         await _ensure_queues(client, pool)
@@ -111,7 +111,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
 def main() -> list[str]:
     """Register; RegistrationError with a sentence where Prefect refuses us."""
     try:
-        return asyncio.run(register())
+        return asyncio.run(register_deployments())
     except PrefectHTTPStatusError as error:
         if hint := prefect_client.login_hint(error):
             raise RegistrationError(hint) from error

@@ -62,7 +62,7 @@ def _key(kind: str, namespace: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def finding(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
+async def report_listing(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
     """Show the progress of a listing. `look`: reads the job run's progress, called in a thread."""
     artifact = await _bar(_key("listing", namespace), "Finding out what to ingest.")
     ended, bar = asyncio.Event(), 0.0
@@ -102,7 +102,7 @@ def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
 
     Empty where the app's address is not known.
     """
-    options, runs = settings.load(), {row.job_run_id for row in rows}
+    options, runs = settings.load_settings(), {row.job_run_id for row in rows}
     if not (options.ui_public_url or options.ui_port):
         return ""
     address = (options.ui_public_url or f"http://{options.ui_host}:{options.ui_port}").rstrip("/")
@@ -110,7 +110,7 @@ def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
     return f" [Open in the admin app]({address}/runs?{urlencode(query)})"
 
 
-async def results(
+async def report_results(
     namespace: str,
     rows: Sequence[Outcome],
     skipped: Mapping[str, int] | None = None,
@@ -150,11 +150,12 @@ async def results(
     await acreate_table_artifact(table=table, key=_key("results", namespace), description=description)
 
 
-def failures(rows: Sequence[Outcome], most: int = 3) -> str:
+def describe_failures(rows: Sequence[Outcome], most: int = 3) -> str:
     """The first failed documents, each with its reason, and how many more there are; "" without one."""
     failed = [row for row in rows if row.status == DocumentStatus.FAILED]
     parts = [
-        f" {names.plain(row.name)}: {without_query(row.error or 'no reason was recorded')}" for row in failed[:most]
+        f" {names.plain_name(row.name)}: {without_query(row.error or 'no reason was recorded')}"
+        for row in failed[:most]
     ]
     if len(failed) > most:
         parts.append(f" {len(failed) - most:,} more are in the artifact of results.")

@@ -49,7 +49,7 @@ def bind_requests(db: Database, lease: Lease) -> Iterator[None]:
         structlog.contextvars.bind_contextvars(request_id=_together(requests))
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)  # once, however often
-    tracer = tracing.tracer("worker") if any(run.traceparent for run in rows) else None
+    tracer = tracing.make_tracer("worker") if any(run.traceparent for run in rows) else None
     if tracer is None:
         yield
         return

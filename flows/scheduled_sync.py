@@ -16,9 +16,9 @@ from retrieval.jobs import notifications
 @flow(name="sync-connection", persist_result=False)
 async def sync_connection(connection_id: str) -> State[None]:
     """The next ingestion of a connection, unless one is under way."""
-    db = context.database()
-    scheduled_run = await asyncio.to_thread(schedules.ingest, db, connection_id)
+    db = context.open_database()
+    scheduled_run = await asyncio.to_thread(schedules.record_run, db, connection_id)
     if scheduled_run.job_run_id is None:
         return Completed(name="Skipped", message=scheduled_run.reason)
-    await asyncio.to_thread(notifications.tell, db)
+    await asyncio.to_thread(notifications.notify_listeners, db)
     return Completed(message=f"Job run {scheduled_run.job_run_id} waits for its turn.")

@@ -26,7 +26,9 @@ log = structlog.get_logger()
 DEPLOYMENT = "sync-connection/sync-connection"
 
 
-async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None) -> int:
+async def reconcile_schedules(
+    client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None
+) -> int:
     """Make Prefect's schedules match our table: connection id to minutes. Returns the number of changes.
 
     Each stands alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
@@ -62,7 +64,7 @@ async def _alone(
     except Exception as error:
         if prefect_client.is_of_all(error):
             raise
-        reason = f"{prefect_client.reason(error)}: {str(error)[:300]}"
+        reason = f"{prefect_client.failure_reason(error)}: {str(error)[:300]}"
         if troubled.get(name) != reason:
             log.warning("schedule.not_reconciled", connection_id=name, minutes=wanted.get(name), reason=reason)
         troubled[name] = reason
@@ -97,4 +99,6 @@ async def _fitted(
 
 
 def make_interval(connection_id: str, minutes: int) -> IntervalSchedule:
-    return IntervalSchedule(interval=timedelta(minutes=minutes), anchor_date=schedules.anchor(connection_id, minutes))
+    return IntervalSchedule(
+        interval=timedelta(minutes=minutes), anchor_date=schedules.anchor_time(connection_id, minutes)
+    )

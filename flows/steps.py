@@ -131,7 +131,7 @@ class Discovery(Work):
     def list_documents(self) -> None:
         """Store what the source lists, page by page."""
         source = self._fetched_source()
-        discovering.run(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
+        discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
 
 
 Step = Callable[[Work], None]
@@ -139,7 +139,7 @@ _LAST = frozenset(("upsert", "shadow"))
 """After which a document is at its end: what was counted for it is told by then."""
 
 
-def step(function: Step) -> Step:
+def pipeline_step(function: Step) -> Step:
     """Time the step, and tell what a database's trouble means without showing what it was about."""
 
     @wraps(function)
@@ -147,19 +147,19 @@ def step(function: Step) -> Step:
         started = time.monotonic()
         origin.work_for(work.lease.scope.organization)
         runs = [key.job_run_id for key in work.window]
-        with tracing.step(function.__name__, runs, documents=len(work.window)), explained():
+        with tracing.trace_step(function.__name__, runs, documents=len(work.window)), explain_errors():
             function(work)
             seconds = time.monotonic() - started
             items.add_timing(work.db, work.lease, work.window, function.__name__, seconds)
-        counts.observe(catalog.STAGE, seconds, function.__name__, times=len(set(runs)))
+        counts.observe_seconds(catalog.STAGE, seconds, function.__name__, times=len(set(runs)))
         if function.__name__ in _LAST:
-            counts.write(work.db)
+            counts.write_counts(work.db)
 
     return run
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """A database's trouble in the pipeline's words: try again, or do not."""
     try:
         yield
@@ -175,7 +175,7 @@ def explained() -> Iterator[None]:
 
 def _full(error: Exception) -> Retryable | None:
     """Retryable error of a full disk: worth another try once there may be room."""
-    reason = disk_full.reason(error)
+    reason = disk_full.full_disk_reason(error)
     return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
 
 
@@ -183,9 +183,9 @@ def discover(work: Discovery) -> None:
     """Find out what there is to ingest."""
     started = time.monotonic()
     origin.work_for(work.lease.scope.organization)
-    with tracing.step("discover", [work.listing.job_run_id]), explained():
+    with tracing.trace_step("discover", [work.listing.job_run_id]), explain_errors():
         work.list_documents()
-    counts.observe(catalog.STAGE, time.monotonic() - started, "discover")
+    counts.observe_seconds(catalog.STAGE, time.monotonic() - started, "discover")
 
 
 def prepare_parser(work: Work) -> None:
@@ -199,43 +199,43 @@ def prepare_parser(work: Work) -> None:
         work.parser.warm((item.name, item.media_type) for item in opened)
 
 
-@step
+@pipeline_step
 def fetch(work: Work) -> None:
     """Bring new content into the file store; finish what has not changed."""
-    items.start(work.db, work.lease, work.window)
+    items.start_window(work.db, work.lease, work.window)
     source = work.source
     embedder = work.embedder
     identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
     identity |= {"parser": work.parser_address} if work.parser_address else {}
-    fetching.run(work.db, work.lease, work.window, work.files, identity, source, goes_on=work.goes_on)
+    fetching.fetch_documents(work.db, work.lease, work.window, work.files, identity, source, goes_on=work.goes_on)
 
 
-@step
+@pipeline_step
 def parse(work: Work) -> None:
     """Read raw files into Markdown."""
-    parsing.run(work.db, work.lease, work.window, work.files, work.parser, work.goes_on)
+    parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on)
 
 
-@step
+@pipeline_step
 def chunk(work: Work) -> None:
     """Cut texts by the model's tokens."""
     embedder = work.embedder
     tokenizer = tokenizer_for(embedder.provider, embedder.model)
     items.take_back(work.db, work.lease, work.window, work.epoch)
-    chunking.run(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
+    chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
 
 
-@step
+@pipeline_step
 def embed(work: Work) -> None:
     """Make the vectors that are not there yet."""
-    embedding.run(work.db, work.lease, work.window, work.embedder)
+    embedding.embed_documents(work.db, work.lease, work.window, work.embedder)
 
 
-@step
+@pipeline_step
 def upsert(work: Work) -> None:
     """Store the vectors and make the new generation visible."""
-    options = settings.load()
-    upserting.run(
+    options = settings.load_settings()
+    upserting.upsert_documents(
         work.db,
         work.lease,
         work.window,
@@ -246,11 +246,11 @@ def upsert(work: Work) -> None:
     )
 
 
-@step
+@pipeline_step
 def shadow(work: Work) -> None:
     """Store the vectors beside those that are searched."""
-    timeout = settings.load().readback_seconds
-    upserting.shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
+    timeout = settings.load_settings().readback_seconds
+    upserting.upsert_shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
 
 
 def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:

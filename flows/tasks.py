@@ -50,7 +50,7 @@ upsert = retried_task(steps.upsert)
 shadow = retried_task(steps.shadow)
 
 
-def named(task: Task[P, R], label: str) -> Task[P, R]:
+def name_task(task: Task[P, R], label: str) -> Task[P, R]:
     """Task with a name that shows its window, or the job run it lists."""
     return task.with_options(task_run_name=f"{task.name} {label}".strip())
 

@@ -108,7 +108,7 @@ def write_audit(db: Database, options: Options, changed: Changed, status: int) -
         )
         for organization in changed.organizations
     ]
-    audit.write(db, entries)
+    audit.write_entries(db, entries)
 
 
 def _user() -> str:
@@ -244,7 +244,7 @@ def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
     """Rotate outside of one transaction, beside a working service; finished parts stay, so the end is reported."""
-    outcome = key_rotation.reseal(db, ring)
+    outcome = key_rotation.reseal_secrets(db, ring)
     write_audit(
         db, options, Changed([organization.id for organization in organizations.list_all(db)], "secrets", None), 200
     )
@@ -316,7 +316,7 @@ def run_fsck(options: Options, settings: Settings) -> int:
     with open_database(settings) as (db, ring):
         instance = Instance(db, partial(build_stores, db, ring), settings.keyword_language, files)
         try:
-            outcome = check.run(instance, repair=options.repair)
+            outcome = check.run_check(instance, repair=options.repair)
         except StepError as error:
             raise LocalError(str(error)) from error
         if options.repair and outcome.found:

@@ -101,7 +101,7 @@ def _backup(folder: Path, settings: Settings) -> None:
 @contextmanager
 def _files_kept(home: Path) -> Iterator[None]:
     try:
-        with copies.kept(postgres.url(home)):
+        with copies.keep_files(postgres.url(home)):
             yield
     except psycopg.Error as error:
         raise LocalError("The database was lost while it was copied: this backup is not whole.") from error
@@ -211,9 +211,9 @@ def run_namespace(options: Namespace, settings: Settings) -> int:
 
 
 def _export(db: Database, ring: KeyRing, _settings: Settings, options: Namespace) -> None:
-    namespace = exporting.named(db, options.namespace)
+    namespace = exporting.find_namespace(db, options.namespace)
     config = namespaces.load(db, ring, namespace)
-    done = exporting.run(db, namespace, lambda: registry.file_store(config), Path(options.file).absolute())
+    done = exporting.export_namespace(db, namespace, lambda: registry.file_store(config), Path(options.file).absolute())
     print(
         f"{done.documents} documents, {done.chunks} chunks and {done.files} files of {namespace} are in {options.file}."
     )
@@ -234,12 +234,12 @@ def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Na
 
 def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace) -> None:
     organization = admin.choose_organization(db, options.org)
-    with archive.opened(Path(options.file).absolute()) as opened:
+    with archive.open_archive(Path(options.file).absolute()) as opened:
         name, configs = importing.configs_of(opened)
         lacks = _fill(configs, _secrets(options.secrets))
         validation.check_allowed(settings, configs)
-        sent_to, language = destinations.of(settings, configs), importing.language_of(opened)
-        config = importing.draft(organization, options.name or name, configs, sent_to, language)
+        sent_to, language = destinations.destinations_of(settings, configs), importing.language_of(opened)
+        config = importing.draft_namespace(organization, options.name or name, configs, sent_to, language)
         target = frame.Target(
             db,
             ring,
@@ -249,7 +249,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
             language=settings.keyword_language,
             lacks=lacks,
         )
-        done = importing.run(target, opened)
+        done = importing.import_namespace(target, opened)
     admin.write_audit(db, options, Changed([organization], "namespace", done.namespace), 200)
     print(done.namespace)
     print(f"{done.documents} documents and {done.chunks} chunks; nothing was embedded.")

@@ -17,7 +17,7 @@ from pydantic_settings import DotEnvSettingsSource
 from local import LocalError
 from local.processes import TOKEN
 from retrieval.setting_values import WrongSetting
-from retrieval.settings import PROJECT, SECRETS, Settings, load
+from retrieval.settings import PROJECT, SECRETS, Settings, load_settings
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 _ROLES = {
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
-    settings = load()
+    settings = load_settings()
     if options.command in _SERVERS:
         for sentence in list_unknown_settings(os.environ, PROJECT / ".env"):
             print(f"retrieval: {sentence}", file=sys.stderr)

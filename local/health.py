@@ -140,7 +140,7 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
     resolved = environment.resolve_addresses(settings, needs_prefect=is_worker)
     try:
         with closing(Database(resolved.database_url, size=1)) as db:
-            reasons = (roles.worker if is_worker else roles.dispatcher)(db, settings)
+            reasons = (roles.worker_problems if is_worker else roles.dispatcher_problems)(db, settings)
     except (*AWAY, psycopg.Error):
         return (SILENT,)
     if is_worker and not reasons:
@@ -221,7 +221,7 @@ def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | No
 def _look_at_dispatch(settings: Settings) -> Dispatch | None:
     """None if the database does not tell within `STATUS_SECONDS`."""
     try:
-        return _query_in_time(settings, readiness.look)
+        return _query_in_time(settings, readiness.read_dispatch)
     except (TimeoutError, LocalError, *AWAY, psycopg.Error):
         return None
 

@@ -72,7 +72,7 @@ def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
             elif self.path.partition("?")[0] not in _PATHS:
                 self._answer(404, b"Only /metrics is here.\n")
             else:
-                text = exposition.text(figures.read(), roles=_roles(configured))
+                text = exposition.render_text(figures.read(), roles=_roles(configured))
                 self._answer(200, text, media_type=exposition.MEDIA_TYPE)
 
         def _answer(
@@ -134,8 +134,8 @@ def _roles(configured: Settings) -> dict[str, Values]:
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    configured = settings.load()
-    logs.configure(configured, role="metrics")
+    configured = settings.load_settings()
+    logs.configure_logs(configured, role="metrics")
     if configured.database_url is None:
         sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
     try:

@@ -63,7 +63,7 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
     migrated: the role starts, and is not ready."""
     try:
         with closing(Database(resolved.database_url, size=1)) as db:
-            reason = files_folder.claim(db, settings)
+            reason = files_folder.claim_folder(db, settings)
     except (*AWAY, psycopg.Error):
         return
     if reason:
@@ -179,9 +179,9 @@ def bootstrap_installation(settings: Settings) -> None:
     migrate_schema(url, settings.keyword_language)
     ring = KeyRing.parse(environment.secret_key(settings))
     with closing(Database(url, size=2)) as db:
-        if reason := files_folder.claim(db, settings):
+        if reason := files_folder.claim_folder(db, settings):
             raise LocalError(reason)
-        installation = bootstrap.ensure(db, ring)
+        installation = bootstrap.ensure_installation(db, ring)
         service = {
             "apiKey": _find_key(db, ring, settings, installation),
             "organizationId": installation.organization_id,
@@ -229,11 +229,11 @@ def main(name: str) -> None:
     try:
         match name:
             case "migrate":
-                bootstrap_installation(service_settings.load())
+                bootstrap_installation(service_settings.load_settings())
             case "register":
                 register_deployments()
             case "model":
-                build_model(service_settings.load())
+                build_model(service_settings.load_settings())
     except LocalError as error:
         print(error, file=sys.stderr)
         raise SystemExit(REFUSED) from None

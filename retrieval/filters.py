@@ -11,8 +11,8 @@ from typing import Any, LiteralString, Protocol, TypeGuard, cast
 from retrieval import text_filter
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
-from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, is_beyond, same, storable
-from retrieval.conditions.parse import parse as parse_condition
+from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, equal_values, is_beyond, is_storable
+from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
@@ -134,11 +134,11 @@ class DocumentFilter:
             ]
         of_documents, of_rows = rule.split_rows(self.where)
         if of_documents is not None:
-            condition, values = statements.sql(of_documents, alias)
+            condition, values = statements.condition_sql(of_documents, alias)
             clauses.append(condition)
             params |= values
         if of_rows is not None:
-            condition, values = statements.sql(of_rows, alias, "filter_row")
+            condition, values = statements.condition_sql(of_rows, alias, "filter_row")
             clauses.append(statements.document_has_row(alias, condition))
             params |= values
         if self.words:
@@ -164,7 +164,7 @@ class DocumentFilter:
         Parameters are those of `sql`.
         """
         of_rows = rule.split_rows(self.where)[1]
-        return "true" if of_rows is None else statements.sql(of_rows, document, "filter_row")[0]
+        return "true" if of_rows is None else statements.condition_sql(of_rows, document, "filter_row")[0]
 
     def rows_sql(self, chunk: LiteralString, document: LiteralString) -> str:
         """The condition on the chunk under an alias, that it holds a row that matches, "true" without one on rows."""
@@ -181,8 +181,8 @@ class DocumentFilter:
             and self.awaiting_removal in {None, document.awaiting_removal}
             and all(_fits(document.metadata, key, expected) for key, expected in self.wanted())
             and (self.where is None or rule.matches(self.where, document))
-            and (not self.words or text_filter.has(document, self.words))
-            and (not self.sites or text_filter.site(document) in self.sites)
+            and (not self.words or text_filter.has_all_words(document, self.words))
+            and (not self.sites or text_filter.page_site(document) in self.sites)
             and (not self.access_statuses or document.access_reason is not None)
         )
 
@@ -234,7 +234,7 @@ _OTHERS = ("types", "words", "sites", "access_statuses")
 """Further fields of which one alone restricts."""
 
 
-def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfig") -> DocumentFilter:
+def parse_filter(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfig") -> DocumentFilter:
     """A filter from decoded JSON; ServiceError `code` naming the field that is wrong. `where`: the object's path."""
     path = f"{where}." if where else ""
 
@@ -252,7 +252,7 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
         awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
         where=condition_of(data.get("where"), code, where=f"{path}where"),
-        words=text_filter.words(data.get("text"), code, where=f"{path}text"),
+        words=text_filter.parse_words(data.get("text"), code, where=f"{path}text"),
         sites=tuple(site.lower() for site in entries("sites")),
         access_statuses=entries("accessStatuses", ACCESS_STATUSES),
     )
@@ -263,7 +263,7 @@ def parse_search(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filt
     sections = {name: data.get(name) for name in ("documents", "metadata", "where")}
     if not (sections["documents"] or sections["metadata"] or sections["where"] is not None):
         return None
-    documents = parse(sections["documents"] or {}, code, where=f"{where}.documents")
+    documents = parse_filter(sections["documents"] or {}, code, where=f"{where}.documents")
     condition = condition_of(sections["where"], code, where=f"{where}.where")
     both = [part for part in (documents.where, condition) if part is not None]
     return replace(
@@ -293,7 +293,7 @@ def condition_of(data: object, code: ErrorCode, *, where: str) -> Condition | No
 def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    if not _is_list(value) or not all(isinstance(entry, str) and storable(entry) for entry in value):
+    if not _is_list(value) or not all(isinstance(entry, str) and is_storable(entry) for entry in value):
         raise ServiceError(code, "This must be an array of strings.", field=where)
     if len(value) > ENTRIES:
         raise ServiceError(code, f"This array may have at most {ENTRIES} entries.", field=where)
@@ -310,7 +310,7 @@ def _flag(value: object, code: ErrorCode, where: str) -> bool | None:
 
 
 def _key(key: object, code: ErrorCode, where: str) -> str:
-    if not isinstance(key, str) or not storable(key):
+    if not isinstance(key, str) or not is_storable(key):
         raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=where)
     if key.startswith("$"):
         message = (
@@ -338,7 +338,7 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 def _is_scalar(value: object) -> TypeGuard[Scalar]:
     if isinstance(value, str):
-        return storable(value)
+        return is_storable(value)
     if isinstance(value, float):
         return value - value == 0  # neither infinite nor NaN
     return value is None or isinstance(value, bool | int)
@@ -355,4 +355,4 @@ def _fits(metadata: Mapping[str, Any], key: str, wanted: Sequence[Scalar]) -> bo
         return False
     value = metadata[key]
     candidates = value if isinstance(value, list) else [value]
-    return any(same(candidate, expected_value) for candidate in candidates for expected_value in wanted)
+    return any(equal_values(candidate, expected_value) for candidate in candidates for expected_value in wanted)

@@ -67,7 +67,7 @@ class Lossy(io.TextIOBase):
             sys.stderr.flush()
 
 
-def configure(settings: Settings, *, role: str) -> None:
+def configure_logs(settings: Settings, *, role: str) -> None:
     """Once a process. Every line carries its role, and what was bound: a request id, a job run id."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()

@@ -35,11 +35,11 @@ def work_for(organization: str) -> None:
     _origin.set(Origin(previous.request_id, previous.traceparent, organization))
 
 
-def current() -> Origin:
+def current_origin() -> Origin:
     return _origin.get()
 
 
-def values() -> dict[str, Any]:
+def origin_params() -> dict[str, Any]:
     """The parameters `request_id` and `traceparent` of a statement that makes a job run."""
     origin = _origin.get()
     return {"request_id": origin.request_id, "traceparent": origin.traceparent}

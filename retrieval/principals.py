@@ -72,12 +72,12 @@ OPEN = "@"
 """What a document without a list is listed with: everyone with a key sees it."""
 
 
-def user(name: str) -> str:
+def user_principal(name: str) -> str:
     """A user's principal, of the name as it is compared."""
     return f"u:{name}"
 
 
-def group(name: str) -> str:
+def group_principal(name: str) -> str:
     """A group's principal, of its id."""
     return f"g:{name}"
 
@@ -143,7 +143,7 @@ class Access:
         )
 
 
-def stored(access: Access | None) -> str | None:
+def stored_access(access: Access | None) -> str | None:
     """The value of `documents.access`; None for a document that is open."""
     return None if access is None else json.dumps(access.dump())
 
@@ -174,6 +174,6 @@ class Viewer:
         if access is None:
             return True
         mine = set(self.principals)
-        denied = {*map(user, access.denied_users), *map(group, access.denied_groups)}
-        allowed = {*map(user, access.users), *map(group, access.groups)}
+        denied = {*map(user_principal, access.denied_users), *map(group_principal, access.denied_groups)}
+        allowed = {*map(user_principal, access.users), *map(group_principal, access.groups)}
         return not mine & denied and (access.public or bool(mine & allowed))

@@ -105,7 +105,7 @@ def _content(name: str, file: Path) -> str:
     return text
 
 
-def listed(value: object) -> object:
+def split_list(value: object) -> object:
     """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
     return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 

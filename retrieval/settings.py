@@ -25,10 +25,10 @@ from retrieval.setting_values import (
     SecretFiles,
     Url,
     WrongSetting,
-    listed,
     name_of,
     problem_of,
     secret_fields,
+    split_list,
 )
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -73,12 +73,12 @@ class Settings(BoundedSettings, BaseSettings):
     """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
     metrics_token: SecretStr | None = None
     """Bearer token that the port asks for; none on loopback if absent."""
-    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
+    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
     believed from these addresses only."""
     public_url: Url = None
     """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
-    mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
@@ -86,7 +86,7 @@ class Settings(BoundedSettings, BaseSettings):
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_host: str = "127.0.0.1"
     """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
-    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
     `prefect,prefect.internal`; requests that name another host are refused."""
     prefect_login: SecretStr | None = None
@@ -180,9 +180,9 @@ class Settings(BoundedSettings, BaseSettings):
     oidc_issuer: Issuer = None
     """Issuer whose bearer tokens are accepted beside API keys, exactly as they name it in `iss`, such as
     `https://login.example.com/realms/staff`. API keys alone if absent."""
-    oidc_audience: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    oidc_audience: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Audiences, comma-separated, one of which a token must name in `aud`; `RETRIEVAL_OIDC_CLIENT_ID` is one, too."""
-    oidc_clients: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    oidc_clients: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Clients, comma-separated, whose tokens alone are accepted (`azp`); those of every client if absent. A token for
     several audiences needs an `azp`, which is one of these, of the audiences or `RETRIEVAL_OIDC_CLIENT_ID`."""
     oidc_roles: list[OidcRole] = []
@@ -258,7 +258,7 @@ class Settings(BoundedSettings, BaseSettings):
     the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
 
     # Fetching of URLs given by users
-    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
+    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []
     """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
     addresses are always refused."""
     own_addresses: Places = []
@@ -378,7 +378,7 @@ SECRETS = secret_fields(Settings)
 
 
 @lru_cache(maxsize=1)
-def load() -> Settings:
+def load_settings() -> Settings:
     """The settings of this process; WrongSetting where one cannot be read."""
     try:
         return Settings()

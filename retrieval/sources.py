@@ -14,18 +14,18 @@ WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 """Pages of the web; their HTML is read as web pages are."""
 
 
-def slug(name: str) -> str:
+def source_slug(name: str) -> str:
     """A source as paths and flows spell it: GOOGLE_DRIVE is google-drive."""
     return name.lower().replace("_", "-")
 
 
-def pascal(name: str) -> str:
+def source_type_name(name: str) -> str:
     """A source as types spell it: GOOGLE_DRIVE is GoogleDrive."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _config(name: str) -> str:
-    return f"{name[0].lower()}{pascal(name)[1:]}Config"
+    return f"{name[0].lower()}{source_type_name(name)[1:]}Config"
 
 
 APPS: Mapping[str, str] = {name: _config(name) for name in CONNECTORS}

@@ -72,12 +72,12 @@ class Stage(StrEnum):
     """No document but what a run could not find out: it did not come as far as being accepted."""
 
 
-def sql(*stages: Stage) -> LiteralString:
+def stage_names(*stages: Stage) -> LiteralString:
     """Stages as a statement names them: `'parsed'`, or `'parsed', 'chunked'` for a list."""
     return ", ".join(f"'{stage.value}'" for stage in stages)
 
 
-def since(stage: Stage) -> tuple[Stage, ...]:
+def stages_since(stage: Stage) -> tuple[Stage, ...]:
     """The stages of documents that have been worked on at least as far as this."""
     return _STEPS[_STEPS.index(stage) :]
 

@@ -158,7 +158,7 @@ def media_type(one: Subject) -> str:
     return declared.partition(";")[0].strip().casefold()
 
 
-def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
+def entry_fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
     """Describe what is wrong with an entry, as the end of a sentence; "" if nothing is.
 
     `empty_path`: an address may be bare.

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import Any, LiteralString, Protocol
 
-from retrieval.conditions.model import storable
+from retrieval.conditions.model import is_storable
 from retrieval.errors import ErrorCode, ServiceError
 
 LONGEST = 200
@@ -32,24 +32,24 @@ class Named(Protocol):
     def document_type(self) -> str | None: ...
 
 
-def words(sent: object, code: ErrorCode, *, where: str) -> tuple[str, ...]:
+def parse_words(sent: object, code: ErrorCode, *, where: str) -> tuple[str, ...]:
     """The words of a search as they were sent, null none; ServiceError `code`. `where`: the field's path."""
     if sent is None:
         return ()
-    if not isinstance(sent, str) or not storable(sent):
+    if not isinstance(sent, str) or not is_storable(sent):
         raise ServiceError(code, "This must be a string.", field=where)
     if len(sent) > LONGEST:
         raise ServiceError(code, f"This may have at most {LONGEST} characters.", field=where, reason="too_long")
     return tuple(dict.fromkeys(sent.split()))
 
 
-def has(document: Named, wanted: tuple[str, ...]) -> bool:
+def has_all_words(document: Named, wanted: tuple[str, ...]) -> bool:
     """Condition that each of the words occurs in the document's name or external id."""
     text = "\n".join((_plain((document.name or "")[:NAME]), _plain(document.external_id[:ADDRESS])))
     return all(_plain(word) in text for word in wanted)
 
 
-def site(document: Named) -> str | None:
+def page_site(document: Named) -> str | None:
     """The site of a web page: host, and port if its URL has one; None for what is no page."""
     match = _SITE.match(document.external_id.lower()) if document.document_type == "URL" else None
     return match and match[1]
@@ -106,7 +106,7 @@ _OF_SITES: LiteralString = f"""
 """
 
 
-def source(*, words: bool, sites: bool) -> LiteralString:
+def document_source(*, words: bool, sites: bool) -> LiteralString:
     """Source of the documents `d` of a scope's statement: the table, or what an index returns for it.
 
     The planner is left no other index, nor a condition that it could start from: of a table that was not analyzed yet
@@ -115,7 +115,7 @@ def source(*, words: bool, sites: bool) -> LiteralString:
     return _WITH_WORDS if words else _OF_SITES if sites else "documents d"
 
 
-def few(
+def few_documents(
     scope: dict[str, str], wanted: tuple[str, ...], sites: tuple[str, ...], most: int
 ) -> tuple[LiteralString, dict[str, Any]]:
     """The statement, with its parameters, that answers the `id` of the documents that have the words or are of the
@@ -123,7 +123,7 @@ def few(
     rules = ([has_words("d")] if wanted else []) + ([of_site("d")] if sites else [])
     rule: LiteralString = " and ".join(rules)
     statement: LiteralString = (
-        f"select d.id from {source(words=bool(wanted), sites=bool(sites))}"
+        f"select d.id from {document_source(words=bool(wanted), sites=bool(sites))}"
         f" where d.partition_id = ({_PARTITION}) and d.deleted_at is null and {rule} limit %(most)s + 1"
     )
     return statement, {**scope, "filter_words": list(wanted), "filter_sites": list(sites), "most": most}

@@ -43,7 +43,7 @@ _process = _Process()
 Attributes = Mapping[str, str | int | bool]
 
 
-def wanted() -> bool:
+def is_wanted() -> bool:
     """Tell whether the variables name a receiver that we can speak to."""
     options = OpenTelemetry()
     has_receiver = options.exporter_otlp_traces_endpoint or options.exporter_otlp_endpoint
@@ -55,11 +55,11 @@ def wanted() -> bool:
     return protocol == HTTP
 
 
-def tracer(role: str) -> Tracer | None:
+def make_tracer(role: str) -> Tracer | None:
     """Tracer of this process; None without tracing. `role`: of the process, set on each span."""
     if not _process.asked:
         _process.asked = True
-        if wanted():
+        if is_wanted():
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
             from opentelemetry.sdk.resources import SERVICE_NAME, Resource
             from opentelemetry.sdk.trace import TracerProvider
@@ -74,7 +74,7 @@ def tracer(role: str) -> Tracer | None:
     return _process.tracer
 
 
-def end() -> None:
+def end_tracing() -> None:
     """Send what is left, for so long at most; the next `tracer` begins anew."""
     if _process.provider is not None:
         _process.provider.force_flush(END_SECONDS * 1000)
@@ -82,7 +82,7 @@ def end() -> None:
     _process.asked, _process.provider, _process.tracer = False, None, None
 
 
-def traceparent(span: Span) -> str:
+def format_traceparent(span: Span) -> str:
     """By W3C Trace Context."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
@@ -115,7 +115,7 @@ def close_request(span: Span, method: str, route: str, status: int, request_id: 
 
 
 @contextmanager
-def within(span: Span | None) -> Iterator[None]:
+def within_span(span: Span | None) -> Iterator[None]:
     """Make spans started in the block children of this span; the caller ends it."""
     if span is None:
         yield
@@ -193,7 +193,7 @@ RUNS: ContextVar[Runs | None] = ContextVar("runs", default=None)
 
 
 @contextmanager
-def step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterator[None]:
+def trace_step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterator[None]:
     """A step of the flow run of this context, for these job runs."""
     runs = RUNS.get()
     if runs is None:
@@ -204,7 +204,7 @@ def step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterato
 
 
 @contextmanager
-def call(name: str, **attributes: str) -> Iterator[None]:
+def trace_call(name: str, **attributes: str) -> Iterator[None]:
     """Span of an outgoing request, within the current trace; no span where nothing is traced."""
     if _process.tracer is None:
         yield

@@ -29,7 +29,7 @@ class Details:
 _details: ContextVar[Details | None] = ContextVar("audit_details", default=None)
 
 
-def begin() -> Details:
+def begin_details() -> Details:
     """Collect the details of the request that is served from here on."""
     details = Details()
     _details.set(details)

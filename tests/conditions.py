@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from retrieval.conditions.model import FIELDS
-from retrieval.conditions.parse import parse
+from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode
 
 CODE = ErrorCode.INVALID_FILTER_CONFIG
@@ -25,7 +25,7 @@ class Doc:
 
 
 def condition_of(data):
-    return parse(data, CODE, where="where")
+    return parse_condition(data, CODE, where="where")
 
 
 DATE_TEXTS = st.sampled_from(

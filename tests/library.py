@@ -23,7 +23,7 @@ def viewer_of(db, scope, name):
 
     async def read():
         try:
-            return await viewers.viewer(db, scope, name)
+            return await viewers.find_viewer(db, scope, name)
         finally:
             await db.async_close()
 

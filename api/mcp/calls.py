@@ -83,7 +83,7 @@ class Done:
         return self.text or single_line_json(self.structured)
 
 
-async def search(inner: Inner, arguments: dict[str, Any]) -> Done:
+async def run_search(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/search`, or `/hybrid` with `hybridConfig`. Adds a signed link for keys that may read documents."""
     body = _picked(arguments, *_SEARCH)
     if arguments.get("namespaceIds") is not None:
@@ -195,7 +195,7 @@ async def _parsed(inner: Inner, document_id: str) -> str | None:
     services, context = inner.services, inner.context
     user, groups = context.principal, context.groups
     viewer = None if user is None else await viewers.viewer_of(services.db, document_id, user, groups)
-    document = await stored_files.find(services.db, document_id, viewer)
+    document = await stored_files.find_files(services.db, document_id, viewer)
     if document is None or document.parsed_key is None or document.organization_id != inner.caller.organization:
         return None
     key = document.parsed_key

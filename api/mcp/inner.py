@@ -15,7 +15,7 @@ from litestar import Litestar
 from litestar.types import HTTPScope, Message
 
 from api import auth, on_behalf, permissions, request_context
-from api.audit import AuditLog, written
+from api.audit import AuditLog, audited_operation
 from api.auth import Caller
 from api.errors import render_error, to_service_error
 from api.links import Kind
@@ -65,7 +65,7 @@ class Inner:
         """Tell whether the caller may run the operation, by the key's scopes and bounds and the user it acts for."""
         permission = permissions.PERMISSIONS[operation]
         try:
-            auth.allow(self.caller, permission)
+            auth.require_permission(self.caller, permission)
         except ServiceError:
             return False
         return permission.on_behalf or not on_behalf.is_asked(list(self.scope["headers"]), self.caller)
@@ -90,7 +90,7 @@ class Inner:
         context.status = status
         self.context.rate, self.context.principal = context.rate, context.principal
         self.context.groups = context.groups
-        if written(scope, context) is not None:
+        if audited_operation(scope, context) is not None:
             try:
                 await AuditLog(self.services.audit).record(scope, context, answered)
             except Exception as error:

@@ -39,7 +39,7 @@ LISTING = CacheHint(ttl_ms=60_000, scope="private")
 """For so long a client may keep the list of tools: it depends on the key and changes with its scopes."""
 
 
-async def serve(scope: Scope, receive: Receive, send: Send, settings: Settings) -> None:
+async def serve_request(scope: Scope, receive: Receive, send: Send, settings: Settings) -> None:
     """Answer one request in any revision of the protocol. The caller has read the body within the API's limits."""
     manager = StreamableHTTPSessionManager(
         SERVER, json_response=True, stateless=True, max_request_body_size=settings.max_body_bytes
@@ -49,13 +49,13 @@ async def serve(scope: Scope, receive: Receive, send: Send, settings: Settings) 
 
 
 async def _list_tools(context: ServerRequestContext[Any, Any], _: PaginatedRequestParams | None) -> ListToolsResult:
-    return ListToolsResult(tools=[tool.listed() for tool in tools.of(_caller(context)).values()])
+    return ListToolsResult(tools=[tool.listed() for tool in tools.tools_of_caller(_caller(context)).values()])
 
 
 async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
     """Run a tool. What an operation refuses is a result with `is_error`, so that the model may correct itself."""
     caller = _caller(context)
-    tool = tools.of(caller).get(params.name)
+    tool = tools.tools_of_caller(caller).get(params.name)
     if tool is None:
         raise MCPError(INVALID_PARAMS, "There is no such tool for this key.")
     try:

@@ -15,15 +15,15 @@ from api.mcp.inner import Inner
 Schema = dict[str, Any]
 
 
-def text(description: str, **more: Any) -> Schema:
+def text_schema(description: str, **more: Any) -> Schema:
     return {"type": "string", "description": description, **more}
 
 
-def number(description: str, **more: Any) -> Schema:
+def number_schema(description: str, **more: Any) -> Schema:
     return {"type": "integer", "description": description, **more}
 
 
-def strings(description: str, **more: Any) -> Schema:
+def strings_schema(description: str, **more: Any) -> Schema:
     return {"type": "array", "items": {"type": "string"}, "description": description, **more}
 
 
@@ -31,17 +31,19 @@ def open_object(description: str) -> Schema:
     return {"type": "object", "description": description}
 
 
-def arguments(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+def arguments_schema(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     """Return the JSON schema of a tool's arguments. Unknown arguments are ignored, as they are over HTTP."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def result(**properties: Schema) -> Schema:
+def result_schema(**properties: Schema) -> Schema:
     """Return the JSON schema of a tool's structured result."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-NAMESPACE = text("The namespace's id (`ns_…`), as list_namespaces tells it. A key of one namespace may leave it out.")
+NAMESPACE = text_schema(
+    "The namespace's id (`ns_…`), as list_namespaces tells it. A key of one namespace may leave it out."
+)
 METADATA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
 FILTER = open_object(
     'Only documents that match: {"metadata": {key: value}}, {"documents": {"documentIds": [...]}} or {"where":'
@@ -129,20 +131,20 @@ TOOLS = (
         " it stands there (characters, page) and, if the key may read documents, a link. Ask in a full sentence;"
         " read_document reads around a passage.",
         operation="POST /v1/search",
-        takes=arguments(
+        takes=arguments_schema(
             ("query",),
-            query=text("What to look for, in the words of the question."),
+            query=text_schema("What to look for, in the words of the question."),
             namespaceId=NAMESPACE,
-            namespaceIds=strings("Instead of namespaceId: up to ten namespaces of one model.", maxItems=10),
-            topK=number("Passages at most.", minimum=1, maximum=100, default=10),
+            namespaceIds=strings_schema("Instead of namespaceId: up to ten namespaces of one model.", maxItems=10),
+            topK=number_schema("Passages at most.", minimum=1, maximum=100, default=10),
             scoreThreshold={"type": "number", "minimum": 0, "maximum": 1, "description": "The least score."},
             filter=FILTER,
             hybridConfig=HYBRID,
             expand=EXPAND,
-            perDocument=number("Passages of one document at most.", minimum=1, maximum=100),
+            perDocument=number_schema("Passages of one document at most.", minimum=1, maximum=100),
         ),
-        answers=result(results={"type": "array", "items": HIT}),
-        act=calls.search,
+        answers=result_schema(results={"type": "array", "items": HIT}),
+        act=calls.run_search,
     ),
     Tool(
         name="read_document",
@@ -150,15 +152,17 @@ TOOLS = (
         description="Read the text of a document, or the part around a passage: `start` and `end` are those of a search"
         " result's chunk. Answers the text with where it stands, the whole length, and `nextStart` to read on.",
         operation="POST /v1/documents",
-        takes=arguments(
+        takes=arguments_schema(
             ("documentId",),
-            documentId=text("The document's id (`doc_…`)."),
+            documentId=text_schema("The document's id (`doc_…`)."),
             namespaceId=NAMESPACE,
-            start=number("First character of the passage, counted from 0.", minimum=0, default=0),
-            end=number("The character after its last; without it, as much as one answer holds.", minimum=0),
-            around=number("Characters to read before and after the passage.", minimum=0, maximum=20_000, default=500),
+            start=number_schema("First character of the passage, counted from 0.", minimum=0, default=0),
+            end=number_schema("The character after its last; without it, as much as one answer holds.", minimum=0),
+            around=number_schema(
+                "Characters to read before and after the passage.", minimum=0, maximum=20_000, default=500
+            ),
         ),
-        answers=result(
+        answers=result_schema(
             document={"type": "object"},
             content={"type": "string"},
             start={"type": "integer"},
@@ -174,16 +178,18 @@ TOOLS = (
         title="List documents",
         description="List the documents of a namespace, newest first, with status and metadata, a page at a time.",
         operation="POST /v1/documents",
-        takes=arguments(
+        takes=arguments_schema(
             namespaceId=NAMESPACE,
             filterConfig=open_object(
                 'Only those that match, such as {"documentIngestionStatuses": ["FAILED"]}, {"documentTypes": ["FILE"]},'
                 ' {"metadata": {key: value}} or {"where": {"field": "document.name", "op": "contains", "value": "a"}}.'
             ),
-            cursor=text("The nextCursor of the page before."),
-            pageSize=number("Documents at most.", minimum=1, maximum=100, default=20),
+            cursor=text_schema("The nextCursor of the page before."),
+            pageSize=number_schema("Documents at most.", minimum=1, maximum=100, default=20),
         ),
-        answers=result(documents=OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}),
+        answers=result_schema(
+            documents=OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}
+        ),
         act=calls.list_documents,
     ),
     Tool(
@@ -192,13 +198,13 @@ TOOLS = (
         description="How far an ingestion is, what it brought in and what failed. It is searchable once the status is"
         " COMPLETED; `waitSeconds` waits for the next change.",
         operation="GET /v1/ingest-job-runs/{ingest_job_run_id}",
-        takes=arguments(
+        takes=arguments_schema(
             ("ingestJobRunId",),
-            ingestJobRunId=text("The job run's id (`ijr_…`), as an ingestion answers it."),
+            ingestJobRunId=text_schema("The job run's id (`ijr_…`), as an ingestion answers it."),
             namespaceId=NAMESPACE,
-            waitSeconds=number("Seconds to wait for a change.", minimum=0, maximum=30, default=0),
+            waitSeconds=number_schema("Seconds to wait for a change.", minimum=0, maximum=30, default=0),
         ),
-        answers=result(jobRun={"type": "object"}),
+        answers=result_schema(jobRun={"type": "object"}),
         act=calls.get_job_run,
     ),
     Tool(
@@ -206,8 +212,8 @@ TOOLS = (
         title="List namespaces",
         description="The namespaces that this key may use: ids and names. Content of one is not found in another.",
         operation="GET /v1/namespaces",
-        takes=arguments(),
-        answers=result(namespaces=OBJECTS),
+        takes=arguments_schema(),
+        answers=result_schema(namespaces=OBJECTS),
         act=calls.list_namespaces,
     ),
     Tool(
@@ -216,15 +222,15 @@ TOOLS = (
         description="Add a text to a namespace, so that it can be searched. The same name or externalId again replaces"
         " it. Answers a job run; get_job_run says when it is searchable.",
         operation="POST /v1/ingest/text",
-        takes=arguments(
+        takes=arguments_schema(
             ("text",),
-            text=text("The text itself; Markdown is fine."),
-            name=text("What it is called."),
-            externalId=text("Its identity elsewhere, instead of the name."),
+            text=text_schema("The text itself; Markdown is fine."),
+            name=text_schema("What it is called."),
+            externalId=text_schema("Its identity elsewhere, instead of the name."),
             metadata=METADATA,
             namespaceId=NAMESPACE,
         ),
-        answers=result(ingestJobRunId={"type": "string"}, documents=OBJECTS),
+        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS),
         act=calls.ingest_text,
         writes=True,
     ),
@@ -233,8 +239,10 @@ TOOLS = (
         title="Add web pages",
         description="Fetch web pages and add their text to a namespace. Answers a job run: get_job_run tells failures.",
         operation="POST /v1/ingest/urls",
-        takes=arguments(("urls",), urls=strings("Addresses of the pages."), metadata=METADATA, namespaceId=NAMESPACE),
-        answers=result(ingestJobRunId={"type": "string"}, documents=OBJECTS),
+        takes=arguments_schema(
+            ("urls",), urls=strings_schema("Addresses of the pages."), metadata=METADATA, namespaceId=NAMESPACE
+        ),
+        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS),
         act=calls.ingest_urls,
         writes=True,
     ),
@@ -243,12 +251,12 @@ TOOLS = (
         title="Delete documents",
         description="Delete documents for good, at once. Name them by their ids; ask the person first.",
         operation="DELETE /v1/documents",
-        takes=arguments(
+        takes=arguments_schema(
             ("documentIds",),
-            documentIds=strings("Ids of the documents (`doc_…`).", minItems=1),
+            documentIds=strings_schema("Ids of the documents (`doc_…`).", minItems=1),
             namespaceId=NAMESPACE,
         ),
-        answers=result(message={"type": "string"}, deletionId={"type": "string"}),
+        answers=result_schema(message={"type": "string"}, deletionId={"type": "string"}),
         act=calls.delete_documents,
         writes=True,
         destroys=True,
@@ -256,6 +264,6 @@ TOOLS = (
 )
 
 
-def of(inner: Inner) -> dict[str, Tool]:
+def tools_of_caller(inner: Inner) -> dict[str, Tool]:
     """The tools that the caller's key may use, by name: others are absent."""
     return {tool.name: tool for tool in TOOLS if inner.may(tool.operation)}

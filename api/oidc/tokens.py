@@ -15,7 +15,7 @@ import jwt
 
 from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKeys
 from retrieval import principals
-from retrieval.conditions.model import storable
+from retrieval.conditions.model import is_storable
 from retrieval.errors import ErrorCode, ServiceError
 
 LONGEST = 16 * 1024
@@ -72,10 +72,12 @@ class Verifier:
         """Return the person of a valid token. Raises UNAUTHORIZED with the reason, or SERVICE_UNAVAILABLE if the
         issuer's keys cannot be fetched."""
         if len(token) > LONGEST:
-            raise refused("token_too_long", f"The token is longer than {LONGEST:,} characters.")
+            raise refused_token("token_too_long", f"The token is longer than {LONGEST:,} characters.")
         kid, algorithm = _header(token)
         if _unverified(token).get("iss") != self._rules.issuer:
-            raise refused("unknown_issuer", "The token is of another issuer than the one that this service accepts.")
+            raise refused_token(
+                "unknown_issuer", "The token is of another issuer than the one that this service accepts."
+            )
         try:
             key = await self._keys.find(kid, algorithm)
         except IssuerAway as error:
@@ -83,7 +85,7 @@ class Verifier:
             raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="issuer_away") from error
         if key is None:
             message = "The token is signed by a key that its issuer does not publish. Sign in again for a new token."
-            raise refused("unknown_key", message)
+            raise refused_token("unknown_key", message)
         return _person(self._rules, self._claims(token, key))
 
     async def close(self) -> None:
@@ -102,16 +104,18 @@ class Verifier:
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
         except jwt.ExpiredSignatureError as error:
-            raise refused("expired_token", "The token has expired. Sign in again for a new one.") from error
+            raise refused_token("expired_token", "The token has expired. Sign in again for a new one.") from error
         except jwt.ImmatureSignatureError as error:
             message = "The token is not valid yet: look at the clocks of its issuer and of this service."
-            raise refused("token_not_yet_valid", message) from error
+            raise refused_token("token_not_yet_valid", message) from error
         except jwt.InvalidAudienceError as error:
             raise _wrong_audience() from error
         except jwt.MissingRequiredClaimError as error:
-            raise refused("missing_claim", "The token lacks one of exp, iat, iss, aud and sub.") from error
+            raise refused_token("missing_claim", "The token lacks one of exp, iat, iss, aud and sub.") from error
         except jwt.InvalidSignatureError as error:
-            raise refused("bad_signature", "The token's signature is wrong. Send it as its issuer gave it.") from error
+            raise refused_token(
+                "bad_signature", "The token's signature is wrong. Send it as its issuer gave it."
+            ) from error
         except _UNREADABLE as error:
             raise _malformed() from error
         _check_purpose(rules, claims)
@@ -123,7 +127,7 @@ def is_token(credential: str) -> bool:
     return credential.count(".") == 2
 
 
-def refused(reason: str, message: str) -> ServiceError:
+def refused_token(reason: str, message: str) -> ServiceError:
     """Return UNAUTHORIZED with the challenge of RFC 6750."""
     described = "".join(character for character in message if " " <= character <= "~" and character not in '"\\')
     challenge = f'Bearer error="invalid_token", error_description="{described}"'
@@ -131,12 +135,12 @@ def refused(reason: str, message: str) -> ServiceError:
 
 
 def _malformed() -> ServiceError:
-    return refused("malformed_token", "The token is not a JSON Web Token that can be read.")
+    return refused_token("malformed_token", "The token is not a JSON Web Token that can be read.")
 
 
 def _wrong_audience() -> ServiceError:
     message = "The token is for another audience than this service. Ask its issuer for one for this service."
-    return refused("wrong_audience", message)
+    return refused_token("wrong_audience", message)
 
 
 def _header(token: str) -> tuple[str, str]:
@@ -147,11 +151,13 @@ def _header(token: str) -> tuple[str, str]:
         raise _malformed() from error
     kid, algorithm, kind = header.get("kid"), header.get("alg"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
-        raise refused("algorithm_not_allowed", f"The token is not signed with {', '.join(ALGORITHMS)}.")
+        raise refused_token("algorithm_not_allowed", f"The token is not signed with {', '.join(ALGORITHMS)}.")
     if "crit" in header or str(kind).lower() not in _TYPES:
-        raise refused("wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token.")
+        raise refused_token(
+            "wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token."
+        )
     if not isinstance(kid, str) or not kid:
-        raise refused(
+        raise refused_token(
             "unknown_key", "The token does not name its key (kid). Have its issuer name the keys that it uses."
         )
     return kid, algorithm
@@ -172,18 +178,25 @@ def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
     is_known = isinstance(azp, str) and azp in clients
     if (several or (rules.clients and azp is not None)) and not is_known:
         message = "The token was made for another client than those that this service accepts."
-        raise refused("wrong_client", message)
+        raise refused_token("wrong_client", message)
     if "events" in claims or str(claims.get("typ", "Bearer")).lower() in {"logout", "refresh", "offline"}:
-        raise refused("wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token.")
+        raise refused_token(
+            "wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token."
+        )
 
 
 def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
     subject, principal = claims["sub"], claims.get(rules.principal_claim)
-    if not isinstance(subject, str) or not subject.strip() or len(subject) > principals.BYTES or not storable(subject):
+    if (
+        not isinstance(subject, str)
+        or not subject.strip()
+        or len(subject) > principals.BYTES
+        or not is_storable(subject)
+    ):
         raise _malformed()
     if rules.principal_claim == "email" and str(claims.get("email_verified")).lower() != "true":
         message = "The token does not say that its issuer has verified the e-mail address."
-        raise refused("unverified_email", message)
+        raise refused_token("unverified_email", message)
     whose = hashlib.sha256(f"{rules.issuer}\0{subject}".encode()).hexdigest()[:32]
     display_name = next(
         (claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].strip()), ""
@@ -212,7 +225,7 @@ def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
     elsewhere = claims.get("_claim_names")
     if claims.get("hasgroups") or (isinstance(elsewhere, dict) and rules.groups_claim in elsewhere):
         message = "The token leaves out the person's groups, for they are too many: have its issuer list fewer."
-        raise refused("groups_left_out", message)
+        raise refused_token("groups_left_out", message)
     claim: Any = claims.get(rules.groups_claim)
     if claim is None and "." in rules.groups_claim:
         claim = claims
@@ -220,7 +233,9 @@ def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
             claim = claim.get(part) if isinstance(claim, dict) else None
     values = [claim] if isinstance(claim, str) else claim or []
     if not isinstance(values, list) or len(values) > GROUPS:
-        raise refused("wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups.")
+        raise refused_token(
+            "wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups."
+        )
     return tuple(dict.fromkeys(_name(value, rules.groups_claim, principals.group_name) for value in values))
 
 
@@ -232,14 +247,14 @@ def _principal(value: Any, claim: str) -> str:
             "The token's claim sub is an e-mail address that is not in lower case. Names of users are compared exactly:"
             " set RETRIEVAL_OIDC_PRINCIPAL_CLAIM=email."
         )
-        raise refused("wrong_claim", message)
+        raise refused_token("wrong_claim", message)
     return name
 
 
 def _name(value: Any, claim: str, check: Callable[[str, ErrorCode, str], str]) -> str:
     if not isinstance(value, str):
-        raise refused("missing_claim", f"The token's claim {claim} is not there, or not text.")
+        raise refused_token("missing_claim", f"The token's claim {claim} is not there, or not text.")
     try:
         return check(value, ErrorCode.UNAUTHORIZED, f"The token's claim {claim}")
     except ServiceError as error:
-        raise refused("wrong_claim", str(error)) from error
+        raise refused_token("wrong_claim", str(error)) from error

@@ -15,7 +15,7 @@ from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.wire import admin
 from api.wire import admin as wire
-from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, group
+from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, usage_group
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
 from api.wire.common import PartQuery, Timestamp
 from retrieval import principals
@@ -54,7 +54,7 @@ async def current_key(request: ApiRequest) -> wire.KeyAnswer:
     if request.caller.signed_in is not None:
         person = wire.KeyData(_of_person(request.caller, request.caller.signed_in))
         return wire.KeyAnswer(message="API key fetched successfully", data=person)
-    key = await api_keys.one(request.services.db, request.caller.organization, request.caller.key_id)
+    key = await api_keys.find_key(request.services.db, request.caller.organization, request.caller.key_id)
     if key is None:
         raise RuntimeError("the key that was let in is gone")
     return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -78,10 +78,10 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
     _require_name(data.tenant_id, "tenantId")
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
-        await namespaces.require(services.db, organization, data.namespace_id)
+        await namespaces.require_namespace(services.db, organization, data.namespace_id)
     principal = None if data.principal is None else principals.user_name(data.principal, _INVALID, "principal")
     pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
-    created, key = await api_keys.add(
+    created, key = await api_keys.add_key(
         services.db,
         pepper,
         organization,
@@ -100,7 +100,7 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
 @_operation("DELETE", "/v1/keys/{key_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnswer:
     """Revoke an API key. It is refused at once and for good. Revoking it again has no effect."""
-    key = await api_keys.end(request.services.db, request.caller.organization, key_id)
+    key = await api_keys.end_key(request.services.db, request.caller.organization, key_id)
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -123,7 +123,7 @@ async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) 
     """Create a tenant. Creating an existing tenant has no effect."""
     db, organization, name = request.services.db, request.caller.organization, data.id
     _require_name(name, "id")
-    tenant = await tenants.add(db, organization, name)
+    tenant = await tenants.add_tenant(db, organization, name)
     return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(tenant)))
 
 
@@ -131,7 +131,7 @@ async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) 
 async def delete_tenant(request: ApiRequest, tenant_id: FromPath[str]) -> wire.TenantDeletedAnswer:
     """Delete a tenant. Its data is kept; requests with it are refused until it is created again."""
     name = tenant_id
-    if not await tenants.forget(request.services.db, request.caller.organization, name):
+    if not await tenants.forget_tenant(request.services.db, request.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
 
@@ -144,7 +144,7 @@ async def read_usage(request: ApiRequest, params: NamedDependency[UsageQuery]) -
     `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
     """
     services = request.services
-    totals = await usage.read(services.db, request.caller.organization)
+    totals = await usage.count_usage(services.db, request.caller.organization)
     rate = request.context.rate
     limit, remaining = (rate.limit, rate.remaining) if rate else (0, 0)
     allowed = services.settings.namespace_limit if totals.namespace_limit is None else totals.namespace_limit
@@ -171,13 +171,13 @@ async def _report(request: ApiRequest, params: UsageQuery, data: wire.UsageData)
         message = f"from must not be after to, nor more than {LONGEST.days} days before it."
         raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
     by = usage.By(params.by or "day")
-    groups = await usage.report(services.db, organization, by, start, end)
-    uses = await quotas.uses(
+    groups = await usage.report_usage(services.db, organization, by, start, end)
+    uses = await quotas.uses_by_tenant(
         services.db, organization, [entry.key for entry in groups] if by is usage.By.TENANT else []
     )
     data.start, data.end, data.by, data.currency = str(start), str(end), str(by), services.settings.price_currency
     data.used, data.limit = Quotas.of(uses[None].used), Quotas.of(uses[None].limits)
-    usage_groups = [group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
+    usage_groups = [usage_group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
     data.usage = usage_groups
 
 
@@ -239,7 +239,7 @@ async def update_tenant(
     changes = data.quotas
     if changes is not UNSET:
         await request.services.in_thread(limits.set_tenant, db, organization, tenant, changes.values())
-    updated = await tenants.one(db, organization, tenant)
+    updated = await tenants.find_tenant(db, organization, tenant)
     if updated is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(updated)))

@@ -26,7 +26,7 @@ from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
-from retrieval.sources import slug
+from retrieval.sources import source_slug
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -94,7 +94,7 @@ async def list_connections(
 ) -> wire.ConnectionsAnswer:
     """List connections. Newest first. With `pageSize` the list is paginated."""
     services, scope = request.services, request.scope_of(params.namespace_id)
-    await namespaces.require(services.db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
     page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
     data = wire.ConnectionsData(connections=[wire.Connection.of(connection) for connection in page.items]).lead_on(
@@ -119,8 +119,8 @@ async def get_connection(
         connection_id,
         namespace=namespace_id or bound,
     )
-    count = await connection_documents.count(services.db, connection.id)
-    newest = await browsing.newest(services.db, connection)
+    count = await connection_documents.count_held(services.db, connection.id)
+    newest = await browsing.newest_request(services.db, connection)
     chosen = wire.Chosen.of(newest, named="documents:read" in request.caller.scopes)
     data = wire.ConnectionData(
         wire.Connection.of(connection), wire.ConnectionDocuments(count.own, count.shared), chosen
@@ -165,7 +165,9 @@ async def revoke_connection(
     if revoked.tokens is not None:
         await tell_vendor(services, scope, revoked.connection.connector, revoked.tokens)
     if revoked.documents.own or revoked.documents.shared:
-        release = partial(connection_documents.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
+        release = partial(
+            connection_documents.release_documents, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS
+        )
         await services.in_thread(release)
     own_count = revoked.documents.own
     counts = wire.RevokedDocuments(
@@ -192,14 +194,14 @@ async def browse_connection(
     position = await request.read_cursor(data.cursor, scope.namespace)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.usable_app(config, stored.connector, services.settings)
-    newest = await browsing.newest(services.db, stored)
+    newest = await browsing.newest_request(services.db, stored)
     chosen = None if newest is None else newest.choice
     pages: list[tuple[list[Shown], str | None]] = []
 
     def ask() -> None:
         connector = registry.make_connector(stored.connector, app, services.settings)
         tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
-        pages.append(browsing.level(tokens, connector, parent, position, chosen))
+        pages.append(browsing.list_folder(tokens, connector, parent, position, chosen))
 
     try:
         async with asyncio.timeout(BROWSE_SECONDS):
@@ -245,12 +247,12 @@ def redirect_uri(services: Services, connector: str) -> str:
     base = services.settings.base_url
     if registry.connector_infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
-    return f"{base}/v1/oauth/callback/{slug(connector)}"
+    return f"{base}/v1/oauth/callback/{source_slug(connector)}"
 
 
 async def _start(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    app, sharing = connections.app(config, connector), permissions == wire.Permissions.SOURCE
+    app, sharing = connections.app_of_namespace(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))
 
@@ -258,10 +260,10 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
 async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:
     """Return the scope in a namespace. Raises NAMESPACE_NOT_FOUND if the namespace does not exist."""
     scope = request.scope_of(namespace_id)
-    await namespaces.require(request.services.db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
     return scope
 
 
 def _check_redirect(services: Services, url: str | None) -> None:
     if url is not None:
-        redirects.check(url, services.settings.redirect_hosts)
+        redirects.check_redirect(url, services.settings.redirect_hosts)

@@ -36,8 +36,8 @@ class Description(JsonRenderPlugin):
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
         state = request.app.state
         if "openapi" not in state:
-            models = validation.models(state.services.settings)
-            state.openapi = msgspec.json.encode(openapi.describe(request.app, models))
+            models = validation.embedding_models(state.services.settings)
+            state.openapi = msgspec.json.encode(openapi.describe_api(request.app, models))
         return bytes(state.openapi)
 
 

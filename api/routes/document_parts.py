@@ -19,7 +19,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from api.links import PREFIX, Kind, groups_of
-from api.openapi import BINARY, BYTES, documented_open, error_responses, response, text_parameter
+from api.openapi import BINARY, BYTES, describe_response, documented_open, error_responses, text_parameter
 from api.operation import operation
 from api.request import ApiRequest
 from api.services import Services
@@ -172,7 +172,7 @@ HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png",
     PREFIX + "{document_id:str}/{kind:str}",
     operation_class=documented_open(
         {
-            "200": response("The file, under its own media type; texts as plain text", [BYTES], BINARY),
+            "200": describe_response("The file, under its own media type; texts as plain text", [BYTES], BINARY),
             **error_responses(
                 (
                     ErrorCode.NOT_FOUND,
@@ -213,7 +213,7 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
     viewer = (
         None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
     )
-    files = await stored_files.find(services.db, document_id, viewer, key=parameters.get("key"))
+    files = await stored_files.find_files(services.db, document_id, viewer, key=parameters.get("key"))
     if files is None:
         raise _not_found()
     key = files.raw_key if kind == Kind.RAW else files.parsed_key

@@ -41,7 +41,7 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
     """List documents. Newest first. An empty filter lists all documents of the namespace and tenant."""
     scope = request.scope_of(data.namespace_id)
     condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
-    counted = facets.fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
+    counted = facets.parse_fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(request, scope)
     page, include = data.pagination or wire.Pagination(), data.include_config or wire.IncludeConfig()
     cursor = await request.read_cursor(page.cursor or None, scope.namespace, field="pagination.cursor")
@@ -61,14 +61,14 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
                 for document, row in zip(answer.documents, listing.items, strict=True):
                     document.add_links(row, include, signer, bearer)
         if include.stats_by_source or include.stats_by_status:
-            stats = await documents.stats(request.services.db, scope, condition, viewer=viewer)
+            stats = await documents.count_documents(request.services.db, scope, condition, viewer=viewer)
             synced = await documents.sync_times(request.services.db, scope) if include.stats_by_source else {}
             answer.count(stats, include, synced)
         if include.stats_by_site:
-            counts = await documents.sites(request.services.db, scope, condition, viewer=viewer)
+            counts = await documents.count_sites(request.services.db, scope, condition, viewer=viewer)
             answer.stats_by_site = [wire.SiteCount(site, number) for site, number in counts.items()]
         if data.facets is not None:
-            found_counts = await facets.count(request.services.db, scope, condition, counted, viewer=viewer)
+            found_counts = await facets.count_values(request.services.db, scope, condition, counted, viewer=viewer)
             answer.facets = {
                 name: [wire.FacetCount(facet.value, facet.documents) for facet in counts]
                 for name, counts in found_counts.items()
@@ -136,7 +136,9 @@ async def resync_documents(request: ApiRequest, data: JSONBody[wire.ResyncDocume
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     await _surroundings(request, scope)
-    started = await resync.start(request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions))
+    started = await resync.start_resync(
+        request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions)
+    )
     number = started.queued
     message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
     return wire.ResyncAnswer(message=message, data=wire.ResyncData.of(started))
@@ -187,7 +189,7 @@ async def get_deletion(request: ApiRequest, deletion_id: FromPath[str]) -> Delet
     verified.
     """
     caller = request.caller
-    receipt = await receipts.find(
+    receipt = await receipts.find_receipt(
         request.services.db,
         deletion_id,
         organization=caller.organization,

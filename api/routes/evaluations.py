@@ -46,7 +46,7 @@ async def list_evaluations(
 ) -> wire.EvaluationsAnswer:
     """List evaluations. Newest first. With `pageSize` the list is paginated."""
     db, scope = request.services.db, request.scope_of(params.namespace_id)
-    await namespaces.require(db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
     page = await evaluations.list_part(db, scope, part)
     data = wire.EvaluationsData(evaluations=[wire.Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
@@ -169,7 +169,7 @@ async def get_run(
     """
     scope = request.scope_of(params.namespace_id)
     run = await runs.get(request.services.db, scope, evaluation_id, run_id)
-    return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.compared(run, params)))
+    return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.comparison_of_run(run, params)))
 
 
 HANDLERS = (

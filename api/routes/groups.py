@@ -93,5 +93,5 @@ def _names(names: list[str] | None, where: str, check: Callable[[str, ErrorCode,
 
 
 async def _not_found(request: ApiRequest, scope: Scope) -> ServiceError:
-    await namespaces.require(request.services.db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such group in this namespace.")

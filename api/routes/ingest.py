@@ -70,7 +70,7 @@ async def dry_run(
     text: str | None = None,
 ) -> wire.IngestAnswer:
     """Record that it is to be found out what this ingestion would do."""
-    receipt = await dry_runs.accept(
+    receipt = await dry_runs.accept_dry_run(
         request.services.db,
         scope,
         source=source,
@@ -104,7 +104,7 @@ async def ingest_text(request: ApiRequest, data: JSONBody[wire.IngestText]) -> w
     chunks = config_sent.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
-    how = wire.ingestion(
+    how = wire.as_ingestion(
         config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access
     )
 
@@ -130,8 +130,8 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
         fields = _fields(form)
         scope = request.scope_of(fields.namespace_id)
         if fields.metadata is not None:
-            metadata.check(fields.metadata, services.settings, INVALID, "metadata")
-        options = wire.ingestion(
+            metadata.check_metadata(fields.metadata, services.settings, INVALID, "metadata")
+        options = wire.as_ingestion(
             fields.metadata,
             fields.chunk_config,
             chunks_at="chunkConfig",
@@ -180,7 +180,7 @@ def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
             reason="text_too_large",
         )
     if config.metadata is not None:
-        metadata.check(config.metadata, services.settings, INVALID, f"{field}.metadata")
+        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{field}.metadata")
 
 
 def _fields(form: Form) -> wire.FileForm:
@@ -196,7 +196,7 @@ def _fields(form: Form) -> wire.FileForm:
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     form.require_file()
-    return decode.convert(members, wire.FileForm, INVALID)
+    return decode.convert_members(members, wire.FileForm, INVALID)
 
 
 def _flag(value: bytes) -> bool:
@@ -261,7 +261,7 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
                 file.writelines(form.pieces())
             raw = RawContent(path, name, form.media_type, form.size)
             size_limit, members = settings.max_file_bytes, settings.archive_members
-            return convert.run(registry.make_parser(), raw, strategy, most=size_limit, members=members)
+            return convert.convert_file(registry.make_parser(), raw, strategy, most=size_limit, members=members)
     except Skippable as error:
         raise ServiceError(INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
     except (Retryable, OSError) as error:

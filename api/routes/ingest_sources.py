@@ -24,7 +24,7 @@ from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
-from retrieval.sources import slug
+from retrieval.sources import source_slug
 
 AT = "ingestConfig.config"
 _NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
@@ -145,10 +145,10 @@ def _how(
 ) -> Ingestion:
     config: wire.PageConfig = ingest_config.config
     if config.metadata is not None:
-        metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     _check_selectors(config, services)
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
-    return wire.ingestion(
+    return wire.as_ingestion(
         config.metadata,
         ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
@@ -193,7 +193,7 @@ def _limit(number: int, maximum: int, field: str, noun: str, code: ErrorCode = I
 
 def _address(url: str, field: str) -> str:
     try:
-        return web_addresses.tidy(url)
+        return web_addresses.tidy_url(url)
     except ValueError as error:
         raise ServiceError(INVALID, f"{field} {error}.", field=field, reason="invalid_url") from error
 
@@ -203,9 +203,9 @@ async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector,
     services, ingest_config = request.services, data.ingest_config
     config = ingest_config.config
     if config.metadata is not None:
-        metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
-    how = wire.ingestion(
+    how = wire.as_ingestion(
         config.metadata,
         ingest_config.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
@@ -213,7 +213,7 @@ async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector,
     )
     job = _request(config, ingest_config.source)
     scope = request.scope_of(data.namespace_id)
-    await namespaces.require(services.db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     await connections.require_active(services.db, scope, config.connection_id, ingest_config.source)
 
     if data.dry_run:
@@ -240,7 +240,7 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
     for name in ("include", "exclude"):
         entries = [msgspec.to_builtins(item) for item in getattr(config, name) or ()]
         for number, entry in enumerate(entries):
-            if wrong := sync_filter.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
+            if wrong := sync_filter.entry_fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
                 at = f"{AT}.{name}[{number}]"
                 reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
                 raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)
@@ -258,7 +258,7 @@ def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     ingest.__doc__ = f"Ingest from {name}. {_ingest_from_connector.__doc__}"
     ingest.__annotations__["data"] = cast("Any", JSONBody)[body]
     return ingestion_operation(
-        f"/v1/ingest/{slug(source)}",
+        f"/v1/ingest/{source_slug(source)}",
         raises=(ErrorCode.CONNECTION_NOT_FOUND,),
         example={
             "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",

@@ -20,7 +20,7 @@ async def serve_mcp(request: ApiRequest) -> ASGIApp:
     """One message of JSON-RPC, which the SDK answers."""
     settings = request.services.settings
     if request_context.get_context(request.scope).caller is None:
-        raise auth.unauthorized()
+        raise auth.unauthorized_error()
     content = await request_limits.read_json(
         request.receive,
         list(request.scope["headers"]),
@@ -35,7 +35,7 @@ async def serve_mcp(request: ApiRequest) -> ASGIApp:
         async def replay() -> Any:
             return body.pop() if body else await receive()
 
-        await server.serve(scope, replay, send, settings)
+        await server.serve_request(scope, replay, send, settings)
 
     return answer
 

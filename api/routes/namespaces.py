@@ -48,7 +48,9 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
     """Return the namespace to create, once its storage, index and models have been tried."""
     services = request.services
     name, configs_sent = _parts(data)
-    configs = {key: validation.unmask(value, {}, key) for key, value in configs_sent.items() if value is not None}
+    configs = {
+        key: validation.unmask_secrets(value, {}, key) for key, value in configs_sent.items() if value is not None
+    }
     validation.check_allowed(services.settings, configs)
     timestamp = datetime.now(UTC)
     draft = NamespaceConfig(
@@ -59,8 +61,8 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
         keyword_language=_keyword_language(data.keyword_language),
         created_at=timestamp,
         updated_at=timestamp,
-        sent_to=destinations.of(services.settings, configs),
-        **namespaces.split(configs),
+        sent_to=destinations.destinations_of(services.settings, configs),
+        **namespaces.split_configs(configs),
     )
     await config_check.check_configs(services, draft, configs)
     return draft
@@ -128,8 +130,8 @@ async def update_namespace(
         stored,
         name=name or stored.name,
         keyword_language=_keyword_language(data.keyword_language, stored.keyword_language),
-        sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
-        **namespaces.split({**stored_configs, **changes}),
+        sent_to={**stored.sent_to, **destinations.destinations_of(services.settings, changes)},
+        **namespaces.split_configs({**stored_configs, **changes}),
     )
     gate = await _gate(request, data, stored)
     moved = await _moved(request, data, stored, changed)
@@ -141,9 +143,9 @@ async def update_namespace(
             changed,
             embedding_model=stored.embedding_model,
             vector_storage=stored.vector_storage,
-            sent_to=destinations.kept(EMBEDDING_MODEL, stored.sent_to, changed.sent_to),
+            sent_to=destinations.keep_destination(EMBEDDING_MODEL, stored.sent_to, changed.sent_to),
         )
-        searched, job_run = await reembedding.begin(services.db, services.ring, serving, changed, gate)
+        searched, job_run = await reembedding.begin_reembedding(services.db, services.ring, serving, changed, gate)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
         return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(searched), job_run))
@@ -188,8 +190,8 @@ async def _left_out(request: ApiRequest) -> str:
 def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
     """Return a config with the stored secrets in place of masked ones."""
     stored_config = stored.configs().get(area) or {}
-    moved = bool(stored_config) and destinations.moved(services.settings, area, stored_config, stored.sent_to)
-    return validation.unmask(config, stored_config, area, moved=moved)
+    moved = bool(stored_config) and destinations.has_moved(services.settings, area, stored_config, stored.sent_to)
+    return validation.unmask_secrets(config, stored_config, area, moved=moved)
 
 
 def _parts(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
@@ -202,7 +204,7 @@ def _keyword_language(language: str | UnsetType | None, stored: str | None = Non
     if language is UNSET or language is None:
         return stored if language is UNSET else None
     if languages.fixed(language) is None:
-        raise validation.invalid(
+        raise validation.invalid_field(
             "keywordLanguage",
             "keywordLanguage is neither PostgreSQL's name of a language nor ISO 639-1.",
             "no_language",
@@ -216,9 +218,9 @@ async def _gate(request: ApiRequest, data: wire.UpdateNamespace, stored: Namespa
         return None
     conditions = data.gate.asked()
     if not data.reembed:
-        raise validation.invalid("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
-    await gates.require(request.services.db, stored.organization_id, stored.id, conditions)
-    return gates.dump(conditions)
+        raise validation.invalid_field("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
+    await gates.require_gate(request.services.db, stored.organization_id, stored.id, conditions)
+    return gates.dump_gate(conditions)
 
 
 async def _moved(
@@ -237,14 +239,14 @@ async def _moved(
     if not moved or not await namespaces.has_documents(request.services.db, stored.id):
         return False
     if moved[0] == FILE_STORAGE:
-        raise validation.invalid(
+        raise validation.invalid_field(
             FILE_STORAGE,
             "fileStorageConfig cannot lead to another place while the namespace has documents: their files lie in the"
             " present one. Keys and region may change.",
             "has_files",
         )
     if not data.reembed:
-        raise validation.invalid(
+        raise validation.invalid_field(
             moved[0],
             f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one."
             " Send reembed: true to have them made again.",

@@ -14,7 +14,7 @@ from litestar.params import FromPath
 
 from api import request_context
 from api.errors import STATUS
-from api.openapi import TEXT, documented_open, error_responses, response, text_parameter
+from api.openapi import TEXT, describe_response, documented_open, error_responses, text_parameter
 from api.request import ApiRequest
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
@@ -36,8 +36,8 @@ REFUSED = "The content service did not grant the access. Authorize the connectio
 
 
 _RESPONSES = {
-    "200": response("A page that says what became of it", ["text/html"]),
-    "302": response("To the application", Location=OpenAPIHeader(schema=TEXT, description="Where to go on.")),
+    "200": describe_response("A page that says what became of it", ["text/html"]),
+    "302": describe_response("To the application", Location=OpenAPIHeader(schema=TEXT, description="Where to go on.")),
     **error_responses(
         (
             ErrorCode.INVALID_REQUEST,
@@ -77,7 +77,9 @@ async def oauth_callback(request: ApiRequest, connector: FromPath[str]) -> Respo
     )
     if authorization.client_redirect_url is None:
         return result_page(outcome.status, done=outcome.done)
-    return redirect(redirects.target(authorization.client_redirect_url, authorization.connection_id, outcome.status))
+    return redirect_to(
+        redirects.redirect_target(authorization.client_redirect_url, authorization.connection_id, outcome.status)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ async def _settle(services: Services, authorization: Taken, connector: str, para
     code, scope = parameters.get("code", ""), authorization.scope
     if "error" in parameters or not code:
         reason = DECLINED if parameters.get("error") == "access_denied" else REFUSED
-        return Outcome(await authorizations.refused(services.db, authorization.connection_id, reason), done=False)
+        return Outcome(
+            await authorizations.record_refusal(services.db, authorization.connection_id, reason), done=False
+        )
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
@@ -120,8 +124,10 @@ async def _settle(services: Services, authorization: Taken, connector: str, para
             verifier=authorization.verifier,
         )
     except (StepError, ServiceError) as error:
-        return Outcome(await authorizations.refused(services.db, authorization.connection_id, str(error)), done=False)
-    status = await authorizations.granted(services.db, services.ring, authorization.connection_id, tokens)
+        return Outcome(
+            await authorizations.record_refusal(services.db, authorization.connection_id, str(error)), done=False
+        )
+    status = await authorizations.store_grant(services.db, services.ring, authorization.connection_id, tokens)
     if status == ConnectionStatus.REVOKED:
         await tell_vendor(services, scope, connector, tokens)
     return Outcome(status, done=status == ConnectionStatus.ACTIVE)
@@ -187,7 +193,7 @@ def error_page(about: ServiceError) -> Response[bytes]:
     return _page("This did not work", about.message, STATUS[about.code], about.headers)
 
 
-def redirect(url: str) -> Response[bytes]:
+def redirect_to(url: str) -> Response[bytes]:
     """Return a redirect that is not cached, since a cached one would skip this service."""
     headers = {"Location": url, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
     return Response(b"", status_code=302, headers=headers, media_type="text/plain")

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse
 from msgspec import UNSET
 
-from api.openapi import documented_open, reference
+from api.openapi import documented_open, schema_reference
 from api.operation import operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
@@ -37,7 +37,7 @@ async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQue
 
     Unfinished job runs, failures of the last day, tokens, and search times. Counts may be some seconds old.
     """
-    figures = await activity.read(request.services.db, request.scope_of(params.namespace_id))
+    figures = await activity.read_activity(request.services.db, request.scope_of(params.namespace_id))
     if figures is None:
         raise namespaces.not_found()
     return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures))
@@ -49,7 +49,7 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
 
     Waiting job runs of the organization, the reasons they wait, and running batches; for all tenants.
     """
-    queue = await work.read(request.services.db, request.caller.organization)
+    queue = await work.read_queue(request.services.db, request.caller.organization)
     data = QueueData.of(queue, registry.parser_warnings(), await request.services.storage.reasons())
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
@@ -71,7 +71,7 @@ async def read_metrics(request: ApiRequest) -> bytes:
     services = request.services
     await counts.async_write(services.db)
     reading = await services.count(request.caller.organization)
-    return exposition.text(reading, of_organization=True)
+    return exposition.render_text(reading, of_organization=True)
 
 
 _SECONDS = 2.0
@@ -80,7 +80,7 @@ _KEPT_SECONDS = 1.0
 
 
 def _described(kind: type[Health | Readiness], description: str) -> OpenAPIResponse:
-    return OpenAPIResponse(description, content={"application/json": OpenAPIMediaType(schema=reference(kind))})
+    return OpenAPIResponse(description, content={"application/json": OpenAPIMediaType(schema=schema_reference(kind))})
 
 
 @get(
@@ -128,7 +128,7 @@ async def ready(request: ApiRequest) -> Response[bytes]:
 
 async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
     """Why it is not ready. A question that gets no answer in time is left to end by itself."""
-    asking = asyncio.create_task(roles.api(services.db, services.settings, requests_only=requests_only))
+    asking = asyncio.create_task(roles.api_problems(services.db, services.settings, requests_only=requests_only))
     answered, _ = await asyncio.wait({asking}, timeout=_SECONDS)
     if not answered:
         asking.cancel()

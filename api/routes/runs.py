@@ -32,7 +32,7 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
     """List ingestion job runs. Newest first, 50 per page by default."""
     services = request.services
     scope = request.scope_of(params.namespace_id)
-    await namespaces.require(services.db, scope.organization, scope.namespace)
+    await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     cursor = await request.read_cursor(params.cursor, params.namespace_id)
     page = await control.list_page(
         services.db,
@@ -93,12 +93,12 @@ async def cancel_job_run(
     services, scope = request.services, request.scope_of(data.namespace_id)
     try:
         if request.reach is not None:
-            run = await runs.read(services.db, scope, ingest_job_run_id, most=0)
+            run = await runs.read_run(services.db, scope, ingest_job_run_id, most=0)
             if run.source == reembedding.SOURCE:
                 raise auth.bound_key()
-        await services.in_thread(control.cancel, services.db, scope, ingest_job_run_id)
+        await services.in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
     except ServiceError:
-        await namespaces.require(services.db, scope.organization, scope.namespace)
+        await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
         raise
     return await _read(request, scope, ingest_job_run_id, "Cancellation of the ingestion job run accepted")
 
@@ -123,9 +123,9 @@ async def retry_job_run(
     db, scope = request.services.db, request.scope_of(data.namespace_id)
     changes = data.changes()
     try:
-        new = await control.retry(db, scope, ingest_job_run_id, changes)
+        new = await control.retry_run(db, scope, ingest_job_run_id, changes)
     except ServiceError:
-        await namespaces.require(db, scope.organization, scope.namespace)
+        await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise
     return await _read(request, scope, new, "Failed documents added to the queue again")
 
@@ -135,9 +135,9 @@ HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 async def _found(request: ApiRequest, scope: Scope, run_id: str, *, most: int | None) -> runs.JobRun:
     try:
-        return await runs.read(request.services.db, scope, run_id, most=most)
+        return await runs.read_run(request.services.db, scope, run_id, most=most)
     except ServiceError:
-        await namespaces.require(request.services.db, scope.organization, scope.namespace)
+        await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
         raise
 
 
@@ -146,7 +146,7 @@ async def _read(
 ) -> wire.JobRunAnswer:
     services = request.services
     run = await _found(request, scope, run_id, most=most)
-    waiting = await queueing.place(services.db, run.id) if run.waits else None
+    waiting = await queueing.queue_place(services.db, run.id) if run.waits else None
     if run.outcome is None:
         run.notices.extend(Notice(reason, 0) for reason in await services.storage.reasons())
     url = prefect_url(services.settings, run.flow_run_id)

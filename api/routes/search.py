@@ -52,7 +52,7 @@ _hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
 @_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_EXAMPLE)
 async def semantic_search(request: ApiRequest, data: JSONBody[SearchRequest]) -> SearchAnswer:
     """Semantic search. The score of a result is the cosine similarity of query and content."""
-    return SearchAnswer(message=_DONE, data=await searches.answer(request, data))
+    return SearchAnswer(message=_DONE, data=await searches.answer_search(request, data))
 
 
 @_operation(
@@ -62,7 +62,7 @@ async def semantic_search(request: ApiRequest, data: JSONBody[SearchRequest]) ->
 )
 async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]) -> SearchAnswer:
     """Hybrid search. The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    answer = await searches.answer(request, data)
+    answer = await searches.answer_search(request, data)
     return SearchAnswer(message=answer.note or _DONE, data=answer)
 
 
@@ -88,13 +88,13 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
         context = request.context
         context.rate = await count_more(request.services.db, request.caller, further)
     space = Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
-    await searches.opened(request, space)
+    await searches.open_spaces(request, space)
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def answer_query(content: bytes) -> SearchBatchResult:
         async with turns:
             try:
-                answer = await searches.answer(request, _read(content, space))
+                answer = await searches.answer_search(request, _read(content, space))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.describe_error(errors.to_service_error(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
@@ -118,7 +118,7 @@ async def why_search(request: ApiRequest, data: JSONBody[WhyRequest]) -> WhyAnsw
 
     Returns the reasons why a document is not found, and the rank of its best chunk in each list before reranking.
     """
-    return WhyAnswer(message="The search was explained", data=await searches.why(request, data))
+    return WhyAnswer(message="The search was explained", data=await searches.explain_search(request, data))
 
 
 def _read(content: bytes, where: Where) -> searches.SearchBody:
@@ -159,7 +159,7 @@ async def dify_retrieval(request: ApiRequest, data: JSONBody[DifyRetrieval]) -> 
 
     A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`.
     """
-    answer = await searches.answer(request, data.to_search())
+    answer = await searches.answer_search(request, data.to_search())
     return DifyAnswer(message=_DONE, records=[DifyRecord.of(result) for result in answer.results])
 
 
@@ -178,7 +178,7 @@ async def vector_store_search(
     if len(queries) > 1:
         context = request.context
         context.rate = await count_more(request.services.db, request.caller, len(queries) - 1)
-    answers = await asyncio.gather(*(searches.answer(request, query) for query in queries))
+    answers = await asyncio.gather(*(searches.answer_search(request, query) for query in queries))
     results = _merged([group for answer in answers for group in answer.results])[: data.max_num_results or 10]
     return VectorStoreSearchAnswer(message=_DONE, search_query=data.queries, data=results)
 

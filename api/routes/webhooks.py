@@ -122,7 +122,7 @@ async def rotate_webhook(
 ) -> wire.SecretAnswer:
     """Rotate the secret. The new secret is shown only here. Requests have signatures of both for `overlapHours`."""
     services = request.services
-    endpoint, secret = await endpoints.rotate(
+    endpoint, secret = await endpoints.rotate_secret(
         services.db, services.ring, _reach(request), webhook_id, data.overlap_hours
     )
     return wire.SecretAnswer(
@@ -133,7 +133,7 @@ async def rotate_webhook(
 @_operation("POST", f"{_ONE}/test", raises=_MISSING)
 async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Send a test event. Sends `WEBHOOK_TEST`, also to a disabled endpoint."""
-    delivery = await deliveries.test(request.services.db, _reach(request), webhook_id)
+    delivery = await deliveries.send_test(request.services.db, _reach(request), webhook_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(delivery)))
 
@@ -186,5 +186,5 @@ def _require_known(events: list[str]) -> None:
 
 async def _require_url(request: ApiRequest, url: str) -> None:
     """In a thread of its own: a name may take long to be looked up."""
-    guard = fetch_guard.guard(request.services.settings)
+    guard = fetch_guard.make_guard(request.services.settings)
     await request.services.probing.run(partial(endpoints.require_url, guard, url))

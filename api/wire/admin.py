@@ -315,7 +315,7 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
     limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 
-def group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
+def usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
     """Return the usage of a group. Its cost is null if one of its models has no price."""
     models = [
         ModelUsage(

@@ -156,7 +156,7 @@ class Deletion(Struct, rename="camel"):
             receipt.files,
             [DeletionStore(store.store, store.removed, _moment(store.read_back_at)) for store in receipt.stores],
         )
-        deletion.signature = receipts.sign(secret, organization, msgspec.to_builtins(deletion))
+        deletion.signature = receipts.sign_receipt(secret, organization, msgspec.to_builtins(deletion))
         return deletion
 
 

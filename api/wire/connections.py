@@ -15,7 +15,7 @@ from retrieval.connections import connections, schedules
 from retrieval.connections.browsing import Asked, Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
-from retrieval.security.secrets import mask
+from retrieval.security.secrets import mask_secret
 from retrieval.sources import CONNECTORS
 from retrieval.statuses import ConnectionStatus
 
@@ -136,7 +136,9 @@ class ConnectionCredentials(Struct, rename="camel"):
 
     @classmethod
     def of(cls, tokens: Tokens) -> ConnectionCredentials:
-        return cls(mask(tokens.access_token), mask(tokens.refresh_token) if tokens.refresh_token else None)
+        return cls(
+            mask_secret(tokens.access_token), mask_secret(tokens.refresh_token) if tokens.refresh_token else None
+        )
 
 
 class ConnectionConfig(Struct, rename="camel", kw_only=True):

@@ -12,8 +12,8 @@ from api.wire.common import NamespaceId
 from api.wire.ingest import Chunking, DryRun, For, Metadata
 from connectors import registry
 from retrieval.namespaces.namespaces import SECRET_FIELDS
-from retrieval.security.secrets import mask
-from retrieval.sources import APPS, pascal
+from retrieval.security.secrets import mask_secret
+from retrieval.sources import APPS, source_type_name
 from retrieval.sync_filter import MOST
 
 S = TypeVar("S", bound=Struct)
@@ -103,14 +103,16 @@ ConnectorAppView = defstruct(
 )
 
 
-def masked(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: mask(value) if key in SECRET_FIELDS else value for key, value in config.items()}
+def mask_apps(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: mask_secret(value) if key in SECRET_FIELDS else value for key, value in config.items()}
 
 
-def views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def app_views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of a struct `with_apps` for the apps that a namespace has, by their API names."""
     return {
-        f"{name.lower()}_config": msgspec.convert(masked(configs[area]), ConnectorAppView) if area in configs else None
+        f"{name.lower()}_config": msgspec.convert(mask_apps(configs[area]), ConnectorAppView)
+        if area in configs
+        else None
         for name, area in APPS.items()
     }
 
@@ -166,7 +168,7 @@ def _body(name: str) -> type[IngestFromConnector]:
         struct_type = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=namespace)
         return cast("type[S]", struct_type)
 
-    info, prefix = registry.connector_infos()[name], pascal(name)
+    info, prefix = registry.connector_infos()[name], source_type_name(name)
     chosen = info.choice
     include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]

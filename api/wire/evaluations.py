@@ -8,11 +8,20 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
-from api.wire.search import PerDocument, QueryText, RecencyConfig, RerankOptions, SearchFilter, TopK, checked, where_of
+from api.wire.search import (
+    PerDocument,
+    QueryText,
+    RecencyConfig,
+    RerankOptions,
+    SearchFilter,
+    TopK,
+    check_query,
+    where_of,
+)
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import evaluations, runs
 from retrieval.evaluations.judge import Verdict as JudgedDocument
-from retrieval.evaluations.metrics import most_changed, tally
+from retrieval.evaluations.metrics import most_changed, tally_questions
 from retrieval.statuses import EvaluationStatus
 
 INVALID = ErrorCode.INVALID_REQUEST
@@ -40,7 +49,7 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
     def to_values(self, field: str) -> dict[str, Any]:
         """Return the question as stored. `field`: its path in the request, for errors."""
-        checked(self.query, INVALID, field=f"{field}.query")
+        check_query(self.query, INVALID, field=f"{field}.query")
         where_of(self.filter, INVALID, field=f"{field}.filter")
         for number, document in enumerate(self.relevant):
             at = f"{field}.relevant[{number}]"
@@ -76,7 +85,7 @@ class Verdict(Struct, rename="camel", kw_only=True):
 
     def to_values(self, field: str) -> JudgedDocument:
         """Return the judgement. `field`: its path in the request, for errors."""
-        checked(self.query, INVALID, field=f"{field}.query")
+        check_query(self.query, INVALID, field=f"{field}.query")
         where_of(self.filter, INVALID, field=f"{field}.filter")
         if (self.document_id is UNSET) == (self.external_id is UNSET):
             raise _wrong(f"{field} needs either documentId or externalId.", field)
@@ -301,7 +310,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
         )
 
 
-def compared(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
+def comparison_of_run(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
     """Return the run with the requested number of questions, the most changed first, and how the settings compare."""
     evaluation_run = EvaluationRun.of(run)
     if query.question_limit is None:
@@ -311,7 +320,7 @@ def compared(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
     if query.changed is not None and query.changed not in names:
         raise _wrong("changed: the run has no setting of this name.", "changed")
     for setting in evaluation_run.settings[1:] if questions else []:
-        counted = tally(questions, names[0], setting.name)
+        counted = tally_questions(questions, names[0], setting.name)
         setting.compared = Compared(counted.better, counted.same, counted.worse)
     if query.changed is not None:
         questions = most_changed(questions, names[0], query.changed, query.question_limit)

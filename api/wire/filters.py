@@ -94,4 +94,4 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     ] = None
 
     def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
-        return filters.parse(msgspec.to_builtins(self), code, where=where)
+        return filters.parse_filter(msgspec.to_builtins(self), code, where=where)

@@ -195,7 +195,7 @@ class IngestAnswer(Answer, kw_only=True):
         return cls(message=message, data=IngestData(receipt.job_run_id, queued))
 
 
-def ingestion(
+def as_ingestion(
     metadata: dict[str, Any] | None,
     chunks: ChunkConfig | None,
     *,

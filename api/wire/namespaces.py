@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, DeletionAnswered, Identified, Listing, Timestamp
-from api.wire.connectors import ConnectorAppView, masked, views, with_apps
+from api.wire.connectors import ConnectorAppView, app_views, mask_apps, with_apps
 from api.wire.providers import (
     EmbeddingModel,
     EmbeddingModelView,
@@ -98,7 +98,7 @@ class Gate(Struct, rename="camel", kw_only=True):
     def asked(self) -> gates.Gate:
         """Return the condition. Raises INVALID_NAMESPACE_CONFIG unless it has exactly one of the two."""
         if (self.minimum is UNSET) == (self.not_worse_than is UNSET):
-            raise validation.invalid("gate", "gate takes either minimum or notWorseThan.", "invalid")
+            raise validation.invalid_field("gate", "gate takes either minimum or notWorseThan.", "invalid")
         minimum = None if self.minimum is UNSET else self.minimum
         tolerance = None if self.not_worse_than is UNSET else self.not_worse_than
         return gates.Gate(self.evaluation_id, self.metric, minimum, tolerance)
@@ -168,13 +168,13 @@ class Namespace(_Shown, kw_only=True):
             file_storage_config=msgspec.convert(namespace.file_storage, FileStorageView),
             vector_storage_config=msgspec.convert(namespace.vector_storage, VectorStorageView),
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
-            web_scraper_config=msgspec.convert(masked(scraper), WebScraperView) if scraper else None,
-            rerank_config=msgspec.convert(masked(reranker), RerankConfigView) if reranker else UNSET,
-            parser_config=msgspec.convert(masked(parser), ParserConfigView) if parser else UNSET,
+            web_scraper_config=msgspec.convert(mask_apps(scraper), WebScraperView) if scraper else None,
+            rerank_config=msgspec.convert(mask_apps(reranker), RerankConfigView) if reranker else UNSET,
+            parser_config=msgspec.convert(mask_apps(parser), ParserConfigView) if parser else UNSET,
             keyword_language=namespace.keyword_language or UNSET,
             created_at=Timestamp.of(namespace.created_at),
             updated_at=Timestamp.of(namespace.updated_at),
-            **views(namespace.connectors),
+            **app_views(namespace.connectors),
         )
 
 

@@ -153,7 +153,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
         return _reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
-        return Query(text=checked(self.query), **_common(self))
+        return Query(text=check_query(self.query), **_common(self))
 
 
 class HybridConfig(Struct, rename="camel"):
@@ -195,7 +195,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
                 reason="weights_do_not_sum_to_one",
             )
         return Query(
-            text=checked(self.query),
+            text=check_query(self.query),
             semantic_weight=config.semantic_weight,
             keyword_weight=config.keyword_weight,
             **_common(self),
@@ -356,7 +356,7 @@ class SearchAnswer(DataAnswer[SearchData]):
     """Results of the search, best first."""
 
 
-def checked(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:
+def check_query(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:
     if not query.strip():
         raise ServiceError(invalid, f"{field} is blank.", field=field, reason="blank")
     if len(query.encode()) > QUERY_BYTES:

@@ -100,9 +100,9 @@ SYNC = [
 def written() -> dict[Path, str]:
     """Every generated file with its text."""
     from api.app import HANDLERS
-    from api.openapi import document
+    from api.openapi import describe_handlers
 
-    described = json.loads(json.dumps(document(HANDLERS), default=str))
+    described = json.loads(json.dumps(describe_handlers(HANDLERS), default=str))
     # What no operation uses of the imports is taken out.
     asynchronous = _formatted({PACKAGE / "_async" / "operations.py": _operations(described)})
     by_hand = {

@@ -63,7 +63,7 @@ def serve_models(address: str) -> None:
     """Run the models for other processes of this machine, which ask at this socket."""
 
     def embed(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        config = settings.load()
+        config = settings.load_settings()
         return load_model(model, config.home, config.local_model_runtime).embed(texts, kind)
 
     embedding_process.serve_vectors(address, embed)

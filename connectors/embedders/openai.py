@@ -61,7 +61,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         http_client=httpx2.Client(
             trust_env=False,
             timeout=SECONDS["document"],
-            transport=bounded_answers.transport(httpx2)(verify, most=MOST_BYTES),
+            transport=bounded_answers.bounded_transport(httpx2)(verify, most=MOST_BYTES),
             follow_redirects=False,
             event_hooks={"request": [_of_this_key_alone]},
         ),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from retrieval.documents.file_keys import checked
+from retrieval.documents.file_keys import check_key
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 
@@ -69,7 +69,7 @@ class LocalFiles:
             raise Retryable(f"The folder of the file store {self._root} is empty: is its disk mounted?")
         top = self._root / prefix.rpartition("/")[0]
         if prefix and (self._root / prefix).is_file():
-            yield checked(prefix)
+            yield check_key(prefix)
         for folder, _, names in os.walk(top, onerror=_unreadable):
             within = Path(folder).relative_to(self._root).as_posix()
             for name in names:
@@ -99,7 +99,7 @@ class LocalFiles:
             return True
 
     def _path(self, key: str) -> Path:
-        return self._root / checked(key)
+        return self._root / check_key(key)
 
     def _prune(self, folder: Path) -> None:
         """Remove folders that the last deletion has left empty."""

@@ -110,13 +110,13 @@ class Retries:
         Each try reports its result to the circuit that it goes through; Unavailable once that is open.
         """
         end = time.monotonic() + self.seconds
-        circuit = circuits.current()
+        circuit = circuits.current_circuit()
         failed = busy = 0
         while True:
             self._turn(end)
             outcome = "refused"
             try:
-                with tracing.call(f"request to {self.vendor}"):
+                with tracing.trace_call(f"request to {self.vendor}"):
                     answer = _told(circuit, request) if circuit else request()
             except RateLimited as told:
                 outcome = "rate_limited"
@@ -124,7 +124,7 @@ class Retries:
                 pause = told.after if told.after is not None else _pause(busy)
                 log.info("vendor.rate_limited", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
-                counts.add(catalog.VENDOR_WAIT, by=pause)
+                counts.add_count(catalog.VENDOR_WAIT, by=pause)
             except TransientError as trouble:
                 outcome = "failed"
                 failed += 1
@@ -135,7 +135,7 @@ class Retries:
                 outcome = "ok"
                 return answer
             finally:
-                counts.add(catalog.VENDOR, _label(self.vendor), outcome)
+                counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
     def _turn(self, end: float) -> None:
         """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""

@@ -20,7 +20,7 @@ from connectors.parsers.document import tidy_markdown
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked
-from retrieval.network.transport import Transport, within
+from retrieval.network.transport import Transport, limit_time
 
 if TYPE_CHECKING:
     from retrieval.ports import ExternalParser
@@ -67,7 +67,7 @@ class EndpointParser:
 
     def __init__(self, url: str, headers: Mapping[str, str], settings: Settings) -> None:
         self._url = url
-        self._guard = fetch_guard.guard(settings)
+        self._guard = fetch_guard.make_guard(settings)
         self._bucket = Bucket(_PER_MINUTE, _AT_ONCE)
         transport = Transport(self._guard, most=MOST_BYTES)
         trust = sessions.trusted_certificates(None, "ENDPOINT")
@@ -91,7 +91,7 @@ class EndpointParser:
         sessions.require_private_without_tls(self._guard, self._url, title="parser", field=field)
         files = {"files": (name, data, media_type or "application/octet-stream")}
         try:
-            with translate_failures(TITLE, seconds), within(seconds):
+            with translate_failures(TITLE, seconds), limit_time(seconds):
                 answer = self._client.post(self._url, data=_FORM, files=files, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field=field) from error

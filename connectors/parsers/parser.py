@@ -66,7 +66,7 @@ def _checked(picture: bytes) -> bytes:
 @lru_cache(maxsize=1)
 def page_drawer() -> PdfRenderer:
     """The drawer of this process, within the limits of the settings."""
-    chosen = settings.load()
+    chosen = settings.load_settings()
     pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, clock_factor=1))  # somebody waits
     atexit.register(pool.close)
     os.register_at_fork(after_in_child=lambda: _forget_drawers(pool))
@@ -206,7 +206,7 @@ def _parsed(reply: Reply) -> Parsed:
 @lru_cache(maxsize=1)
 def document_parser() -> DocumentParser:
     """The parser of this process, within the limits of the settings; one child at most for each core."""
-    chosen = settings.load()
+    chosen = settings.load_settings()
     cores = os.cpu_count() or 1
     pool = Pool(
         cores,

@@ -20,7 +20,7 @@ from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_ref
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
-from retrieval.network.transport import Transport, within
+from retrieval.network.transport import Transport, limit_time
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -43,7 +43,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     headers = {"Accept": "application/json"}
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
-    guarded = fetch_guard.guard(settings)
+    guarded = fetch_guard.make_guard(settings)
     transport = Transport(guarded, most=MOST_BYTES)
     client = sessions.httpx_client(
         sessions.trusted_certificates(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
@@ -85,7 +85,7 @@ class _Asker:
         else:
             body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
         try:
-            with translate_failures(TITLE, seconds), within(seconds):
+            with translate_failures(TITLE, seconds), limit_time(seconds):
                 answer = self._client.post(self._url, json=body, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field="rerankConfig.url") from error

@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection
 
-from retrieval.access.reading import reading, visible
+from retrieval.access.reading import viewed_database, visible
 from retrieval.database.database import AWAY, Database
 from retrieval.database.halves import HalfVector
 from retrieval.database.sessions import BY_INDEX, ThreadConnection
@@ -120,7 +120,7 @@ class PgVectorStore:
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
                 if seen_alone:
                     settings |= BY_INDEX
-                db = reading(self._db, viewer) if seen_alone else self._db
+                db = viewed_database(self._db, viewer) if seen_alone else self._db
                 with db.tuned(settings, plan_once=same_plan) as connection:
                     rows = self._nearest(connection, partition, params, where, viewer, exact=False)
                 if len(rows) == top_k:

@@ -67,7 +67,7 @@ class Service:
         self.title = title
         self.base_url = sessions.base_url(endpoint, base_url)
         self.most = options.max_file_bytes
-        self.guard = fetch_guard.guard(options)
+        self.guard = fetch_guard.make_guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
         self._manners = Throttle(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared_robots() if options.fetch_robots else None
@@ -147,7 +147,7 @@ def key_of(config: Mapping[str, Any]) -> str:
 def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
     """Normalize the address. Skippable where we would not fetch ourselves: no service fetches it for us either."""
     try:
-        tidy = urls.tidy(url)
+        tidy = urls.tidy_url(url)
         guard.check_url(tidy)
     except ValueError as error:
         raise Skippable(f"The address {error}.") from error

@@ -15,7 +15,7 @@ import yaml
 
 from connectors import registry
 from retrieval import settings
-from retrieval.sources import slug
+from retrieval.sources import source_slug
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -26,7 +26,7 @@ JOB_VARIABLES = frozenset({"grace_seconds"})
 
 
 @lru_cache(maxsize=1)
-def plan() -> dict[str, Any]:
+def read_plan() -> dict[str, Any]:
     """prefect.yaml: the work pool, and the deployments with their entrypoints; those of content services beside it."""
     found: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
     return {**found, "deployments": [*found["deployments"], *_connectors(found["work_pool"]["name"])]}
@@ -35,7 +35,7 @@ def plan() -> dict[str, Any]:
 def _connectors(pool: str) -> Iterator[dict[str, Any]]:
     for name, info in registry.connector_infos().items():
         yield {
-            "name": f"ingest-{slug(name)}",
+            "name": f"ingest-{source_slug(name)}",
             "entrypoint": f"flows.ingest.ingest_{name.lower()}",
             "description": f"{info.documents}. What there is to ingest is found out first.",
             "tags": ["ingestion"],
@@ -44,17 +44,17 @@ def _connectors(pool: str) -> Iterator[dict[str, Any]]:
 
 
 @lru_cache(maxsize=1)
-def entrypoints() -> frozenset[str]:
-    return frozenset(deployment["entrypoint"] for deployment in plan()["deployments"]) | frozenset(
-        settings.load().worker_entrypoints
+def allowed_entrypoints() -> frozenset[str]:
+    return frozenset(deployment["entrypoint"] for deployment in read_plan()["deployments"]) | frozenset(
+        settings.load_settings().worker_entrypoints
     )
 
 
-def refusal(flow_run: FlowRun, deployment: DeploymentResponse | None) -> str | None:
+def refusal_reason(flow_run: FlowRun, deployment: DeploymentResponse | None) -> str | None:
     """Why a run is not executed; None if it is one of ours."""
     if deployment is None:
         return "Refused: a run without a deployment is none of this service's."
-    if deployment.entrypoint not in entrypoints():
+    if deployment.entrypoint not in allowed_entrypoints():
         return f"Refused: the entrypoint {deployment.entrypoint!r} is none of this service's (prefect.yaml)."
     if deployment.pull_steps:
         return "Refused: its deployment has pull steps, which these workers never execute."

@@ -21,7 +21,7 @@ try:
     from retrieval import settings
     from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
 
-    settings.load()
+    settings.load_settings()
     registry.import_local()
     tokenizer_for("LOCAL", MINILM)
 except ImportError as error:

@@ -61,7 +61,7 @@ class Alarm:
 
     def start(self) -> None:
         """Start the loops in the worker's event loop. One that fails is begun again."""
-        url, ring = settings.load().database_url, self._ringing.set
+        url, ring = settings.load_settings().database_url, self._ringing.set
         loops = [self._answer, self._look_around]
         if url is not None:
             loops.append(partial(listen_for_notices, url.get_secret_value(), FLOW_RUNS, ring, name=LISTENER))
@@ -101,7 +101,7 @@ async def _repeat(loop: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-async def work(pool: str, name: str, limit: int) -> None:
+async def run_worker(pool: str, name: str, limit: int) -> None:
     """Work until SIGTERM or SIGINT."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, default=os.cpu_count() or 1, help="flow runs at the same time")
     options = parser.parse_args(arguments)
     try:
-        asyncio.run(work(options.pool, options.name, options.limit))
+        asyncio.run(run_worker(options.pool, options.name, options.limit))
     except PrefectHTTPStatusError as error:
         if hint := prefect_client.login_hint(error):
             sys.exit(hint)

@@ -30,7 +30,7 @@ STOP_SECONDS: Final = 2.0
 KILLED: Final = -int(signal.SIGKILL)
 
 
-def execute(environment: dict[str, str], embedder: str | None) -> None:
+def execute_flow_run(environment: dict[str, str], embedder: str | None) -> None:
     """Run `python -m prefect.engine` in this process. `embedder`: the socket of the worker's embedding process."""
     os.setpgid(0, 0)
     logs.lose_what_does_not_fit()
@@ -45,7 +45,7 @@ def execute(environment: dict[str, str], embedder: str | None) -> None:
             runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
     finally:
         registry.close_parser()
-        tracing.end()
+        tracing.end_tracing()
 
 
 def _follow_worker() -> None:
@@ -63,7 +63,7 @@ class RunProcess:
     """The worker's side of the process."""
 
     def __init__(self, environment: dict[str, str], embedder: str | None) -> None:
-        self._process = FORKS.Process(target=execute, args=(environment, embedder), name="flow-run")
+        self._process = FORKS.Process(target=execute_flow_run, args=(environment, embedder), name="flow-run")
         self._process.start()
         self.pid: int = self._process.pid or 0
         self.name = f"{platform.node()}:{self.pid}"

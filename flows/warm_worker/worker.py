@@ -79,7 +79,7 @@ class WarmConfiguration(BaseJobConfiguration):
         self, flow_run: FlowRun, deployment: DeploymentResponse | None = None, *args: Any, **context: Any
     ) -> None:
         super().prepare_for_flow_run(flow_run, deployment, *args, **context)
-        self._refusal = allowed_flows.refusal(flow_run, deployment)
+        self._refusal = allowed_flows.refusal_reason(flow_run, deployment)
         self._entrypoint = (deployment.entrypoint if deployment else None) or ""
 
     @property

@@ -82,9 +82,9 @@ _DELETE: LiteralString = "delete from access_groups g where " + _OF_SCOPE + " re
 
 async def put(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:
     """Make the group, or replace all that it holds. NAMESPACE_NOT_FOUND."""
-    members = [*map(principals.user, users), *map(principals.group, groups)]
+    members = [*map(principals.user_principal, users), *map(principals.group_principal, groups)]
     async with db.async_transaction() as connection:
-        values: dict[str, Any] = {**scopes.params(scope), "group": name, "members": members}
+        values: dict[str, Any] = {**scopes.scope_params(scope), "group": name, "members": members}
         row: GroupRow | None = None
         for _ in range(2):
             row = row or await connection.async_fetch_one(GroupRow, _PUT, values)
@@ -100,14 +100,14 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
 
 async def get(db: Database, scope: Scope, name: str) -> Group | None:
     """The group of this name, None if the scope has none."""
-    row = await db.async_fetch_one(GroupRow, _GET, {**scopes.params(scope), "group": name})
+    row = await db.async_fetch_one(GroupRow, _GET, {**scopes.scope_params(scope), "group": name})
     return None if row is None else _group(row)
 
 
 async def delete(db: Database, scope: Scope, name: str) -> bool:
     """Delete a group; return False if it did not exist. Documents and groups keep naming it, without effect."""
     group = await get(db, scope, name)
-    deleted = bool(await db.async_fetch(str, _DELETE, {**scopes.params(scope), "group": name}))
+    deleted = bool(await db.async_fetch(str, _DELETE, {**scopes.scope_params(scope), "group": name}))
     if group is not None and deleted:
         write_details.record_change(name, {"users": list(group.users), "groups": list(group.groups)}, None)
     return deleted

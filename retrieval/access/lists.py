@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from retrieval.database.rows import AsyncExecutor, Executor
-from retrieval.principals import Access, stored
+from retrieval.principals import Access, stored_access
 
 HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
 """The list that holds for document `d` now."""
@@ -28,7 +28,7 @@ ARCHIVE_HASH = "archiveHash"
 goes with the content, whatever run ingests that again."""
 
 
-def brought(sent: LiteralString, document: LiteralString) -> LiteralString:
+def list_of_new_version(sent: LiteralString, document: LiteralString) -> LiteralString:
     """SQL: the list of a new version of a document that exists, where `sent` came with it, null for nothing.
 
     A version that brings no list brings that of the newest one on its way, which it may overtake.
@@ -171,20 +171,20 @@ async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> 
             await connection.async_execute(_FOLLOW, {"documents": [document], "accesses": [heir.access]})
 
 
-def give(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
+def apply_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
     """Apply lists to documents whose visible content they belong to. Documents that inherit and came out of that
     content follow; those with older content are limited to users whom both lists allow."""
     if accesses:
         connection.execute(_TOLD, {**_values(accesses), "same": True})
 
 
-def narrow(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
+def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
     """Limit the documents, and those that inherit from them, to users whom the current and these lists allow."""
     if accesses:
         connection.execute(_NARROW, _values(accesses))
 
 
-def show(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
+def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
     """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
 
     Documents that inherit get the list with their own next version; until then they are limited to users whom both
@@ -206,4 +206,4 @@ def show(connection: Executor, versions: Sequence[tuple[str, int]], *, same: boo
 
 def _values(accesses: Mapping[str, Access | None]) -> dict[str, Any]:
     ids = sorted(accesses)
-    return {"documents": ids, "accesses": [stored(accesses[name]) for name in ids]}
+    return {"documents": ids, "accesses": [stored_access(accesses[name]) for name in ids]}

@@ -42,12 +42,12 @@ def visible(statement: LiteralString, params: Params, viewer: Viewer | None) -> 
     return ScopedStatement(f"{_VISIBLE}{statement}) scoped", {**params, **names})
 
 
-def reading(db: Database, viewer: Viewer | None) -> Database:
+def viewed_database(db: Database, viewer: Viewer | None) -> Database:
     """Return the database as the viewer sees it; None: the application, which sees all."""
     return db if viewer is None else db.viewed(viewer.settings)
 
 
-def rows(db: Database, statement: ScopedStatement) -> list[Row]:
+def scoped_rows(db: Database, statement: ScopedStatement) -> list[Row]:
     """Execute a scoped statement from a thread."""
     return db.rows(statement.text, dict(statement.params))
 
@@ -64,4 +64,4 @@ async def fetch_matching(
     if where.reads_fields:
         scoped = visible(statement, params, viewer)
         return await db.async_fetch(row_type, scoped.text, dict(scoped.params))
-    return await reading(db, viewer).async_fetch(row_type, statement, params)
+    return await viewed_database(db, viewer).async_fetch(row_type, statement, params)

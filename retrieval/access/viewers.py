@@ -10,7 +10,7 @@ from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import EVERYONE, Viewer, group, user
+from retrieval.principals import EVERYONE, Viewer, group_principal, user_principal
 
 FEW = 2_000
 """Documents that a viewer may see at most for them to be looked up first, and everything else read of them alone."""
@@ -63,13 +63,13 @@ class Membership:
     partition: int | None
 
 
-async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
+async def find_viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
     """Return the user of this name with all groups of the scope that contain it, directly or nested: one statement.
 
     `groups`: further groups of the user from an identity provider; groups of the scope may contain these.
     """
     names = _names(name, groups)
-    values = {**scopes.params(scope), "names": names}
+    values = {**scopes.scope_params(scope), "names": names}
     return _viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
 
 
@@ -91,7 +91,7 @@ def few_seen(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
     return None if ids is None else tuple(ids)
 
 
-def narrowed(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
+def narrow_filter(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
     """Narrow a filter to the few documents that its viewer may see, unless it names documents itself."""
     if where is not None and where.document_ids:
         return where
@@ -105,8 +105,12 @@ NOBODYS = "-"
 def _names(name: str, groups: Sequence[str]) -> list[str]:
     """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
     domain = name.rpartition("@")[2]
-    principals = [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
-    return principals + [group(name) for name in groups]
+    principals = (
+        [user_principal(name), group_principal(f"domain:{domain}")]
+        if "@" in name and domain
+        else [user_principal(name)]
+    )
+    return principals + [group_principal(name) for name in groups]
 
 
 def _viewer(name: str, names: Sequence[str], membership: Membership | None) -> Viewer:

@@ -70,7 +70,9 @@ INSERT: LiteralString = (
     " %(principal)s, %(principal_required)s)"
 )
 
-_LIST: LiteralString = "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pages.older()
+_LIST: LiteralString = (
+    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pages.order_desc()
+)
 _REVOKE: LiteralString = (
     "update api_keys set revoked_at = coalesce(revoked_at, now())"
     " where organization_id = %(organization)s and id = %(id)s"
@@ -93,13 +95,13 @@ def create(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
-    new, values = draft(server_secret(db, keys, PEPPER), organization, name)
+    new, values = draft_key(server_secret(db, keys, PEPPER), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     db.execute(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new
 
 
-async def add(
+async def add_key(
     db: Database,
     pepper: bytes,
     organization: str,
@@ -112,7 +114,7 @@ async def add(
     principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
     """Async form of `create`, for existing scopes; `pepper` is one of the server secrets."""
-    new, values = draft(pepper, organization, name)
+    new, values = draft_key(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}
     rows = await db.async_fetch(ApiKey, INSERT + " returning " + COLUMNS, {**values, **limits})
@@ -125,7 +127,7 @@ async def list_part(db: Database, organization: str, part: Part | None = None) -
     return pages.part_cut(keys, part)
 
 
-async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
+async def find_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """A key of the organization, revoked or not."""
     return await db.async_fetch_one(
         ApiKey,
@@ -134,13 +136,13 @@ async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
     )
 
 
-async def end(db: Database, organization: str, key_id: str) -> ApiKey | None:
+async def end_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
     statement: LiteralString = _REVOKE + " returning " + COLUMNS
     return await db.async_fetch_one(ApiKey, statement, {"organization": organization, "id": key_id})
 
 
-def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
+def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
     """A fresh key and the values of its row, with every scope."""
     api_key = "rtr_" + secrets.token_urlsafe(32)
     new = NewKey(ids.key_id(), api_key)

@@ -114,7 +114,8 @@ _LIST: LiteralString = (
     " and (%(key_name)s::text is null or key_name = %(key_name)s)"
     " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
     " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
-    " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')" + pages.older()
+    " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')"
+    + pages.order_desc()
 )
 _FORGET: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
@@ -164,7 +165,7 @@ class Writer:
                 raise failed
 
 
-def write(db: Executor, entries: Sequence[Entry]) -> None:
+def write_entries(db: Executor, entries: Sequence[Entry]) -> None:
     """Write entries from a thread, or within the transaction of the writes they describe."""
     db.execute(_INSERT, _values(entries))
 
@@ -175,7 +176,7 @@ async def list_part(db: Database, organization: str, part: Part, wanted: Filter 
     return pages.part_cut(await db.async_fetch(Written, _LIST, values), part)
 
 
-def forget(db: Database, days: int) -> int:
+def delete_old_entries(db: Database, days: int) -> int:
     """Delete entries older than so many days, a bounded number; how many."""
     return db.execute(_FORGET, {"days": days, "most": OLD})
 

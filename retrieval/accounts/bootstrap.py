@@ -27,7 +27,7 @@ class Bootstrap:
     api_key: str | None = field(repr=False)
 
 
-def ensure(db: Database, ring: KeyRing) -> Bootstrap:
+def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
     """Make what is missing, in one transaction, once however many processes start at the same time."""
     pepper = secrets.server_secret(db, ring, secrets.PEPPER)
     with db.transaction() as connection:
@@ -74,9 +74,9 @@ def _namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
         dimensions=None,
         created_at=created_at,
         updated_at=created_at,
-        **namespaces.split(namespaces.EMBEDDED),
+        **namespaces.split_configs(namespaces.EMBEDDED),
     )
-    connection.execute(namespaces.INSERT, namespaces.values(ring, namespace))
+    connection.execute(namespaces.INSERT, namespaces.row_values(ring, namespace))
     _tell(connection, organization, "namespace", namespace.id)
     return namespace.id
 
@@ -84,7 +84,7 @@ def _namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
 def _first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
     if connection.fetch(str, "select id from api_keys where organization_id = %(id)s", {"id": organization}):
         return None
-    new, values = api_keys.draft(pepper, organization, _NAME)
+    new, values = api_keys.draft_key(pepper, organization, _NAME)
     connection.execute(api_keys.INSERT, values)
     _tell(connection, organization, "key", new.id)
     return new.api_key
@@ -101,4 +101,4 @@ def _tell(connection: Executor, organization: str, kind: str, made: str) -> None
         status=200,
         source=Source.CLI,
     )
-    audit.write(connection, [entry])
+    audit.write_entries(connection, [entry])

@@ -79,7 +79,7 @@ _EXISTING: dict[str, LiteralString] = {
 """Count what exists, by the prefix of the ids."""
 
 
-async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes | None:
+async def stored_answer(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes | None:
     """The answer given before. None if there is none, or if something that it names was deleted since.
 
     IDEMPOTENCY_CONFLICT if it was another request's.
@@ -118,7 +118,9 @@ def _named_ids(value: Any) -> Iterator[str]:
                 yield from _named_ids(entry)
 
 
-async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
+async def answer_once(
+    db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]
+) -> bytes:
     """The response of `act`, or the stored one of an earlier request with this key.
 
     What `act` does to the database on the event loop is committed with the response. `act` holds a connection, so it
@@ -129,7 +131,7 @@ async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Calla
     while True:
         async with db.async_together():
             if await db.async_fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": asked.lock}):
-                answer = await recall(db, ring, asked)
+                answer = await stored_answer(db, ring, asked)
                 return answer if answer is not None else await _act(db, ring, asked, act)
         if time.monotonic() > end:
             raise ServiceError(

@@ -184,13 +184,13 @@ async def async_read_usage(db: AsyncExecutor, organization: str, tenant: str) ->
     return tuple(row.load() for row in rows)
 
 
-async def uses(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, Use]:
+async def uses_by_tenant(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, Use]:
     """By tenant, where it has a limit, what is used; under None the organization's. Counted anew: for people."""
     rows = await db.async_fetch(UseRow, _USES, {"organization": organization, "tenants": list(tenants)})
     return {row.tenant: row.load() for row in rows}
 
 
-def check(before: Sequence[Use], after: Sequence[Use]) -> None:
+def check_uses(before: Sequence[Use], after: Sequence[Use]) -> None:
     """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or is to be embedded though the month's tokens
     were used up before."""
     for previous, current in zip(before, after, strict=True):
@@ -200,10 +200,10 @@ def check(before: Sequence[Use], after: Sequence[Use]) -> None:
         for name, limit in current.limits.items():
             grown = name in increased
             if grown and current.used[name] > limit - (name == TOKENS):
-                raise exceeded(previous.owner, name, previous.used[name], limit)
+                raise quota_error(previous.owner, name, previous.used[name], limit)
 
 
-def exceeded(owner: str, name: str, used: int, limit: int) -> ServiceError:
+def quota_error(owner: str, name: str, used: int, limit: int) -> ServiceError:
     return ServiceError(
         ErrorCode.QUOTA_EXCEEDED,
         f"This would exceed the {owner}'s quota of {limit:,} {WORDS[name]}; {used:,} are used.",
@@ -211,7 +211,7 @@ def exceeded(owner: str, name: str, used: int, limit: int) -> ServiceError:
     )
 
 
-def reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
+def excess_reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
     """Why a document that adds so much of each quota cannot be taken; None if it can."""
     for use in uses:
         for name, amount in wanted.items():
@@ -227,7 +227,7 @@ def reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
     return None
 
 
-def spend(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
+def add_use(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
     """Usage after a document that adds this much."""
     return tuple(
         Use(use.owner, {name: used + wanted.get(name, 0) for name, used in use.used.items()}, use.limits)
@@ -235,7 +235,7 @@ def spend(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
     )
 
 
-def limited(uses: Sequence[Use]) -> bool:
+def has_limits(uses: Sequence[Use]) -> bool:
     return any(use.limits for use in uses)
 
 

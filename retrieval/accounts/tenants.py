@@ -21,7 +21,7 @@ _KEEP_OR_MAKE: LiteralString = (
     " on conflict (organization_id, id) do update set id = excluded.id"
 )
 _LIST: LiteralString = (
-    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pages.newer()
+    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pages.order_asc()
 )
 _REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
@@ -52,13 +52,13 @@ async def make_known(db: Database, organization: str, tenant: str) -> None:
     await db.async_execute(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
 
 
-async def add(db: Database, organization: str, tenant: str) -> Tenant:
+async def add_tenant(db: Database, organization: str, tenant: str) -> Tenant:
     """Make a tenant known, whose name is well-formed, and answer it."""
     statement: LiteralString = _KEEP_OR_MAKE + " returning id, created_at, quotas"
     return (await db.async_fetch(Tenant, statement, {"organization": organization, "tenant": tenant}))[0]
 
 
-async def one(db: Database, organization: str, tenant: str) -> Tenant | None:
+async def find_tenant(db: Database, organization: str, tenant: str) -> Tenant | None:
     return await db.async_fetch_one(
         Tenant,
         "select id, created_at, quotas from tenants where organization_id = %(organization)s and id = %(tenant)s",
@@ -83,6 +83,6 @@ def remove(db: Database, organization: str, tenant: str) -> bool:
     return bool(db.execute(_REMOVE, {"organization": organization, "tenant": tenant}))
 
 
-async def forget(db: Database, organization: str, tenant: str) -> bool:
+async def forget_tenant(db: Database, organization: str, tenant: str) -> bool:
     """Async form of the removal of a tenant."""
     return bool(await db.async_fetch(str, _REMOVE, {"organization": organization, "tenant": tenant}))

@@ -41,7 +41,7 @@ _READ: LiteralString = """
 """
 
 
-async def read(db: Database, organization: str) -> Usage:
+async def count_usage(db: Database, organization: str) -> Usage:
     """Counted afresh: for people and alarms, not for every request."""
     return (await db.async_fetch(Usage, _READ, {"organization": organization}))[0]
 
@@ -109,11 +109,11 @@ _SPENT: LiteralString = """
 
 def record_tokens(db: Executor, scope: Scope, provider: str, model: str, tokens: int) -> None:
     """Count tokens that a scope had embedded today (UTC)."""
-    values = {**scopes.params(scope), "provider": provider, "model": model, "tokens": tokens}
+    values = {**scopes.scope_params(scope), "provider": provider, "model": model, "tokens": tokens}
     db.execute(_EMBEDDED, values)
 
 
-async def report(db: Database, organization: str, by: By, start: date, end: date) -> list[Group]:
+async def report_usage(db: Database, organization: str, by: By, start: date, end: date) -> list[Group]:
     """Usage by group, in the order of their keys; both days belong to it.
 
     Tokens are those of these days. Documents are those that are there now: by day the ones that came then, else all.

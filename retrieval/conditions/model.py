@@ -131,7 +131,7 @@ _DATE = re.compile(
 _WHOLE = re.compile(DATE)
 
 
-def instant(text: str) -> Instant | None:
+def parse_instant(text: str) -> Instant | None:
     """The moment that a text names, to the millisecond; None if it is no date."""
     match = _DATE.fullmatch(text) if _WHOLE.fullmatch(text) else None
     if match is None:
@@ -150,12 +150,12 @@ def instant(text: str) -> Instant | None:
     )
 
 
-def moment(at: datetime) -> Instant:
+def instant_of(at: datetime) -> Instant:
     """Parse a point in time that has a zone."""
-    return instant(at.isoformat()) or Instant(0)
+    return parse_instant(at.isoformat()) or Instant(0)
 
 
-def same(left: object, right: object) -> bool:
+def equal_values(left: object, right: object) -> bool:
     """Equal as JSON values: 1 and 1.0 are one number; 1, "1" and true are three values."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -164,7 +164,7 @@ def same(left: object, right: object) -> bool:
     return type(left) is type(right) and left == right
 
 
-def storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Tell whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 

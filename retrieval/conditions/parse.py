@@ -22,9 +22,9 @@ from retrieval.conditions.model import (
     Leaf,
     Not,
     Value,
-    instant,
     is_beyond,
-    storable,
+    is_storable,
+    parse_instant,
 )
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -33,7 +33,7 @@ _KINDS = ("all", "any", "not", "field")
 _PREFIXES = ("row.", "metadata.", "document.")
 
 
-def parse(data: object, code: ErrorCode, *, where: str) -> Condition:
+def parse_condition(data: object, code: ErrorCode, *, where: str) -> Condition:
     """A condition from decoded JSON; ServiceError `code` naming the place that is wrong. `where`: the object's path."""
     return _Parser(code).read(data, where, 0)
 
@@ -97,12 +97,12 @@ class _Parser:
         """A field by its name."""
         if isinstance(name, str) and name.startswith("row."):
             key = name.removeprefix("row.")
-            if not key or not storable(key):
+            if not key or not is_storable(key):
                 self._refuse("`row.` is followed by the name of a column or of a record's field.", place)
             return Field(key, is_row=True)
         if isinstance(name, str) and name.startswith("metadata."):
             key = name.removeprefix("metadata.")
-            if not storable(key):
+            if not is_storable(key):
                 self._refuse("A metadata key must not hold a NUL character.", place)
             return Field(key, is_metadata=True)
         field_name = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
@@ -145,7 +145,7 @@ class _Parser:
         return self._instant(value.get("date") if isinstance(value, Mapping) else value, place)
 
     def _instant(self, value: object, place: str) -> Instant:
-        moment = instant(value) if isinstance(value, str) else None
+        moment = parse_instant(value) if isinstance(value, str) else None
         if moment is None:
             self._refuse("A date is written as 2026-11-01 or 2026-11-01T09:30:00+01:00.", place)
         return moment
@@ -161,5 +161,5 @@ def field_of(name: object, code: ErrorCode, *, where: str) -> Field:
 
 def _is_scalar(value: object) -> TypeGuard[str | float | bool]:
     if isinstance(value, str):
-        return storable(value)
+        return is_storable(value)
     return isinstance(value, int | float) and value - value == 0  # neither infinite nor NaN

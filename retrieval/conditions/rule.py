@@ -22,9 +22,9 @@ from retrieval.conditions.model import (
     Leaf,
     Not,
     Value,
-    instant,
-    moment,
-    same,
+    equal_values,
+    instant_of,
+    parse_instant,
 )
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -79,13 +79,13 @@ def reads_rows(condition: Condition) -> bool:
             return about.is_row
 
 
-def leaves(condition: Condition) -> int:
+def count_fields(condition: Condition) -> int:
     """Count the fields that the condition looks at."""
     match condition:
         case All(parts) | AnyOf(parts):
-            return sum(map(leaves, parts))
+            return sum(map(count_fields, parts))
         case Not(part):
-            return leaves(part)
+            return count_fields(part)
         case Leaf():
             return 1
 
@@ -113,11 +113,11 @@ def _value(about: Field, document: Described) -> object:
         return getattr(document, TEXTS[about.name])
     if about.name in {"createdAt", "updatedAt"}:
         at = document.created_at if about.name == "createdAt" else document.updated_at
-        return None if at is None else moment(at)
+        return None if at is None else instant_of(at)
     properties = document.properties
     if about.name == "modifiedAt":
         text = properties.get(about.name)
-        return instant(text) if isinstance(text, str) else None
+        return parse_instant(text) if isinstance(text, str) else None
     name = PACKED_PATH if about.name == "path" and "path" not in properties else about.name
     return properties.get(name)
 
@@ -147,7 +147,7 @@ def _within(text: object, op: str, part: Value) -> bool:
 def _equal(member: object, value: Value) -> bool:
     if isinstance(value, Instant):
         return _as_instant(member) == value
-    return same(member, value)
+    return equal_values(member, value)
 
 
 def _in_order(member: object, op: str, value: Value) -> bool:
@@ -164,5 +164,5 @@ def _in_order(member: object, op: str, value: Value) -> bool:
 
 def _as_instant(member: object) -> Instant | None:
     if isinstance(member, str):
-        return instant(member)
+        return parse_instant(member)
     return member if isinstance(member, Instant) else None

@@ -24,7 +24,9 @@ from retrieval.conditions.model import (
 )
 
 
-def sql(condition: Condition, alias: LiteralString, prefix: str = "filter_where") -> tuple[str, dict[str, Any]]:
+def condition_sql(
+    condition: Condition, alias: LiteralString, prefix: str = "filter_where"
+) -> tuple[str, dict[str, Any]]:
     """The condition on the document under `alias`, and its parameters, named `<prefix>_…`."""
     writer = _Writer(alias, prefix)
     return writer.write(condition), writer.params
@@ -69,7 +71,7 @@ def instant_of(about: Field, alias: LiteralString) -> str:
     return read_instant(f"({alias}.properties ->> '{about.name}')")
 
 
-def shown(about: Field, alias: LiteralString, key: str) -> str:
+def field_json(about: Field, alias: LiteralString, key: str) -> str:
     """The field as jsonb in the form that answers have, dates as text in UTC; null where it is absent."""
     if not about.is_date:
         return json_of(about, alias, key)
@@ -78,7 +80,7 @@ def shown(about: Field, alias: LiteralString, key: str) -> str:
 
 
 def read_instant(text: str) -> str:
-    """The moment that a text names, as `retrieval.conditions.model.instant` reads it; null if it is no date."""
+    """The moment that a text names, as `retrieval.conditions.model.parse_instant` reads it; null if it is no date."""
     return (
         f"(select case when t !~ '^(?:{DATE})$' then null when length(t) = 10 then (t || 'T00:00Z')::timestamptz"
         rf" else (regexp_replace(t, '(\.[0-9]{{3}})[0-9]+', '\1')"

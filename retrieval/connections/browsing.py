@@ -43,7 +43,7 @@ class Asked:
     access: Access | None
 
 
-async def newest(db: Database, connection: Connection) -> Asked | None:
+async def newest_request(db: Database, connection: Connection) -> Asked | None:
     """None before the first."""
     stored = await queries.get_newest_config(db, connection.id)
     if stored is None:
@@ -52,7 +52,7 @@ async def newest(db: Database, connection: Connection) -> Asked | None:
     return Asked(Choice.of(config.request or {}), config.ingestion.access)
 
 
-def level(
+def list_folder(
     tokens: ConnectionTokens,
     connector: Connector,
     parent: str | None,
@@ -105,4 +105,4 @@ def _shown(entry: Entry, chosen: Choice | None) -> Shown:
 
 
 def _named(entry: Entry) -> Entry:
-    return replace(entry, name=sanitize.name(entry.name) or entry.id)
+    return replace(entry, name=sanitize.sanitize_name(entry.name) or entry.id)

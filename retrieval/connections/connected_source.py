@@ -121,7 +121,7 @@ class Connected:
             yield Page(
                 [
                     *removed_items,
-                    *(sanitize.item(listed_item) for listed_item in items if _is_taken(choice, listed_item)),
+                    *(sanitize.sanitize_item(listed_item) for listed_item in items if _is_taken(choice, listed_item)),
                 ],
                 "",
                 done=False,
@@ -149,7 +149,7 @@ class Connected:
         if queries_sync.read_state(self._db, tokens.connection_id).shares:
             access = read_access(self._connector, tokens, item.external_id)
             queries_access.limit_fetched(self._db, request, item.external_id, access)
-        return sanitize.content(raw, item.name)
+        return sanitize.sanitize_content(raw, item.name)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
@@ -184,7 +184,7 @@ class Connected:
                 item.external_id: item for item in page.items
             }.values()  # of one named twice the last word counts
             chosen = [item for item in last_items if not item.deleted and _is_chosen(choice, item)]
-            chosen_items = [sanitize.item(item) for item in chosen]
+            chosen_items = [sanitize.sanitize_item(item) for item in chosen]
             removed_ids = [item.external_id for item in last_items if item.deleted or not _is_chosen(choice, item)]
             unshared_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"

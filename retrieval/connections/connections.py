@@ -61,7 +61,7 @@ async def create(
     permissions: str = "IGNORE",
 ) -> str:
     """A PENDING connection together with the state that can make it ACTIVE; its id."""
-    partition = await scopes.partition(db, scope)
+    partition = await scopes.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
     connection_id = ids.connection_id()
@@ -142,7 +142,7 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
     async with db.async_transaction() as connection:
         row = await queries.revoke_connection(connection, scope, connection_id, REVOKED_BY_USER)
         if row is not None:
-            documents = await connection_documents.count(connection, connection_id)
+            documents = await connection_documents.count_held(connection, connection_id)
             await queries.enqueue_release(connection, row.partition_id, connection_id, keep=keep)
     if row is None:
         return Revoked(await find(db, ring, scope, connection_id), None, Held(0, 0))
@@ -162,7 +162,7 @@ async def require_active(db: Database, scope: Scope, connection_id: str, connect
         raise _unusable(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
 
 
-def app(namespace: NamespaceConfig, connector: str) -> Config:
+def app_of_namespace(namespace: NamespaceConfig, connector: str) -> Config:
     """The namespace's app for a connector; INVALID_REQUEST if it has none."""
     config = namespace.connectors.get(APPS[connector])
     if not config:
@@ -177,7 +177,7 @@ def app(namespace: NamespaceConfig, connector: str) -> Config:
 
 def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
     """App of the connector with its secrets; INVALID_NAMESPACE_CONFIG if they were stored for another address."""
-    config = app(namespace, connector)
+    config = app_of_namespace(namespace, connector)
     destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
     return config
 

@@ -12,7 +12,7 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.errors import ServiceError
 from retrieval.ports import DiscoveryRequest, SourceAccess
-from retrieval.principals import Access, stored
+from retrieval.principals import Access, stored_access
 
 LEFT: Final = (
     "The service does not show this file to the connected account any more, or it is not chosen any more: its removal"
@@ -66,9 +66,11 @@ def apply_access(
     visible_lists = {row.id: lists_of[row.external_id] for row in documents if row.is_shown and row.differs}
     pending_lists = {row.id: lists_of[row.external_id] for row in documents if not row.is_shown}
     listed_ids = {row.id for row in documents if row.external_id in versions}
-    lists.give(connection, {document: access for document, (access, _) in visible_lists.items()})
-    lists.narrow(connection, {document: access for document, (access, _) in pending_lists.items()})
-    coming = {document: stored(access) for document, (access, _) in pending_lists.items() if document in listed_ids}
+    lists.apply_lists(connection, {document: access for document, (access, _) in visible_lists.items()})
+    lists.narrow_lists(connection, {document: access for document, (access, _) in pending_lists.items()})
+    coming = {
+        document: stored_access(access) for document, (access, _) in pending_lists.items() if document in listed_ids
+    }
     connection.execute(
         """
         update run_documents m set access = w.access::jsonb
@@ -111,7 +113,7 @@ def _listed_values(
         **discovery_values(request),
         "external_ids": ids,
         "versions": [versions.get(external_id) for external_id in ids],
-        "accesses": [stored(access) for access, _ in lists_of],
+        "accesses": [stored_access(access) for access, _ in lists_of],
         "reasons": [reason for _, reason in lists_of],
     }
 
@@ -123,7 +125,7 @@ def limit_fetched(db: Database, request: DiscoveryRequest, external_id: str, ser
     changes. A dry run, whose own source is another, changes no document.
     """
     access, reason = _load_access(service_access)
-    values = {**discovery_values(request), "external_id": external_id, "access": stored(access)}
+    values = {**discovery_values(request), "external_id": external_id, "access": stored_access(access)}
     with db.transaction() as connection:
         for document_id in connection.fetch(
             str,
@@ -132,7 +134,7 @@ def limit_fetched(db: Database, request: DiscoveryRequest, external_id: str, ser
             + "join job_runs r on r.id = %(run)s and r.source = d.source where d.external_id = %(external_id)s",
             values,
         ):
-            lists.narrow(connection, {document_id: access})
+            lists.narrow_lists(connection, {document_id: access})
             connection.execute(
                 "update run_documents m set access = intersect_access(m.access, %(access)s::jsonb)"
                 " where m.job_run_id = %(run)s and m.document_id = %(document)s and m.access is not null",
@@ -162,7 +164,7 @@ def hide_left(connection: Executor, connection_id: str) -> None:
                       where o.document_id = d.id and c.permissions = 'SOURCE')
           and (d.access is distinct from %(nobody)s::jsonb or d.access_reason is distinct from %(reason)s)
         """,
-        {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT},
+        {"connection": connection_id, "nobody": stored_access(NOBODY), "reason": LEFT},
     )
     lists.set_lists(connection, dict.fromkeys(document_ids, NOBODY), reason=LEFT)
 

@@ -17,7 +17,7 @@ from retrieval.database.rows import Executor
 from retrieval.documents import connection_documents
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
-from retrieval.statuses import Stage, sql
+from retrieval.statuses import Stage, stage_names
 
 PAGE = 500
 SHARE = 0.2
@@ -97,7 +97,9 @@ def list_unfinished(db: Database, request: DiscoveryRequest) -> list[Unfinished]
         " properties, coalesce(m.properties ->> 'listedVersion', '') as version from"
         + ITS
         + "left join run_documents m on m.document_id = d.id and m.job_run_id = d.job_run_id where"
-        " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from " + sql(Stage.FETCHED) + ")"
+        " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from "
+        + stage_names(Stage.FETCHED)
+        + ")"
         " and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
         " and not" + _DEPARTED + f" order by d.external_id limit {PAGE}",
     )
@@ -165,7 +167,7 @@ def record_page(
     """
     values = {**discovery_values(request), "listed": list(listed), "departed": list(departed)}
     connection_documents.require_living(connection, values["connection"])
-    connection_documents.add(connection, values["connection"], values["run"], listed if had is None else had)
+    connection_documents.add_documents(connection, values["connection"], values["run"], listed if had is None else had)
     connection.execute(
         "delete from departures g using"
         + ITS

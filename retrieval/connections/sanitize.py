@@ -18,35 +18,37 @@ _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2
 """Control characters, half characters, which the database refuses, and marks that turn the direction of writing."""
 
 
-def item(said: SourceItem) -> SourceItem:
+def sanitize_item(said: SourceItem) -> SourceItem:
     """Nameless, it goes by its id. A deleted one needs no name."""
     return replace(
         said,
-        name=name(said.name) or said.external_id,
-        media_type=text(said.media_type),
-        version=text(said.version),
-        properties=properties(said.properties),
+        name=sanitize_name(said.name) or said.external_id,
+        media_type=sanitize_text(said.media_type),
+        version=sanitize_text(said.version),
+        properties=sanitize_properties(said.properties),
     )
 
 
-def content(raw: RawContent, otherwise: str) -> RawContent:
+def sanitize_content(raw: RawContent, otherwise: str) -> RawContent:
     """`otherwise`: the name if it has none."""
-    sanitized = properties(raw.properties)
-    return replace(raw, name=name(raw.name) or otherwise, version=text(raw.version), properties=sanitized)
+    sanitized = sanitize_properties(raw.properties)
+    return replace(
+        raw, name=sanitize_name(raw.name) or otherwise, version=sanitize_text(raw.version), properties=sanitized
+    )
 
 
-def name(said: str) -> str:
+def sanitize_name(said: str) -> str:
     """Sanitize a name to one line; a long one keeps its beginning and its ending, which holds the file type."""
-    line = " ".join(text(said).split())
+    line = " ".join(sanitize_text(said).split())
     if len(line) <= LONGEST_NAME:
         return line
     ending = PurePosixPath(line).suffix[:_ENDING]
     return line[: LONGEST_NAME - len(ending) - 1] + "…" + ending
 
 
-def properties(said: Mapping[str, str | int]) -> dict[str, str | int]:
-    return {key: text(value) if isinstance(value, str) else value for key, value in said.items()}
+def sanitize_properties(said: Mapping[str, str | int]) -> dict[str, str | int]:
+    return {key: sanitize_text(value) if isinstance(value, str) else value for key, value in said.items()}
 
 
-def text(said: str) -> str:
+def sanitize_text(said: str) -> str:
     return _UNSEEN.sub(lambda found: " " if found[0] in "\t\n\r" else "", said[:LONGEST])

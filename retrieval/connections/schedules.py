@@ -26,7 +26,7 @@ class ScheduledRun:
     reason: str = ""
 
 
-def wanted(db: Database) -> dict[str, int]:
+def wanted_schedules(db: Database) -> dict[str, int]:
     """Connection id to minutes, of those that are ACTIVE and whose namespace has their app."""
     return {schedule.id: schedule.sync_minutes for schedule in queries.list_schedules(db)}
 
@@ -34,7 +34,7 @@ def wanted(db: Database) -> dict[str, int]:
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def anchor(connection_id: str, minutes: int) -> datetime:
+def anchor_time(connection_id: str, minutes: int) -> datetime:
     """Return a past due time of the schedule; all due times are whole intervals away from it.
 
     It is derived from the id, so that the next due time needs no scheduler, and the schedules of many connections are
@@ -45,7 +45,7 @@ def anchor(connection_id: str, minutes: int) -> datetime:
 
 def next_run(connection_id: str, minutes: int, now: datetime | None = None) -> datetime:
     """When the schedule is due next."""
-    start, interval = anchor(connection_id, minutes), timedelta(minutes=minutes)
+    start, interval = anchor_time(connection_id, minutes), timedelta(minutes=minutes)
     return start + (((now or datetime.now(UTC)) - start) // interval + 1) * interval
 
 
@@ -53,7 +53,7 @@ REFUSED = "Its schedule was refused: "
 """How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
 
 
-def ingest(db: Database, connection_id: str) -> ScheduledRun:
+def record_run(db: Database, connection_id: str) -> ScheduledRun:
     """Record the next job run of a connection, unless one is waiting or running: two never overlap.
 
     A run beyond a quota is refused like a request, and the connection shows the reason until the next one is accepted.
@@ -90,7 +90,7 @@ def _insert_within_quotas(connection: ThreadConnection, values: Params) -> str |
         usage = quotas.lock_usage(connection, owner.organization_id, owner.tenant)
         run_id = queries.insert_scheduled_run(connection, values)
         if run_id is not None:
-            quotas.check(usage, quotas.read_usage(connection, owner.organization_id, owner.tenant))
+            quotas.check_uses(usage, quotas.read_usage(connection, owner.organization_id, owner.tenant))
     if run_id is not None:
         queries.withdraw_reason(connection, values["connection"], REFUSED)
     return run_id

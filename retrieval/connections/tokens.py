@@ -26,13 +26,13 @@ LATE = 30.0
 """Seconds for which new tokens are kept for a database that is away."""
 
 
-async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
+async def store_grant(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
     """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor."""
     sealed = seal_tokens(ring, connection_id, tokens)
     return await queries.grant_connection(db, connection_id, sealed, tokens.account) or ConnectionStatus.REVOKED
 
 
-async def refused(db: Database, connection_id: str, reason: str) -> str:
+async def record_refusal(db: Database, connection_id: str, reason: str) -> str:
     """FAILED, but an ACTIVE connection stays so, with the reason; the status it has now."""
     return await queries.refuse_connection(db, connection_id, reason) or ConnectionStatus.REVOKED
 

@@ -12,14 +12,14 @@ from psycopg.rows import BaseRowFactory, DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from retrieval.database import halves, json_numbers, limits, lost_hosts
-from retrieval.database.limits import LIMITS, milliseconds
+from retrieval.database.limits import LIMITS, as_milliseconds
 from retrieval.database.pools import Pools, View
 from retrieval.database.rows import Params, row_factory
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
-halves.register()
-json_numbers.register()
+halves.register_adapters()
+json_numbers.register_adapters()
 
 Row = DictRow
 T = TypeVar("T")
@@ -259,7 +259,7 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[ThreadConnection]:
         """A connection of the pool, for as long as the reader may take (`limits`)."""
-        bound = limits.current()
+        bound = limits.current_bound()
         usual = str(round(self._limits.statement * 1000)) if self._limits else "0"
         with self._connections().connection() as connection:
             connection.end_after(bound.milliseconds if bound else usual, usual)
@@ -311,7 +311,7 @@ class Database:
             "row_factory": dict_row,
             "autocommit": True,
             "application_name": self._name,
-            **lost_hosts.options(self._url),
+            **lost_hosts.connection_options(self._url),
         }
 
     def _configure(self, connection: ThreadConnection) -> None:
@@ -319,14 +319,14 @@ class Database:
             connection.execute(_AS_VIEWER)
         if self._limits:
             connection.seconds = self._limits.statement + LATE_SECONDS
-            connection.execute(_SETTINGS, milliseconds(self._limits))
+            connection.execute(_SETTINGS, as_milliseconds(self._limits))
 
     async def _async_configure(self, connection: LoopConnection) -> None:
         if self._view is not None:
             await connection.execute(_AS_VIEWER)
         if self._limits:
             connection.seconds = self._limits.statement + LATE_SECONDS
-            await connection.execute(_SETTINGS, milliseconds(self._limits))
+            await connection.execute(_SETTINGS, as_milliseconds(self._limits))
 
     def pool_waits(self) -> int:
         """Return how many requests found no free connection since the last call."""

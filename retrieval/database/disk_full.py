@@ -15,7 +15,7 @@ READS_ONLY = "The database takes no writes right now: it is read-only. Searches 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def reason(error: BaseException | None) -> str | None:
+def full_disk_reason(error: BaseException | None) -> str | None:
     """Return a sentence naming the full disk if it caused this error, else None."""
     while error is not None:
         if isinstance(error, DiskFull):

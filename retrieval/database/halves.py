@@ -88,7 +88,7 @@ class _BinaryArray(Dumper):
         return obj.packed
 
 
-def register() -> None:
+def register_adapters() -> None:
     """For connections that are made from now on: an open one keeps the dumpers that it began with."""
     psycopg.adapters.register_dumper(HalfVector, _Text)
     psycopg.adapters.register_dumper(HalfVector, _Binary)

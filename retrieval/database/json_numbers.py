@@ -12,7 +12,7 @@ _DIGITS: Final = 22
 """Of a whole number from which on it is written with an exponent where that says the same, as JavaScript does."""
 
 
-def register() -> None:
+def register_adapters() -> None:
     """For everything that is read from now on."""
     set_json_loads(_loads)
 

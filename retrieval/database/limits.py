@@ -35,7 +35,7 @@ LIMITS: Mapping[str, Limits] = {
 """By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
 
 
-def milliseconds(limits: Limits) -> dict[str, str]:
+def as_milliseconds(limits: Limits) -> dict[str, str]:
     """The limits as PostgreSQL takes them."""
     return {name: str(round(seconds * 1000)) for name, seconds in asdict(limits).items()}
 
@@ -68,7 +68,7 @@ _bound: ContextVar[Bound | None] = ContextVar("bound", default=None)
 
 
 @contextmanager
-def bounded(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Limit the total time of this thread's statements in the block: QueryCanceled when it is used up.
 
     A single statement has the same limit, so the total is at most twice that.
@@ -80,6 +80,6 @@ def bounded(seconds: float) -> Iterator[None]:
         _bound.reset(token)
 
 
-def current() -> Bound | None:
+def current_bound() -> Bound | None:
     """That of the block that this thread is in."""
     return _bound.get()

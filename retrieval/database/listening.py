@@ -21,6 +21,6 @@ class Listening(psycopg.AsyncConnection[Any]):
         return await super().wait(gen, interval, timeout)
 
 
-async def connect(url: str, **options: Any) -> Listening:
+async def connect_listener(url: str, **options: Any) -> Listening:
     """Open a connection in autocommit mode."""
-    return await Listening.connect(url, autocommit=True, **lost_hosts.options(url), **options)
+    return await Listening.connect(url, autocommit=True, **lost_hosts.connection_options(url), **options)

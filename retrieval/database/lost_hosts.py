@@ -18,7 +18,7 @@ USUAL: Final[Mapping[str, int]] = {
 that nobody is there; the system's own limits are 15 minutes and two hours."""
 
 
-def options(url: str) -> dict[str, Any]:
+def connection_options(url: str) -> dict[str, Any]:
     """Parameters for a connection to this address, but those that it names itself; of no effect on a local socket."""
     url_options = conninfo_to_dict(url)
     return {name: value for name, value in USUAL.items() if name not in url_options}

@@ -43,7 +43,7 @@ class Page(Generic[T]):
     cursor: str | None
 
 
-def cut(found: Sequence[T], size: int | None, place: Callable[[T], str]) -> Page[T]:
+def take_page(found: Sequence[T], size: int | None, place: Callable[[T], str]) -> Page[T]:
     """Return a page of rows selected with a limit of `size` + 1; all of them without a size."""
     if size is None or len(found) <= size:
         return Page(list(found), None)
@@ -73,15 +73,15 @@ def part_by_age(part: Part | None) -> dict[str, Any]:
 
 def part_cut(found: Sequence[A], part: Part | None) -> Page[A]:
     """The page that is a part of a listing by age, or the whole listing."""
-    return cut(found, None if part is None else part.size, by_age)
+    return take_page(found, None if part is None else part.size, by_age)
 
 
-def older(table: LiteralString = "") -> LiteralString:
+def order_desc(table: LiteralString = "") -> LiteralString:
     """The end of a statement that lists rows of `table` newest first: after its other conditions."""
     return _follow(table, "<", " desc")
 
 
-def newer(table: LiteralString = "") -> LiteralString:
+def order_asc(table: LiteralString = "") -> LiteralString:
     """Return the end of a statement that lists rows of `table` oldest first."""
     return _follow(table, ">", "")
 

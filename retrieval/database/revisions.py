@@ -69,7 +69,7 @@ def list_pending(url: str) -> list[Migration]:
 
 
 @lru_cache(maxsize=1)
-def newest() -> str:
+def newest_revision() -> str:
     """Return the revision that the migrations of this version lead to."""
     return str(_scripts().get_current_head())
 

@@ -26,14 +26,14 @@ FIND_OR_MAKE: LiteralString = """
 life of a scope, because another transaction has just made the row. Needs the parameters of `params`."""
 
 
-def params(scope: Scope) -> dict[str, str]:
+def scope_params(scope: Scope) -> dict[str, str]:
     return {"organization": scope.organization, "namespace": scope.namespace, "tenant": scope.tenant}
 
 
-async def partition(db: Database, scope: Scope) -> int | None:
+async def ensure_partition(db: Database, scope: Scope) -> int | None:
     """The scope's partition, made if need be; None if the namespace is not there."""
     for _ in range(2):
-        row = await db.async_row(f"with {FIND_OR_MAKE} select id from partition", params(scope), plan_once=True)
+        row = await db.async_row(f"with {FIND_OR_MAKE} select id from partition", scope_params(scope), plan_once=True)
         if row is not None:
             return int(row["id"])
     return None

@@ -62,7 +62,7 @@ def require_living(connection: Executor, connection_id: str) -> None:
         raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
 
 
-def add(connection: Executor, connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:
+def add_documents(connection: Executor, connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:
     """The connection has the documents with these external ids of the run's partition and source."""
     connection.execute(
         """
@@ -92,7 +92,7 @@ def let_go(connection: Executor, connection_id: str, document_ids: Sequence[str]
     connection.execute(_PASS_ON, {**values, "ids": stay})
     connection.execute(_PACKED_TOO, {**values, "ids": stay})
     if not keep:
-        deletion.delete(connection, last)
+        deletion.delete_documents(connection, last)
     return LetGo(tuple(sorted(shared)), tuple(last))
 
 
@@ -143,7 +143,7 @@ LIVING: LiteralString = f"""
 """By whom a document `d` is fetched for a run of job `j`: by the run's own connection, or by another that has it."""
 
 
-async def count(db: AsyncExecutor, connection_id: str) -> Held:
+async def count_held(db: AsyncExecutor, connection_id: str) -> Held:
     """Count the documents that the connection has."""
     return await db.async_fetch_one(Held, _COUNT, {"connection": connection_id}) or Held(0, 0)
 
@@ -163,7 +163,7 @@ KINDS = {True: "connection kept", False: "connection removed"}
 """Of the sweep that lets go of a revoked connection's documents; its `document_id` is the connection's id."""
 
 
-def release(db: Database, connection_id: str, *, keep: bool, seconds: float) -> bool:
+def release_documents(db: Database, connection_id: str, *, keep: bool, seconds: float) -> bool:
     """Remove a revoked connection from its documents in slices, for `seconds`; return True when none is left."""
     ends = time.monotonic() + seconds
     while True:

@@ -63,10 +63,10 @@ def delete_listed(connection: Executor, job_run_id: str, external_ids: Sequence[
     are ignored."""
     if external_ids:
         values = {"run": job_run_id, "external_ids": list(external_ids)}
-        delete(connection, connection.fetch(str, _LISTED, values))
+        delete_documents(connection, connection.fetch(str, _LISTED, values))
 
 
-def delete(connection: Executor, document_ids: Sequence[str]) -> list[str]:
+def delete_documents(connection: Executor, document_ids: Sequence[str]) -> list[str]:
     """Delete these and what was packed into them, within the caller's transaction; the ids of all that were deleted.
 
     They are out of every answer at once, and a run under way cannot bring them back. Garbage collection clears the

@@ -23,7 +23,7 @@ from retrieval.documents import (
     receipts,
     vector_metadata,
 )
-from retrieval.documents.metadata import KEPT, Change, kept
+from retrieval.documents.metadata import KEPT, Change, serialize_change
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -131,7 +131,7 @@ def of_scope(where: DocumentFilter) -> tuple[LiteralString, dict[str, Any]]:
     """Return the part of a statement after `from`: matching documents `d` of a scope; needs the scope's parameters as
     well."""
     condition, params = where.sql("d")
-    source = text_filter.source(words=bool(where.words), sites=bool(where.sites))
+    source = text_filter.document_source(words=bool(where.words), sites=bool(where.sites))
     return f"{source} where {IN_SCOPE} and {condition}", params
 
 
@@ -149,13 +149,13 @@ async def list_page(
     rows = await reading.fetch_matching(
         DocumentRow,
         db,
-        f"select {_FIELDS} from {matched}" + pages.older("d"),
-        params | scopes.params(scope) | pages.after_age(cursor, page_size),
+        f"select {_FIELDS} from {matched}" + pages.order_desc("d"),
+        params | scopes.scope_params(scope) | pages.after_age(cursor, page_size),
         where,
         viewer,
     )
     documents = await _as_seen(db, rows, viewer)
-    return pages.cut(documents, page_size, pages.by_age)
+    return pages.take_page(documents, page_size, pages.by_age)
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
@@ -169,11 +169,11 @@ async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None)
     if not archive_ids:
         return rows
     statement: LiteralString = "select id from documents where id = any(%(ids)s)"
-    visible_ids = await reading.reading(db, viewer).async_fetch(str, statement, {"ids": list(archive_ids)})
+    visible_ids = await reading.viewed_database(db, viewer).async_fetch(str, statement, {"ids": list(archive_ids)})
     return [row if row.archive_id in visible_ids else replace(row, archive_id=None) for row in rows]
 
 
-async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Stats:
+async def count_documents(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Stats:
     """Counts of the documents that match, in one statement."""
     matched, params = of_scope(where)
     counts = await reading.fetch_matching(
@@ -181,7 +181,7 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
         db,
         f"select d.source, d.status, count(*) as documents from {matched}"
         " group by d.source, d.status order by d.source, d.status",
-        params | scopes.params(scope),
+        params | scopes.scope_params(scope),
         where,
         viewer,
     )
@@ -195,7 +195,7 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
 async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:
     """Read when the connections of each source were last listed to the end: of several the earliest, none before all
     of them were."""
-    return {row.source: row.at for row in await db.async_fetch(Listed, _SYNC_TIMES, scopes.params(scope))}
+    return {row.source: row.at for row in await db.async_fetch(Listed, _SYNC_TIMES, scopes.scope_params(scope))}
 
 
 _SYNC_TIMES: LiteralString = """
@@ -206,7 +206,7 @@ _SYNC_TIMES: LiteralString = """
 """
 
 
-async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Mapping[str, int]:
+async def count_sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Viewer | None) -> Mapping[str, int]:
     """The sites of the newest SITES_AMONG web pages that match, most pages first, then by name; at most SITES."""
     matched, params = of_scope(where)
     site_counts = await reading.fetch_matching(
@@ -215,7 +215,7 @@ async def sites(db: Database, scope: Scope, where: DocumentFilter, *, viewer: Vi
         f"select site, count(*) as documents from (select {text_filter.SITE} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
         " group by site order by documents desc, site limit %(most)s",
-        params | scopes.params(scope) | {"most": SITES, "among": SITES_AMONG},
+        params | scopes.scope_params(scope) | {"most": SITES, "among": SITES_AMONG},
         where,
         viewer,
     )
@@ -244,7 +244,7 @@ async def patch_metadata(
     require_restriction(where)
     change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
-        rows = await matching(connection, scope, where)
+        rows = await lock_matching(connection, scope, where)
         write_details.record_objects([row.id for row in rows])
         if access is not None:
             access_before = {row.id: row.access for row in rows}
@@ -258,7 +258,9 @@ async def patch_metadata(
         merged = {row.id: change.applied(row.metadata) for row in rows}
         for metadata_row in merged.values():
             _refuse_operators(metadata_row)
-            metadata.check(metadata_row, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
+            metadata.check_metadata(
+                metadata_row, settings.load_settings(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata"
+            )
         changed = await connection.async_fetch(
             DocumentRow,
             f"""
@@ -269,10 +271,10 @@ async def patch_metadata(
             {
                 "ids": list(merged),
                 "metadata": [json.dumps(metadata_row) for metadata_row in merged.values()],
-                "change": kept(change),
+                "change": serialize_change(change),
             },
         )
-        await connection.execute(*vector_metadata.due(list(merged)))
+        await connection.execute(*vector_metadata.schedule_update(list(merged)))
         return newest_first(changed)
 
 
@@ -304,28 +306,28 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
     """
     require_restriction(where)
     async with db.async_transaction() as connection:
-        rows = await matching(connection, scope, where)
+        rows = await lock_matching(connection, scope, where)
         deletion_id = ids.deletion_id()
         deleted = await deletion.async_delete(connection, [row.id for row in rows], deletion_id)
-        await receipts.begin(connection, deletion_id, scope, deleted)
+        await receipts.open_receipt(connection, deletion_id, scope, deleted)
         write_details.record_objects(deleted)
     return Deleted(len(deleted), deletion_id)
 
 
-async def matching(connection: LoopConnection, scope: Scope, where: DocumentFilter) -> list[DocumentRow]:
+async def lock_matching(connection: LoopConnection, scope: Scope, where: DocumentFilter) -> list[DocumentRow]:
     """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none."""
     condition, params = where.sql("d")
     among: LiteralString = ""
     if where.words or where.sites:
         matched, _ = of_scope(where)
         params["among"] = await connection.async_fetch(
-            str, f"select d.id from {matched}", params | scopes.params(scope)
+            str, f"select d.id from {matched}", params | scopes.scope_params(scope)
         )
         among = " and d.id = any(%(among)s)"
     rows = await connection.async_fetch(
         DocumentRow,
         f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}{among} order by d.id for no key update",
-        params | scopes.params(scope),
+        params | scopes.scope_params(scope),
     )
     if not rows:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")

@@ -26,7 +26,7 @@ _UNUSED: LiteralString = """
 """
 
 
-def hold(connection: Executor, partition: int) -> None:
+def hold_vectors(connection: Executor, partition: int) -> None:
     """A statement with HELD."""
     connection.execute("select " + HELD, {"partition": partition})
 

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 from retrieval.access import reading
 from retrieval.conditions.model import Field
 from retrieval.conditions.parse import field_of
-from retrieval.conditions.sql import shown
+from retrieval.conditions.sql import field_json
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.documents.documents import of_scope
@@ -79,12 +79,12 @@ class FieldCount(Count):
     number: int
 
 
-def fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
+def parse_fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
     """The fields by their names, each once; ServiceError `code` naming one that is none."""
     return {name: field_of(name, code, where=f"{where}[{index}]") for index, name in enumerate(names)}
 
 
-async def count(
+async def count_values(
     db: Database, scope: Scope, where: DocumentFilter, wanted: Mapping[str, Field], *, viewer: Viewer | None
 ) -> dict[str, list[Count]]:
     """For each of the fields its most frequent values, equals by the value as text.
@@ -98,12 +98,12 @@ async def count(
     values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(wanted.values())}
     columns, of_rows = [], ""
     for n, about in enumerate(wanted.values()):
-        columns.append("null" if about.is_row else shown(about, "d", f"%(facet_{n})s"))
+        columns.append("null" if about.is_row else field_json(about, "d", f"%(facet_{n})s"))
         if about.is_row:
             of_rows += _count_rows(str(n + 1), f"%(facet_{n})s", where.row_sql("d"))
     statement = _count_values(", ".join(columns), matched, of_rows)
     rows = await reading.fetch_matching(
-        FieldCount, db, statement, params | values | scopes.params(scope) | {"values": VALUES}, where, viewer
+        FieldCount, db, statement, params | values | scopes.scope_params(scope) | {"values": VALUES}, where, viewer
     )
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)

@@ -28,7 +28,7 @@ def of_tenant(tenant: str) -> str:
     return tenant or "_"
 
 
-def folder(scope: Scope, document_id: str = "") -> str:
+def folder_key(scope: Scope, document_id: str = "") -> str:
     """Return the key prefix of all files of a document, or of the whole scope."""
     return f"{_root(scope)}/{document_id}/" if document_id else f"{_root(scope)}/"
 
@@ -38,12 +38,12 @@ def of_upload(scope: Scope, upload_id: str) -> str:
     return f"{_root(scope)}/{upload_id}/{RAW}"
 
 
-def member(number: int) -> str:
+def member_name(number: int) -> str:
     """The name of a file that was packed into a document."""
     return f"members/{number}"
 
 
-def checked(key: str) -> str:
+def check_key(key: str) -> str:
     """The key itself; Fatal for one that no file store takes."""
     if not _KEY.fullmatch(key):
         raise Fatal("A file key may hold only letters, digits, hyphens, underscores and dots between slashes.")

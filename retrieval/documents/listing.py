@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database
 from retrieval.database.pages import Page
@@ -53,7 +53,7 @@ _DOCUMENT: LiteralString = """
 """
 
 
-async def read(
+async def read_page(
     db: Database,
     scope: Scope,
     document_id: str,
@@ -68,17 +68,17 @@ async def read(
 
     NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
     """
-    visible = reading(db, viewer)
-    params = {**scopes.params(scope), "document": document_id}
+    visible = viewed_database(db, viewer)
+    params = {**scopes.scope_params(scope), "document": document_id}
     document = await visible.async_fetch_one(Visible, _DOCUMENT, params, plan_once=True)
     if document is None:
-        await namespaces.require(db, scope.organization, scope.namespace)
+        await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     values: dict[str, Any] = {**asdict(document), **pages.after_number(cursor, size)}
     if cursor is None:
         values["after"] = first
     items = await visible.async_fetch(listing.item_type, listing.statement, values)
-    return pages.cut(items, size, lambda item: str(listing.place(item)))
+    return pages.take_page(items, size, lambda item: str(listing.place(item)))
 
 
 CHUNKS_PAGE = 50
@@ -118,4 +118,4 @@ async def list_chunks(
     viewer: Viewer | None,
 ) -> Page[ChunkRow]:
     """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
-    return await read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)
+    return await read_page(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)

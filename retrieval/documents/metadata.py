@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from retrieval.conditions.model import WHOLE_WORDS, is_beyond, same
+from retrieval.conditions.model import WHOLE_WORDS, equal_values, is_beyond
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
@@ -56,7 +56,7 @@ KEPT: LiteralString = f"""
 """The new value of `changes` of a document `d` whose metadata becomes `c.metadata`."""
 
 
-def kept(change: Change) -> str:
+def serialize_change(change: Change) -> str:
     """Serialize a change as JSON, for KEPT."""
     return json.dumps({name: value for name, value in asdict(change).items() if value})
 
@@ -98,10 +98,10 @@ def _list(value: Any) -> list[Any]:
 def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, list | dict) or isinstance(right, list | dict):
         return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-    return same(left, right)
+    return equal_values(left, right)
 
 
-def check(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:
+def check_metadata(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:
     """ServiceError `code` if there are too many keys, one of them or all together are too large, or a number is."""
     if len(metadata) > settings.metadata_keys:
         raise _refused(code, f"{field} may have up to {settings.metadata_keys} keys.", field, "too_many_keys")

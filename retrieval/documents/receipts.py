@@ -23,7 +23,7 @@ from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
-from retrieval.statuses import Stage, sql
+from retrieval.statuses import Stage, stage_names
 
 PAGE = 20
 
@@ -50,7 +50,7 @@ class DocumentRun:
 
 _ENTRIES: DocumentList[DocumentRun] = DocumentList(
     f"""
-    select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = {sql(Stage.UNCHANGED)} as unchanged,
+    select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = {stage_names(Stage.UNCHANGED)} as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
            (m.properties ->> 'embeddingCount')::int as chunks, m.raw_size as size,
            r.created_at as started_at, r.finished_at
@@ -72,7 +72,7 @@ async def list_history(
     size: int = PAGE,
 ) -> Page[DocumentRun]:
     """From the newest run on, or from the cursor."""
-    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=None)
+    return await listing.read_page(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=None)
 
 
 SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
@@ -164,7 +164,7 @@ class Notes:
             self._db.execute(_NOTE, {"sweep": self._sweep_id, "key": key, "number": number})
 
 
-async def begin(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
+async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
     """Open the receipt of these documents, within the transaction that deletes them."""
     values = {
         "id": deletion_id,
@@ -184,7 +184,7 @@ class DoneSweep:
     removed: Mapping[str, int]
 
 
-def settle(connection: Executor, sweep_id: int) -> None:
+def settle_sweep(connection: Executor, sweep_id: int) -> None:
     """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
     statement: LiteralString = "delete from sweeps where id = %(id)s returning deletion_id, removed"
     sweep = connection.fetch_one(DoneSweep, statement, {"id": sweep_id})
@@ -206,7 +206,7 @@ def settle(connection: Executor, sweep_id: int) -> None:
     connection.execute(_CONFIRM, values)
 
 
-async def find(
+async def find_receipt(
     db: Database,
     deletion_id: str,
     *,
@@ -233,7 +233,7 @@ async def find(
     return replace(receipt, stores=await db.async_fetch(StoreReceipt, _STORES, params))
 
 
-def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
+def sign_receipt(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
     """Return the HMAC-SHA256 in hex over the canonical JSON of a receipt without its signature: keys sorted, no white
     space.
 
@@ -249,4 +249,4 @@ def is_valid(secret: bytes, organization: str, said: Mapping[str, Any]) -> bool:
     signature = said.get("signature")
     if not isinstance(signature, str) or not signature.isascii():
         return False
-    return hmac.compare_digest(sign(secret, organization, said), signature)
+    return hmac.compare_digest(sign_receipt(secret, organization, said), signature)

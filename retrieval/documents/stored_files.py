@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.access.reading import reading, visible
+from retrieval.access.reading import viewed_database, visible
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.documents import archive_members
@@ -46,7 +46,9 @@ _FIND_FOR_USER: LiteralString = f"""
 """
 
 
-async def find(db: Database, document_id: str, viewer: Viewer | None, *, key: str | None = None) -> StoredFiles | None:
+async def find_files(
+    db: Database, document_id: str, viewer: Viewer | None, *, key: str | None = None
+) -> StoredFiles | None:
     """Return the files of a document by its id alone: only for holders of a signed link.
 
     `key`: the id of the API key that made the link. None if the document is deleted, hidden from the viewer of the
@@ -90,9 +92,9 @@ async def find_pages(
     db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None
 ) -> PagedDocument:
     """Return the document's visible version. NAMESPACE_NOT_FOUND; DOCUMENTS_NOT_FOUND, also for a hidden document."""
-    values = {**scopes.params(scope), "document": document_id, "chunk": chunk}
-    document = await reading(db, viewer).async_fetch_one(PagedDocument, _PAGES, values)
+    values = {**scopes.scope_params(scope), "document": document_id, "chunk": chunk}
+    document = await viewed_database(db, viewer).async_fetch_one(PagedDocument, _PAGES, values)
     if document is None:
-        await namespaces.require(db, scope.organization, scope.namespace)
+        await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     return document

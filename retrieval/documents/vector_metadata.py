@@ -51,21 +51,21 @@ class Labelled:
     active_generation: int
 
 
-def of(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def document_labels(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The labels of all vectors of a document."""
-    marks = dict.fromkeys(mark(key, value) for key, values in metadata.items() for value in _scalars(values))
+    marks = dict.fromkeys(metadata_mark(key, value) for key, values in metadata.items() for value in _scalars(values))
     labels = list(marks) if len(marks) <= MOST else [ANY]
     return {"document": document_id, "type": document_type, "source": source, "marks": labels}
 
 
-def mark(key: str, value: Any) -> str:
+def metadata_mark(key: str, value: Any) -> str:
     """A metadata key with one value, for filters. Numbers are distinguished with the precision of a 64-bit float."""
     text = json.dumps([key, _plain(value)], ensure_ascii=False, separators=(",", ":"))
     data = text.encode()
     return text if len(data) <= MARK_BYTES else "#" + hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def due(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+def schedule_update(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
     """The statement that schedules an update of these documents' metadata in their vector store.
 
     It is carried out in the background, with retries. Run it in the transaction that changed them. The embedded store
@@ -74,14 +74,14 @@ def due(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
     return _DUE, {"ids": list(document_ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
 
 
-def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
+def update_labels(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
     """Bring a document's labels in the store up to date, and once more if they changed on the way."""
     row_labels = None
     for _ in range(ROUNDS if store.labelled else 0):
         row = db.fetch_one(Labelled, _DOCUMENT, {"id": document_id})
         if row is None:
             return
-        labels = of(row.id, row.document_type, row.source, row.metadata)
+        labels = document_labels(row.id, row.document_type, row.source, row.metadata)
         if labels == row_labels:
             return
         indexes = db.fetch(

@@ -63,7 +63,7 @@ _UNRESOLVED: LiteralString = """
 
 async def create(db: Database, scope: Scope, name: str, questions: Sequence[Question]) -> Evaluation:
     """A new set; NAMESPACE_NOT_FOUND without its namespace."""
-    partition = await scopes.partition(db, scope)
+    partition = await scopes.ensure_partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
     evaluation_id = ids.evaluation_id()
@@ -79,24 +79,24 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
 
 async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     """The scope's evaluation; NOT_FOUND for any other, missing or foreign alike."""
-    values = {**scopes.params(scope), "id": evaluation_id}
+    values = {**scopes.scope_params(scope), "id": evaluation_id}
     evaluation = await db.async_fetch_one(Evaluation, _SELECT + " where e.id = %(id)s", values)
     if evaluation is None:
         raise not_found()
     return replace(evaluation, unresolved=await db.async_fetch(str, _UNRESOLVED, {"id": evaluation_id}))
 
 
-async def require(db: Database, scope: Scope, evaluation_id: str) -> None:
+async def require_evaluation(db: Database, scope: Scope, evaluation_id: str) -> None:
     """NOT_FOUND unless the scope has it; what is unresolved, for which all questions are read, is not looked for."""
     statement = "select e.id from evaluations e" + SCOPED + " where e.id = %(id)s"
-    if await db.async_fetch_one(str, statement, {**scopes.params(scope), "id": evaluation_id}) is None:
+    if await db.async_fetch_one(str, statement, {**scopes.scope_params(scope), "id": evaluation_id}) is None:
         raise not_found()
 
 
 async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
     """Newest first, without what is unresolved."""
-    statement: LiteralString = _SELECT + " where true" + pages.older("e")
-    values = {**scopes.params(scope), **pages.part_by_age(part)}
+    statement: LiteralString = _SELECT + " where true" + pages.order_desc("e")
+    values = {**scopes.scope_params(scope), **pages.part_by_age(part)}
     return pages.part_cut(await db.async_fetch(Evaluation, statement, values), part)
 
 
@@ -112,7 +112,7 @@ async def change(
 ) -> Evaluation:
     """Another name, questions added, those with a query in `remove` removed first, single documents judged last.
     INVALID_REQUEST above 10,000 questions."""
-    await require(db, scope, evaluation_id)
+    await require_evaluation(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
         statement: LiteralString = (
@@ -124,7 +124,7 @@ async def change(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
         await _add(connection, evaluation_id, add)
-        await judge.apply(connection, evaluation_id, verdicts)
+        await judge.apply_verdicts(connection, evaluation_id, verdicts)
         await _require_bounds(connection, evaluation_id, "add")
     return await get(db, scope, evaluation_id)
 
@@ -137,7 +137,7 @@ async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
         " and p.id = gone.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
         " and n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
         " returning gone.id",
-        {**scopes.params(scope), "id": evaluation_id},
+        {**scopes.scope_params(scope), "id": evaluation_id},
     )
     if deleted_id is None:
         raise not_found()
@@ -147,7 +147,7 @@ async def list_questions(
     db: Database, scope: Scope, evaluation_id: str, part: Part, query: str | None = None
 ) -> Page[StoredQuestion]:
     """Questions in order; with `query` those that ask just that."""
-    await require(db, scope, evaluation_id)
+    await require_evaluation(db, scope, evaluation_id)
     rows = await db.async_fetch(
         StoredQuestion,
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
@@ -155,10 +155,10 @@ async def list_questions(
         " order by number limit %(limit)s",
         {"id": evaluation_id, "query": query, **pages.after_number(part.cursor, part.size)},
     )
-    return pages.cut(rows, part.size, lambda question: str(question.number))
+    return pages.take_page(rows, part.size, lambda question: str(question.number))
 
 
-def questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
+def read_questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
     """Return the questions, in order."""
     return db.fetch(
         StoredQuestion,

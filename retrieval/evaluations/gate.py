@@ -64,37 +64,39 @@ _FOUND: LiteralString = """
 """
 
 
-async def require(db: Database, organization: str, namespace_id: str, gate: Gate) -> None:
+async def require_gate(db: Database, organization: str, namespace_id: str, gate: Gate) -> None:
     """INVALID_NAMESPACE_CONFIG unless the namespace has the evaluation, whichever tenant's, and it can be measured."""
     judged = await db.async_fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
     if judged is None:
-        raise validation.invalid(
+        raise validation.invalid_field(
             "gate.evaluationId", "gate.evaluationId names no evaluation of this namespace.", "evaluation_not_found"
         )
     if gate.metric == SPANS and not judged.spans:
-        raise validation.invalid("gate.metric", "No question of the evaluation judges a span.", "no_spans")
+        raise validation.invalid_field("gate.metric", "No question of the evaluation judges a span.", "no_spans")
 
 
-def find(db: Database, organization: str, namespace_id: str, gate: Gate) -> tuple[Scope, list[StoredQuestion]]:
+def find_questions(
+    db: Database, organization: str, namespace_id: str, gate: Gate
+) -> tuple[Scope, list[StoredQuestion]]:
     """The scope whose documents were judged, and the questions. Fatal if the evaluation was deleted."""
     judged = db.fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
     if judged is None:
         raise Fatal(f"The evaluation {gate.evaluation_id} of the gate was deleted.")
-    return Scope(organization, namespace_id, judged.tenant), evaluations.questions(db, gate.evaluation_id)
+    return Scope(organization, namespace_id, judged.tenant), evaluations.read_questions(db, gate.evaluation_id)
 
 
-def value(
+def mean_measure(
     bench: Bench, questions: Sequence[StoredQuestion], vectors: judge.Vectors, metric: str, alive: Alive
 ) -> float:
     """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it."""
-    measures = judge.judge(bench, questions, vectors, SETTING, alive).measures
+    measures = judge.judge_setting(bench, questions, vectors, SETTING, alive).measures
     values = [number for measure in measures if (number := measure[metric]) is not None]
     if not values:
         raise Fatal(f"No question of the gate's evaluation can be measured by {metric}.")
     return sum(values) / len(values)
 
 
-def decide(gate: Gate, later: float, now: float | None, questions: int) -> Verdict:
+def decide_gate(gate: Gate, later: float, now: float | None, questions: int) -> Verdict:
     """`later`: the measure of the new generation; `now`: of today's, where the gate compares with it."""
     figure = f"{gate.metric} is {later:.4f} over {questions:,} questions of {gate.evaluation_id}"
     if gate.minimum is not None:
@@ -113,7 +115,7 @@ def not_judged(reason: str) -> Verdict:
     return Verdict(passed=False, told=reason_text, questions=0)
 
 
-def every(look: Alive) -> Alive:
+def throttle_alive(look: Alive) -> Alive:
     """`look`, called at most every two seconds."""
     last = time.monotonic()
 
@@ -126,12 +128,12 @@ def every(look: Alive) -> Alive:
     return alive
 
 
-def of(values: Mapping[str, Any]) -> Gate:
+def load_gate(values: Mapping[str, Any]) -> Gate:
     """Load a gate that `dump` wrote."""
     return Gate(values["evaluationId"], values["metric"], values.get("minimum"), values.get("notWorseThan"))
 
 
-def dump(gate: Gate) -> dict[str, Any]:
+def dump_gate(gate: Gate) -> dict[str, Any]:
     """With the names of the wire."""
     return {
         "evaluationId": gate.evaluation_id,

@@ -82,7 +82,7 @@ class Verdict:
         return {"externalId": self.external_id, "grade": self.grade}
 
 
-async def apply(connection: AsyncExecutor, evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
+async def apply_verdicts(connection: AsyncExecutor, evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
     """One after the other, within the caller's transaction, which holds the evaluation.
 
     The first question with the query gets the judgement, a new one where there is none; a question without any
@@ -169,7 +169,7 @@ def vectors_of(
     return vectors
 
 
-def judge(
+def judge_setting(
     bench: Bench,
     questions: Sequence[StoredQuestion],
     vectors: Vectors,
@@ -191,19 +191,19 @@ def judge(
         milliseconds.append((time.perf_counter() - start) * 1000)
         reranked += elapsed
         hit_ranks = _found(hits, {judgement.key for judgement in judged})
-        measures.append(metrics.measure(judged, hit_ranks))
-        ranks.append(metrics.ranks(judged, hit_ranks))
+        measures.append(metrics.measure_question(judged, hit_ranks))
+        ranks.append(metrics.judged_ranks(judged, hit_ranks))
     return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked)
 
 
-def result(
+def run_result(
     questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
     """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting."""
     import numpy as np
 
     by_setting = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}
-    compared = metrics.compare({name: judgement.measures for name, judgement in by_setting.items()})
+    compared = metrics.compare_settings({name: judgement.measures for name, judgement in by_setting.items()})
     return {
         "settings": [
             {
@@ -243,7 +243,7 @@ def _searched(
         shape=_shape(setting),
     )
     wide = query if rerank is None else rerank.widened(query)
-    hits: Sequence[Hit] = search.run(
+    hits: Sequence[Hit] = search.run_search(
         bench.db,
         bench.scope,
         wide,
@@ -255,8 +255,8 @@ def _searched(
     ).hits
     if rerank is None or not hits:
         return hits, rerank is not None
-    scores = reranking.scores(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
-    ordered = hits if scores is None else reranking.reordered(hits, scores)
+    scores = reranking.score_hits(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
+    ordered = hits if scores is None else reranking.reorder_hits(hits, scores)
     if scores is not None and query.shape.recency is not None:
         ordered = diversity.apply_recency(ordered, query.shape.recency)
     return ordered[: query.top_k], scores is not None
@@ -294,7 +294,7 @@ def _external_ids(bench: Bench, questions: Sequence[StoredQuestion]) -> dict[str
     document_ids = sorted({entry["documentId"] for relevant in both for entry in relevant if entry.get("documentId")})
     if not document_ids:
         return {}
-    documents = bench.db.fetch(DocumentIds, _NAMED, {**scopes.params(bench.scope), "ids": document_ids})
+    documents = bench.db.fetch(DocumentIds, _NAMED, {**scopes.scope_params(bench.scope), "ids": document_ids})
     return {document.id: document.external_id for document in documents}
 
 

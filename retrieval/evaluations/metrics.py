@@ -34,21 +34,21 @@ def first_rank(question: Question, setting: str) -> int | None:
     return min((rank for rank in question["ranks"].get(setting, ()) if rank is not None), default=None)
 
 
-def change(question: Question, base: str, setting: str) -> float:
+def rank_difference(question: Question, base: str, setting: str) -> float:
     """The difference of the reciprocal ranks, above 0 where the setting is better."""
     return _reciprocal(first_rank(question, setting)) - _reciprocal(first_rank(question, base))
 
 
-def tally(questions: Sequence[Question], base: str, setting: str) -> Tally:
+def tally_questions(questions: Sequence[Question], base: str, setting: str) -> Tally:
     """Count the questions that a setting answers better, the same and worse than the base."""
-    changes = [change(question, base, setting) for question in questions]
+    changes = [rank_difference(question, base, setting) for question in questions]
     better, worse = sum(question > 0 for question in changes), sum(question < 0 for question in changes)
     return Tally(better, len(changes) - better - worse, worse)
 
 
 def most_changed(questions: Sequence[Question], base: str, setting: str, many: int) -> list[Question]:
     """The questions that a setting changed most, wins and losses alike; those with equal changes in their order."""
-    return sorted(questions, key=lambda one: -abs(change(one, base, setting)))[:many]
+    return sorted(questions, key=lambda one: -abs(rank_difference(one, base, setting)))[:many]
 
 
 def _reciprocal(rank: int | None) -> float:
@@ -96,17 +96,17 @@ class Interval:
     delta: tuple[float, float] | None
 
 
-def ranking(found: Sequence[Found]) -> list[str]:
+def rank_documents(found: Sequence[Found]) -> list[str]:
     """Documents by their best result."""
     return list(dict.fromkeys(result.key for result in found))
 
 
-def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
+def measure_question(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
     """Return each measure of one question; span recall is None without a judged span."""
     grades: dict[str, int] = {}
     for judgement in judged:
         grades[judgement.key] = max(judgement.grade, grades.get(judgement.key, 0))
-    order = ranking(found)
+    order = rank_documents(found)
     gained = sum(grades.get(key, 0) / math.log2(at + 2) for at, key in enumerate(order[:CUT]))
     best = sum(grade / math.log2(at + 2) for at, grade in enumerate(sorted(grades.values(), reverse=True)[:CUT]))
     first = next((at for at, key in enumerate(order[:DEEP], 1) if key in grades), None)
@@ -119,9 +119,9 @@ def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float
     }
 
 
-def ranks(judged: Sequence[Judged], found: Sequence[Found]) -> list[int | None]:
+def judged_ranks(judged: Sequence[Judged], found: Sequence[Found]) -> list[int | None]:
     """The rank of each judgement's document, from 1; None where it was not found."""
-    places = {key: at for at, key in enumerate(ranking(found), 1)}
+    places = {key: at for at, key in enumerate(rank_documents(found), 1)}
     return [places.get(judgement.key) for judgement in judged]
 
 
@@ -140,7 +140,9 @@ def _covered(judged: Sequence[Judged], found: Sequence[Found]) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def compare(values: Mapping[str, Sequence[Mapping[str, float | None]]]) -> dict[str, dict[str, Interval | None]]:
+def compare_settings(
+    values: Mapping[str, Sequence[Mapping[str, float | None]]],
+) -> dict[str, dict[str, Interval | None]]:
     """By setting and measure: its mean with intervals. `values`: by setting, the measures of each question in order."""
     import numpy as np
 

@@ -78,7 +78,7 @@ _LISTED: LiteralString = "select " + _COLUMNS + ", r.result - 'questions' as res
 
 async def create(db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]) -> Run:
     """A run that waits for its flow run."""
-    await evaluations.require(db, scope, evaluation_id)
+    await evaluations.require_evaluation(db, scope, evaluation_id)
     run_id = ids.evaluation_run_id()
     inserted_id = await db.async_fetch_one(
         str,
@@ -108,7 +108,7 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
     run = await db.async_fetch_one(
         Run,
         _SELECT + " where e.id = %(evaluation)s and r.id = %(id)s",
-        {**scopes.params(scope), "evaluation": evaluation_id, "id": run_id},
+        {**scopes.scope_params(scope), "evaluation": evaluation_id, "id": run_id},
     )
     if run is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such run.", reason="evaluation_run_not_found")
@@ -117,11 +117,11 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
 
 async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part | None) -> Page[Run]:
     """Newest first, without their questions."""
-    await evaluations.require(db, scope, evaluation_id)
+    await evaluations.require_evaluation(db, scope, evaluation_id)
     listed_runs = await db.async_fetch(
         Run,
-        _LISTED + " where e.id = %(evaluation)s" + pages.older("r"),
-        {**scopes.params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
+        _LISTED + " where e.id = %(evaluation)s" + pages.order_desc("r"),
+        {**scopes.scope_params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
     )
     return pages.part_cut(listed_runs, part)
 
@@ -175,7 +175,7 @@ def not_started(db: Database, run_ids: Sequence[str]) -> None:
     )
 
 
-def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
+def claim_run(db: Database, run_id: str, attempt: int) -> Claimed | None:
     """Start an attempt; None if it has ended or started, its namespace is deleted, or a later attempt exists."""
     return db.fetch_one(
         Claimed,
@@ -190,7 +190,7 @@ def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
     )
 
 
-def renew(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
+def renew_lease(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
     """Renew the lease; return False if another attempt holds it. `asked`: searches done, of `total`, once that is
     known."""
     progress = json.dumps({"asked": min(asked, total), "total": total}) if total else None
@@ -203,7 +203,7 @@ def renew(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> boo
     return updated > 0
 
 
-def finish(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
+def finish_run(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
     """Store what came out: COMPLETED with a result, FAILED with the reason; False if another attempt has it."""
     updated = db.execute(
         "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now(),"

@@ -27,7 +27,7 @@ from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 from retrieval.statuses import Stage
 
 
-def run(
+def chunk_documents(
     db: Database,
     lease: Lease,
     window: Sequence[DocumentKey],
@@ -58,15 +58,15 @@ def run(
             _record(db, lease, cut, embedder)
             cut, last_save = [], time.monotonic()
     _record(db, lease, cut, embedder)
-    items.fail(db, lease, failures)
+    items.fail_items(db, lease, failures)
 
 
 def _record(
     db: Database, lease: Lease, cut: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
 ) -> None:
     with db.transaction() as connection:
-        embeddings.hold(connection, lease.partition)
-        batches.guard(connection, lease)
+        embeddings.hold_vectors(connection, lease.partition)
+        batches.guard_lease(connection, lease)
         _write(connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in cut], embedder)
         items.write_stage(connection, [(item, fields) for item, fields, _ in cut], Stage.CHUNKED)
 
@@ -124,7 +124,7 @@ def _former(
         """,
         {"document": item.key.document_id, "generation": visible.generation},
     )
-    title = titles.of(item.title, tokenizer, embedder.max_tokens)
+    title = titles.title_line(item.title, tokenizer, embedder.max_tokens)
     same = [
         Piece(chunk.content, chunk.shared)
         for chunk in chunks
@@ -133,7 +133,7 @@ def _former(
     return Former(same, visible.embedding["chunkSize"], visible.embedding["chunkOverlap"])
 
 
-def former(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
+def former_chunks(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
     """The visible chunks of an item's document that would be embedded as they were, if this model made them."""
     visible = _visible(db, [item], embedder)
     return _former(db, item, visible.get(item.key.document_id), tokenizer, embedder)
@@ -149,7 +149,7 @@ def _cut(
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
     parsed = Parsed(text, item.title, item.pages, item.properties)
-    cut = titles.split(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
+    cut = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
     chunks = cut.chunks
     if not chunks:
         raise Skippable(

@@ -24,7 +24,7 @@ class Converted:
     error: str | None = None
 
 
-def run(parser: Parser, raw: RawContent, ocr: OcrStrategy, *, most: int, members: int) -> list[Converted]:
+def convert_file(parser: Parser, raw: RawContent, ocr: OcrStrategy, *, most: int, members: int) -> list[Converted]:
     """The file's text, then those of its members, `archive/path`, however deep within three levels.
 
     Skippable for a file that cannot be read, that becomes more than `most` characters or more than `members` files, or

@@ -48,7 +48,7 @@ class Change:
     found: list[Seen] = field(default_factory=list)
 
 
-def load(db: Database, job_run_id: str) -> list[Seen]:
+def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
     """Everything, in the order in which it was found."""
     statement: LiteralString = (
         "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position"
@@ -56,7 +56,7 @@ def load(db: Database, job_run_id: str) -> list[Seen]:
     return db.fetch(Seen, statement, {"run": job_run_id})
 
 
-def save(connection: Connection[Any], job_run_id: str, change: Change) -> None:
+def save_change(connection: Connection[Any], job_run_id: str, change: Change) -> None:
     """Part of the transaction that saves the piece."""
     connection.execute(
         """
@@ -86,7 +86,7 @@ def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
     }
 
 
-def forget(db: Database) -> None:
+def delete_frontiers(db: Database) -> None:
     """Drop the frontiers of job runs that are over."""
     db.execute("delete from crawl_pages c using job_runs r where r.id = c.job_run_id and r.finished_at is not null")
 
@@ -106,7 +106,7 @@ class Waiting:
         return bool(self.request.config.get("pick"))
 
 
-def waiting(db: Database, lease: Lease) -> list[Waiting]:
+def waiting_listings(db: Database, lease: Lease) -> list[Waiting]:
     """The batch's job runs that have not found out everything, in order of arrival."""
     runs = db.fetch(
         _WaitingRow,
@@ -134,7 +134,7 @@ def _waiting(lease: Lease, run: _WaitingRow) -> Waiting:
     return Waiting(run.id, run.job_id, run.number, request)
 
 
-def run(
+def record_listing(
     db: Database,
     lease: Lease,
     wanted: Waiting,
@@ -149,7 +149,7 @@ def run(
     `goes_on`, called after each page, returns False. Retryable if the listing breaks off.
     """
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             "update job_runs set status = 'PRE_PROCESSING', started_at = coalesce(started_at, now()),"
             " updated_at = now() where id = %(run)s and status = 'QUEUED'",
@@ -160,7 +160,7 @@ def run(
         if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
             stack.callback(pages.close)
         for page in pages:
-            brought = {} if wanted.picks else listed_content.store(db, lease, wanted.number, page.items, files)
+            brought = {} if wanted.picks else listed_content.store_content(db, lease, wanted.number, page.items, files)
             if not _record(db, lease, wanted, page, brought) or page.done or not goes_on():
                 return
     raise Retryable("The listing broke off before its end.")
@@ -171,16 +171,16 @@ def _cursor(db: Database, wanted: Waiting) -> str | None:
     return db.fetch_one(str, "select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
 
 
-def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
+def fail_listing(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
     """End the listing of a run: one entry has the reason, and the documents listed so far are ingested."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         give_up(connection, wanted.job_run_id, error)
 
 
 def give_up(connection: ThreadConnection, job_run_id: str, error: str) -> None:
     """Form of `fail` inside the caller's transaction."""
-    batches.refuse(connection, job_run_id, error)
+    batches.record_failed_listing(connection, job_run_id, error)
     _all_known(connection, job_run_id)
 
 
@@ -235,7 +235,9 @@ _RECORD: LiteralString = (
     select %(run)s, found.id, l.position + s.position, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
            l.raw_size, l.raw_hash, l.title, l.properties,
            """
-    + lists.brought("case when asked.number > coalesce(found.access_after, 0) then asked.access end", "found")
+    + lists.list_of_new_version(
+        "case when asked.number > coalesce(found.access_after, 0) then asked.access end", "found"
+    )
     + """
     from found join listed l using (external_id),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s,
@@ -273,8 +275,8 @@ def _record(
 ) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
-        page = within_quotas.listed(connection, lease, page)
+        batches.guard_lease(connection, lease)
+        page = within_quotas.mark_beyond_quota(connection, lease, page)
         values = _values(wanted, page, brought)
         is_open = connection.execute(
             "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
@@ -290,7 +292,7 @@ def _record(
                 connection.execute(_COUNT, values)
             if page.save:
                 page.save(connection)
-            listed_content.keep(connection, wanted.job_run_id, values["raw_keys"])
+            listed_content.keep_files(connection, wanted.job_run_id, values["raw_keys"])
             if page.done:
                 _all_known(connection, wanted.job_run_id)
     return bool(is_open)

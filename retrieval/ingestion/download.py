@@ -59,7 +59,7 @@ class _Former:
     listed_before: str | None
 
 
-def run(
+def download_documents(
     db: Database,
     lease: Lease,
     waiting: Sequence[Item],
@@ -86,7 +86,7 @@ def run(
     with ThreadPoolExecutor(THREADS, thread_name_prefix="download") as pool:
         ended = list(pool.map(fetch, missing))
     reasons = {document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, str)}
-    items.fail(db, lease, reasons)
+    items.fail_items(db, lease, reasons)
     if later := {
         document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)
     }:
@@ -138,7 +138,7 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
         raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
         content = _as_before(wanted) if raw is None else _stored(wanted, lease, files, raw)
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             """
             update run_documents set raw_key = %(raw_key)s, raw_size = %(raw_size)s, raw_hash = %(raw_hash)s,
@@ -153,8 +153,8 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
 def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
     key = wanted.item.file_key(lease.scope, file_keys.RAW)
-    size = files.put(key, listed_content.pieces(raw, digest))
-    return listed_content.described(raw, key, size, digest.digest(), _listed_properties(wanted.before))
+    size = files.put(key, listed_content.read_pieces(raw, digest))
+    return listed_content.content_columns(raw, key, size, digest.digest(), _listed_properties(wanted.before))
 
 
 _LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")

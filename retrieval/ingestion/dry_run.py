@@ -292,8 +292,8 @@ class Estimator:
         """None where there is no text to search."""
         tools, config = self.tools, self.tools.ingestion
         item = one.item
-        former = chunk.former(tools.db, item, tools.tokenizer, tools.embedder) if one.known is not None else None
-        cut = titles.split(
+        former = chunk.former_chunks(tools.db, item, tools.tokenizer, tools.embedder) if one.known is not None else None
+        cut = titles.split_titled(
             parsed, tools.tokenizer, config.chunk_size, config.chunk_overlap, tools.embedder.max_tokens, former
         )
         return cut if cut.chunks else None

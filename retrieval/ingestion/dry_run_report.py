@@ -47,13 +47,13 @@ USUAL_PACE: Final = 3_000.0
 """Tokens that are embedded in a second where nothing was yet."""
 
 
-def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
+def estimate_seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
     """Estimate the seconds of the ingestion: the time of the dry run, plus embedding at the pace of the last runs."""
     pace = db.fetch_one(float, _PACE, {"partition": partition}) or USUAL_PACE
     return round(spent + tokens / max(pace, 1.0), 1)
 
 
-def shown(
+def report_json(
     report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
 ) -> dict[str, Any]:
     """The report with the names of the wire; its cost where the model's price is known."""

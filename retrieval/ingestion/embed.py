@@ -39,15 +39,15 @@ class _Text:
     generation: int
 
 
-def run(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
+def embed_documents(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
-    work = within_quotas.affordable(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
-    embedded = missing(db, lease, work, embedder)
-    items.advance(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
+    work = within_quotas.affordable_items(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
+    embedded = embed_missing(db, lease, work, embedder)
+    items.advance_items(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
     return embedded
 
 
-def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
+def embed_missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
     """Embed every text of these documents that has no vector in the partition."""
     texts = db.fetch(
         _Text,
@@ -123,7 +123,7 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
     had them made meanwhile."""
     with db.transaction() as connection:
         kind = connection.fetch_one(int, KIND + ", " + embeddings.HELD, {"partition": lease.partition})
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             """
             insert into embeddings (partition_id, key, values)
@@ -140,4 +140,4 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
         tokens = sum(text.tokens for text in part)
         usage.record_tokens(connection, lease.scope, embedder.provider, embedder.model, tokens)
         poison_detection.clear_suspects(connection, lease, {text.document_id for text in part})
-    counts.add(catalog.TOKENS, by=tokens)
+    counts.add_count(catalog.TOKENS, by=tokens)

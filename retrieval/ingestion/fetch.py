@@ -25,7 +25,7 @@ PARSER_VERSION = 8
 THREADS = 8
 
 
-def run(
+def fetch_documents(
     db: Database,
     lease: Lease,
     window: Sequence[DocumentKey],
@@ -45,7 +45,7 @@ def run(
     if source is not None:
         try:
             accepted = items.at_stage(db, lease, window, Stage.ACCEPTED)
-            download.run(db, lease, accepted, files, source, goes_on=goes_on)
+            download.download_documents(db, lease, accepted, files, source, goes_on=goes_on)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
             later = error
     waiting = items.at_stage(db, lease, window, Stage.ACCEPTED)
@@ -64,7 +64,7 @@ def run(
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
         fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
-    items.advance(db, lease, fetched, Stage.FETCHED)
+    items.advance_items(db, lease, fetched, Stage.FETCHED)
     if later is not None:
         raise later
 

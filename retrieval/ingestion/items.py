@@ -117,7 +117,7 @@ class _Arrival(NamedTuple):
     known: bool
 
 
-def windows(
+def list_windows(
     db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None
 ) -> list[list[DocumentKey]]:
     """Group unfinished documents, in order of arrival, into windows of at most `documents` and about `size` bytes.
@@ -157,20 +157,20 @@ def not_past(db: Database, lease: Lease, window: Sequence[DocumentKey], step: st
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
-def parsed(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> list[Item]:
+def parsed_items(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> list[Item]:
     """Those of the window that are parsed and not at their end."""
     stages = (Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED)
     return [item for stage in stages for item in at_stage(db, lease, window, stage)]
 
 
-def label(db: Database, window: Sequence[DocumentKey]) -> str:
+def window_label(db: Database, window: Sequence[DocumentKey]) -> str:
     """Return the display name of a window: the name of its first document, and the number of others."""
     name = db.fetch_one(
         str,
         "select name from run_documents where job_run_id = %(run)s and document_id = %(document)s",
         {"run": window[0].job_run_id, "document": window[0].document_id},
     )
-    name = names.plain(name) if name is not None else window[0].document_id
+    name = names.plain_name(name) if name is not None else window[0].document_id
     return name if len(window) == 1 else f"{name} and {len(window) - 1:,} more"
 
 
@@ -199,10 +199,10 @@ def at_stage(db: Database, lease: Lease, window: Sequence[DocumentKey], stage: S
     return [item for item in map(_ItemRow.item, rows) if item.key in keys]
 
 
-def start(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> None:
+def start_window(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> None:
     """The window's documents and their job runs are PROCESSING from now on."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             """
             with begun as (
@@ -227,7 +227,7 @@ def start(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> None:
 def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: int) -> None:
     """Have cut again what was cut for another model than that of this epoch."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             """
             with again as (update run_documents d set stage = %(parsed)s
@@ -247,12 +247,12 @@ def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: 
         )
 
 
-def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
+def advance_items(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """Record that these documents have done `stage`, each with what the step found out."""
     if not done:
         return
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         write_stage(connection, done, stage)
 
 
@@ -272,12 +272,12 @@ def write_stage(connection: ThreadConnection, done: Sequence[tuple[Item, Mapping
         )
 
 
-def fail(db: Database, lease: Lease, failures: Mapping[DocumentKey, str | None]) -> None:
+def fail_items(db: Database, lease: Lease, failures: Mapping[DocumentKey, str | None]) -> None:
     """These documents end here, each with its reason; their neighbours go on."""
     if not failures:
         return
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         batches.close_documents(connection, failures, status=DocumentStatus.FAILED)
 
 

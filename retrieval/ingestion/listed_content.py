@@ -22,7 +22,7 @@ FETCHED = "sourceVersion"
 """Property: the mark that came with the content itself."""
 
 
-def store(
+def store_content(
     db: Database, lease: Lease, number: int, items: Sequence[SourceItem], files: FileStore | None
 ) -> dict[str, dict[str, Any]]:
     """External id to what is to be recorded of the content that came with the item."""
@@ -40,7 +40,7 @@ def store(
     return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
 
 
-def keep(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
+def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
     """Remove files of recorded documents from garbage collection."""
     connection.execute(
         "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
@@ -49,7 +49,7 @@ def keep(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | Non
     )
 
 
-def described(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
+def content_columns(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a run's document with stored content. `listed`: properties from the listing."""
     properties = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
     return {
@@ -63,7 +63,7 @@ def described(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[
     }
 
 
-def pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:
+def read_pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:
     """The content for a file store, hashed on its way."""
     with raw.path.open("rb") as file:
         while piece := file.read(PIECE):
@@ -75,9 +75,9 @@ def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[st
     raw, digest = item.content, hashlib.sha256()
     if raw is None:
         raise ValueError("no content")
-    size = files.put(key, pieces(raw, digest))
+    size = files.put(key, read_pieces(raw, digest))
     properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
-    return {"document": document, **described(raw, key, size, digest.digest(), properties)}
+    return {"document": document, **content_columns(raw, key, size, digest.digest(), properties)}
 
 
 def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str]:

@@ -65,7 +65,7 @@ class Read:
     refused: str | None = None
 
 
-def run(
+def parse_documents(
     db: Database,
     lease: Lease,
     window: Sequence[DocumentKey],
@@ -112,24 +112,24 @@ def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
     """Record results and packed files in one transaction; then failures."""
     refused = {parsed_item.item.key: parsed_item.refused for parsed_item in read if parsed_item.refused is not None}
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         for parsed_item in read:
             if parsed_item.item.key in refused or not parsed_item.stored:
                 continue
-            reason = unpack.room(connection, parsed_item.item, parsed_item.stored)
+            reason = unpack.excess_reason(connection, parsed_item.item, parsed_item.stored)
             if reason is not None:
                 refused[parsed_item.item.key] = reason
-                unpack.discard(connection, parsed_item.item, parsed_item.stored)
+                unpack.discard_files(connection, parsed_item.item, parsed_item.stored)
                 continue
             items.write_stage(connection, [(parsed_item.item, parsed_item.found)], Stage.PARSED)
-            unpack.record(connection, parsed_item.item, parsed_item.stored)
+            unpack.record_members(connection, parsed_item.item, parsed_item.stored)
         plain = [
             (parsed_item.item, parsed_item.found)
             for parsed_item in read
             if not parsed_item.stored and parsed_item.item.key not in refused
         ]
         items.write_stage(connection, plain, Stage.PARSED)
-    items.fail(db, lease, refused)
+    items.fail_items(db, lease, refused)
 
 
 def read_text(files: FileStore, key: str) -> str:
@@ -175,4 +175,4 @@ def _with_local_file(
         raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
         parsed = parser.parse(raw, item.ocr, goes_on)
         unpack.refuse_too_many(db, item, parsed.members)
-        return parsed, unpack.store(item, parsed, lease.scope, files)
+        return parsed, unpack.store_members(item, parsed, lease.scope, files)

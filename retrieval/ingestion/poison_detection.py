@@ -51,7 +51,7 @@ NOBODY = 10
 """So many times more often a batch may be lost before it fails where nothing that it did can be to blame."""
 
 
-def release(db: Database, lease: Lease) -> None:
+def release_lease(db: Database, lease: Lease) -> None:
     """Hand the lease back: the work was interrupted in good order and may go on elsewhere at once."""
     db.execute(
         "update batches set released = true where id = %(batch)s and fence = %(fence)s and finished_at is null",
@@ -60,7 +60,7 @@ def release(db: Database, lease: Lease) -> None:
 
 
 @contextmanager
-def alone(db: Database, lease: Lease, what: str) -> Iterator[None]:
+def mark_alone(db: Database, lease: Lease, what: str) -> Iterator[None]:
     """While the worker does nothing else than this document, or this job run's listing. `what`: its id."""
     _at_work(db, lease, what)
     yield
@@ -74,7 +74,7 @@ def _at_work(db: Database, lease: Lease, what: str | None) -> None:
     )
 
 
-def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
+def start_again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
     """Fence off the current holder of the batch and let the dispatcher start a new attempt.
 
     `weight`: how much this attempt counts against the documents in progress, 0 after an orderly interruption. Documents
@@ -92,7 +92,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
         if at_work is None:
             return False
         if weight:
-            counts.add(catalog.LEASES_LOST)
+            counts.add_count(catalog.LEASES_LOST)
         hopeless = False
         if weight and at_work.what is not None:
             _blame_alone(connection, batch.id, at_work.what, weight, attempts * DEATH)
@@ -103,7 +103,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
     if hopeless:
         last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched)
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
-        batches.end(db, last, status=DocumentStatus.FAILED, error=reason)
+        batches.end_batch(db, last, status=DocumentStatus.FAILED, error=reason)
     return True
 
 

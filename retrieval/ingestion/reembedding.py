@@ -26,7 +26,7 @@ from retrieval.namespaces import destinations, namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
-from retrieval.statuses import DocumentStatus, Stage, sql
+from retrieval.statuses import DocumentStatus, Stage, stage_names
 
 SOURCE = "REEMBED"
 """The source that its job run shows."""
@@ -53,7 +53,7 @@ class Window:
     """One document that a process may have died of."""
 
 
-async def begin(
+async def begin_reembedding(
     db: Database,
     keys: KeyRing,
     now: NamespaceConfig,
@@ -64,7 +64,7 @@ async def begin(
 
     gate: what the new generation must pass, as `retrieval.evaluations.gate` has it."""
     scope = Scope(now.organization_id, now.id)
-    partition = await scopes.partition(db, scope)
+    partition = await scopes.ensure_partition(db, scope)
     pending = {
         EMBEDDING_MODEL: later.embedding_model,
         VECTOR_STORAGE: later.vector_storage,
@@ -73,7 +73,7 @@ async def begin(
         GATE: gate,
     }
     values = {
-        **namespaces.values(keys, now),
+        **namespaces.row_values(keys, now),
         "seen": now.updated_at,
         "pending": keys.seal(json.dumps(pending).encode(), row=row_name(now.id, "pending")),
         "partition": partition,
@@ -92,7 +92,7 @@ async def begin(
         row = await connection.async_fetch_one(namespaces.NamespaceRow, _BEGIN + namespaces.COLUMNS, values)
         if row is None:
             raise namespaces.changed_meanwhile()
-        await connection.execute(_RUN, {**values, **origin.values()})
+        await connection.execute(_RUN, {**values, **origin.origin_params()})
     return namespaces.open_namespace(keys, row), values["run"]
 
 
@@ -117,13 +117,13 @@ _RUN: LiteralString = """
 """`to_discover` stays: the run is not complete before the swap, however its documents stand."""
 
 
-def target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
+def read_target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
     """Return the configuration to build for, and the job run; None if it was cancelled, replaced or swapped."""
     run = db.fetch_one(_PendingRun, _TARGET, {"batch": lease.batch_id, "namespace": lease.scope.namespace})
     if run is None:
         return None
     namespace = namespaces.load(db, keys, lease.scope.namespace)
-    return replace(later(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
+    return replace(later_config(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
 
 
 class _PendingRun(NamedTuple):
@@ -138,10 +138,10 @@ _TARGET: LiteralString = """
 """
 
 
-def refresh(db: Database, lease: Lease, job_run_id: str) -> None:
+def list_outdated(db: Database, lease: Lease, job_run_id: str) -> None:
     """List every visible document whose shadow is not there yet or is not of its present version."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(_REFRESH, {"run": job_run_id, "namespace": lease.scope.namespace})
 
 
@@ -150,7 +150,8 @@ _REFRESH: LiteralString = f"""
         insert into run_documents (job_run_id, document_id, position, generation, stage, name, media_type, raw_key,
                                    raw_hash, raw_size, parsed_key, title, pages, properties, made_from, partition_id)
         select r.id, d.id, row_number() over (order by d.partition_id, d.created_at, d.id) - 1, r.number,
-               {sql(Stage.PARSED)}, d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size, d.parsed_key,
+               {stage_names(Stage.PARSED)}, d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size,
+               d.parsed_key,
                coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {MARK}, d.partition_id
         from job_runs r, documents d join partitions p on p.id = d.partition_id
         left join lateral (
@@ -158,7 +159,7 @@ _REFRESH: LiteralString = f"""
         ) m on true
         where r.id = %(run)s and p.namespace_id = %(namespace)s and d.deleted_at is null and d.active_generation > 0
         on conflict (job_run_id, document_id) do update
-        set stage = {sql(Stage.PARSED)}, status = 'QUEUED', error = null,
+        set stage = {stage_names(Stage.PARSED)}, status = 'QUEUED', error = null,
             name = excluded.name, media_type = excluded.media_type,
             raw_key = excluded.raw_key, raw_hash = excluded.raw_hash, raw_size = excluded.raw_size,
             parsed_key = excluded.parsed_key, title = excluded.title, pages = excluded.pages,
@@ -171,7 +172,7 @@ _REFRESH: LiteralString = f"""
 """
 
 
-def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
+def list_windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
     """Group unfinished documents in windows of one partition each; documents that run alone come last."""
     documents = db.fetch(
         _OpenDocument,
@@ -205,7 +206,7 @@ class _OpenDocument(NamedTuple):
     alone: bool
 
 
-def failed(db: Database, job_run_id: str) -> bool:
+def has_failed(db: Database, job_run_id: str) -> bool:
     """Tell if building failed for a document that has not changed since it was listed."""
     statement: LiteralString = (
         "select exists (select from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
@@ -221,10 +222,10 @@ LEAVE_STORES: LiteralString = """
 """Has the sweep forget other vector stores than the namespace's present one, when they are empty."""
 
 
-def drop(db: Database, lease: Lease) -> None:
+def drop_runs(db: Database, lease: Lease) -> None:
     """End the batch's open runs; garbage collection deletes what they have built."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         keys = batches.open_documents(connection, lease.batch_id)
         batches.close_documents(connection, dict.fromkeys(keys), status=DocumentStatus.CANCELLED)
         ended = connection.fetch(
@@ -240,8 +241,8 @@ def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[Name
     """The namespace with each other vector store that may still hold vectors of it: the next one, the one before."""
     sealed = db.fetch_one(_Sealed, "select pending, retired from namespaces where id = %(id)s", {"id": now.id})
     others = sealed._asdict() if sealed else {}
-    configs = [later(keys, now, config, name) for name, config in others.items() if config]
-    return [config for config in configs if place(config) != place(now)]
+    configs = [later_config(keys, now, config, name) for name, config in others.items() if config]
+    return [config for config in configs if store_identity(config) != store_identity(now)]
 
 
 class _Sealed(NamedTuple):
@@ -249,16 +250,16 @@ class _Sealed(NamedTuple):
     retired: bytes | None
 
 
-def place(config: NamespaceConfig) -> dict[str, Any]:
+def store_identity(config: NamespaceConfig) -> dict[str, Any]:
     """Return the identity of a vector store: its configuration without the key."""
     return {key: value for key, value in config.vector_storage.items() if key != "apiKey"}
 
 
-def later(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
+def later_config(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
     """The namespace with a configuration that is not the present one, and the newest keys of it."""
     stored = json.loads(keys.open(sealed, row=row_name(now.id, name)))
     model, store = (_newest(stored[area], now.configs()[area], stored.get(KEYS, {}), area) for area in _KEYED)
-    noted = destinations.kept(EMBEDDING_MODEL, stored.get("sentTo", now.sent_to), now.sent_to)
+    noted = destinations.keep_destination(EMBEDDING_MODEL, stored.get("sentTo", now.sent_to), now.sent_to)
     sent_to = noted if model is stored[EMBEDDING_MODEL] else now.sent_to
     return replace(now, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
 

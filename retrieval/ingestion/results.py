@@ -44,7 +44,7 @@ class Left:
 NOBODY = Left(0, 0)
 
 
-def left(db: Database, lease: Lease) -> Left:
+def count_removed(db: Database, lease: Lease) -> Left:
     """Count the removed documents of the batch's job runs."""
     removals = db.fetch_one(
         Left,
@@ -56,7 +56,7 @@ def left(db: Database, lease: Lease) -> Left:
     return removals or NOBODY
 
 
-def progress(db: Database, lease: Lease) -> Progress:
+def count_progress(db: Database, lease: Lease) -> Progress:
     """Count the batch's documents by status."""
     counts = db.fetch_one(
         Progress,
@@ -70,7 +70,7 @@ def progress(db: Database, lease: Lease) -> Progress:
     return counts or Progress(0, 0, 0)
 
 
-def table(db: Database, lease: Lease) -> list[Outcome]:
+def list_outcomes(db: Database, lease: Lease) -> list[Outcome]:
     """Return the status of each document of the batch."""
     return db.fetch(
         Outcome,
@@ -84,7 +84,7 @@ def table(db: Database, lease: Lease) -> list[Outcome]:
     )
 
 
-def skipped(db: Database, lease: Lease) -> dict[str, int]:
+def count_skipped(db: Database, lease: Lease) -> dict[str, int]:
     """Count the pages that the batch's job runs left out, by reason."""
     reasons = db.fetch(
         _Skipped,
@@ -101,10 +101,10 @@ class _Skipped(NamedTuple):
     pages: int
 
 
-def settle(db: Database, lease: Lease) -> None:
+def settle_runs(db: Database, lease: Lease) -> None:
     """Cancel documents of cancelled job runs, and complete each job run whose documents are all finished."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         cancelled = connection.fetch(
             DocumentKey,
             """

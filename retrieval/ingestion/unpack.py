@@ -40,7 +40,7 @@ class Stored:
     digest: bytes = b""
 
 
-def store(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[Stored]:
+def store_members(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[Stored]:
     """Put the members beside the file that held them.
 
     Of a file that is nested too deeply they are left out, each with the reason. Skippable if it has no text besides.
@@ -56,7 +56,7 @@ def store(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[St
 def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:
     if member.reason:
         return Stored(member)
-    key, digest = item.file_key(scope, file_keys.member(number)), hashlib.sha256()
+    key, digest = item.file_key(scope, file_keys.member_name(number)), hashlib.sha256()
     files.put(key, _pieces(member.file, digest))
     return Stored(member, key, digest.digest())
 
@@ -135,7 +135,7 @@ _UNUSED: LiteralString = """
 """The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
-def record(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
+def record_members(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
@@ -169,12 +169,12 @@ def record(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -
 def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:
     """Mark members beyond a quota with the reason; their files are left to garbage collection."""
     members = [stored_member for stored_member in stored if not stored_member.member.reason]
-    reasons = within_quotas.members(
+    reasons = within_quotas.member_reasons(
         connection, item.key.job_run_id, [stored_member.member.size for stored_member in members]
     )
     refused = {id(stored_member): why for stored_member, why in zip(members, reasons, strict=True) if why is not None}
     if refused:
-        discard(connection, item, [stored_member for stored_member in members if id(stored_member) in refused])
+        discard_files(connection, item, [stored_member for stored_member in members if id(stored_member) in refused])
     return [
         replace(stored_member, member=replace(stored_member.member, reason=refused[id(stored_member)]))
         if id(stored_member) in refused
@@ -183,12 +183,12 @@ def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[St
     ]
 
 
-def discard(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
+def discard_files(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Let garbage collection delete files that were stored and are not used."""
     connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [member.key for member in stored if member.key]})
 
 
-def drop(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
+def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
     """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
 
     Within the transaction that makes the version the visible one.
@@ -198,7 +198,7 @@ def drop(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> N
         "generations": [generation for _, generation in versions],
     }
     if dropped_ids := connection.fetch(str, archive_members.DROPPED, values):
-        deletion.delete(connection, dropped_ids)
+        deletion.delete_documents(connection, dropped_ids)
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
@@ -209,7 +209,7 @@ def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None
         raise Skippable(reason)
 
 
-def room(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> str | None:
+def excess_reason(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> str | None:
     """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
     spent = connection.fetch_one(_Spent, _SPENT, _of_run(item)) if stored else None
     return _over(spent, [entry.member for entry in stored]) if spent else None
@@ -231,7 +231,7 @@ _SPENT: LiteralString = """
 
 
 def _over(spent: _Spent, members: Sequence[Member]) -> str | None:
-    bounds = settings.load()
+    bounds = settings.load_settings()
     size = sum(member.size for member in members if not member.reason)
     if spent.documents + len(members) > RUN_DOCUMENTS:
         return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."

@@ -27,7 +27,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two looks for what was written."""
 
 
-def run(
+def upsert_documents(
     db: Database,
     lease: Lease,
     window: Sequence[DocumentKey],
@@ -45,12 +45,12 @@ def run(
     activation.activate(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
-def shadow(
+def upsert_shadow(
     db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, *, timeout: float = 60.0
 ) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
     written, _ = _stored(db, lease, window, store, timeout)
-    items.advance(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
+    items.advance_items(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 
 
 def _stored(
@@ -61,7 +61,7 @@ def _stored(
     metadata = _metadata(db, work) if store.labelled else {}
     written = _write(db, lease.scope, work, store, metadata)
     lacking = _wait(store, lease.scope, written, timeout)
-    items.fail(db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking})
+    items.fail_items(db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking})
     return [item for item in work if item.vectors not in lacking], metadata
 
 
@@ -97,7 +97,7 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Labelle
     documents = [item.key.document_id for item in group]
     generations = [item.generation for item in group]
     marks = {
-        document_id: vector_metadata.of(document_id, document.type, document.source, document.metadata)
+        document_id: vector_metadata.document_labels(document_id, document.type, document.source, document.metadata)
         for document_id, document in metadata.items()
     }
     position, last_index = 0, -1

@@ -35,11 +35,11 @@ _COST: LiteralString = """
 """
 
 
-def listed(connection: ThreadConnection, lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
+def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
     """The page, in which new items beyond a quota bear the reason as their error. In the caller's transaction."""
     fresh = [item for item in page.items if not item.error and not item.deleted]
     uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
-    if not quotas.limited(uses):
+    if not quotas.has_limits(uses):
         return page
     known_ids = connection.fetch(
         str,
@@ -52,15 +52,15 @@ def listed(connection: ThreadConnection, lease: Lease, page: Page[SourceItem]) -
         if item.error or item.deleted or item.external_id in known_ids:
             accepted.append(item)
             continue
-        why = quotas.reason(uses, _ONE_MORE)
+        why = quotas.excess_reason(uses, _ONE_MORE)
         if why is None:
-            uses = quotas.spend(uses, {DOCUMENTS: 1})
+            uses = quotas.add_use(uses, {DOCUMENTS: 1})
             known_ids.append(item.external_id)
         accepted.append(item if why is None else replace(item, error=why, content=None))
     return replace(page, items=accepted)
 
 
-def members(connection: ThreadConnection, job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
+def member_reasons(connection: ThreadConnection, job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
     """For members of an archive, by their bytes: why each cannot become a document, or None."""
     owner = connection.fetch_one(
         _Owner,
@@ -72,22 +72,22 @@ def members(connection: ThreadConnection, job_run_id: str, sizes: Sequence[int])
     reasons: list[str | None] = []
     for size in sizes:
         needed = {DOCUMENTS: 1, STORED_BYTES: size}
-        why = quotas.reason(uses, needed) if quotas.limited(uses) else None
+        why = quotas.excess_reason(uses, needed) if quotas.has_limits(uses) else None
         if why is None:
-            uses = quotas.spend(uses, needed)
+            uses = quotas.add_use(uses, needed)
         reasons.append(why)
     return reasons
 
 
-def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
+def affordable_items(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
     """Those that may be stored and embedded; the others fail with the reason. Their bytes are held for them."""
     failures = {}
     accepted: list[Item] = []
     sizes: dict[str, int] = {}
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if work else ()
-        if not quotas.limited(uses):
+        if not quotas.has_limits(uses):
             return list(work)
         values = {"documents": [i.key.document_id for i in work], "generations": [i.generation for i in work]}
         costs = {cost.id: cost for cost in connection.fetch(_Cost, _COST, values)}
@@ -95,10 +95,10 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
             cost = costs.get(item.key.document_id)
             size = int(item.properties.get("fileSize") or item.raw_size or 0)
             needed = {STORED_BYTES: max(0, size - cost.bytes), TOKENS: cost.tokens} if cost else {}
-            if (why := quotas.reason(uses, needed)) is not None:
+            if (why := quotas.excess_reason(uses, needed)) is not None:
                 failures[item.key] = why
                 continue
-            uses = quotas.spend(uses, needed)
+            uses = quotas.add_use(uses, needed)
             accepted.append(item)
             sizes[item.key.document_id] = size
         connection.execute(
@@ -106,7 +106,7 @@ def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
             " as w (id, size) where d.id = w.id and d.accepted_bytes is distinct from w.size",
             {"ids": list(sizes), "sizes": list(sizes.values())},
         )
-    items.fail(db, lease, failures)
+    items.fail_items(db, lease, failures)
     return accepted
 
 

@@ -47,9 +47,9 @@ class SearchTimes:
 
     def note(self, scope: Scope, seconds: float, mode: str = "semantic") -> None:
         """One search that took so long; `mode` is `semantic` or `hybrid`."""
-        counts.observe(catalog.SEARCH, seconds, mode)
+        counts.observe_seconds(catalog.SEARCH, seconds, mode)
         hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        self._counts[scope.namespace, scope.tenant, hour, bucket(seconds * 1000)] += 1
+        self._counts[scope.namespace, scope.tenant, hour, bucket_of(seconds * 1000)] += 1
 
     async def keep(self) -> None:
         """Write now and then, until cancelled."""
@@ -79,7 +79,7 @@ class SearchTimes:
             self._counts.update(pending)
 
 
-def bucket(milliseconds: float) -> int:
+def bucket_of(milliseconds: float) -> int:
     return round(STEPS * math.log2(max(milliseconds, 0.01)))
 
 
@@ -89,18 +89,18 @@ def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
     for number, count in counts:
         rank -= count
         if rank <= 0:
-            return middle(number)
+            return bucket_middle(number)
     return None
 
 
-def middle(number: int) -> float:
+def bucket_middle(number: int) -> float:
     """Return the milliseconds that a bucket represents."""
     return round(2 ** (number / STEPS), 1)
 
 
-async def read(db: Database, scope: Scope) -> Activity | None:
+async def read_activity(db: Database, scope: Scope) -> Activity | None:
     """Counted afresh, for people; None unless the organization has the namespace."""
-    row = await db.async_fetch_one(_ActivityRow, _READ, scopes.params(scope))
+    row = await db.async_fetch_one(_ActivityRow, _READ, scopes.scope_params(scope))
     if row is None:
         return None
     counts = [(number, count) for number, count in row.times]
@@ -112,7 +112,7 @@ async def read(db: Database, scope: Scope) -> Activity | None:
         searches=sum(count for _, count in counts),
         search_p50=percentile(counts, 0.5) if counts else None,
         search_p95=percentile(counts, 0.95) if counts else None,
-        search_times=[(middle(number), count) for number, count in counts],
+        search_times=[(bucket_middle(number), count) for number, count in counts],
     )
 
 

@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 5.0
 """After which a state that was open is looked at again."""
 
 
-def current() -> Circuit | None:
+def current_circuit() -> Circuit | None:
     """The circuit that this thread's request goes through; what starts threads hands it on by the context."""
     return _current.get()
 
@@ -61,7 +61,7 @@ class Circuit:
         """A request failed after so long; `reason` in our words."""
         with self._lock:
             try:
-                state = breakers.failed(self._db, self._asked, self._batch, seconds=seconds, reason=reason)
+                state = breakers.record_failure(self._db, self._asked, self._batch, seconds=seconds, reason=reason)
             except AWAY:
                 return
             self._set(state)
@@ -74,7 +74,7 @@ class Circuit:
             return
         with self._lock:
             try:
-                breakers.succeeded(self._db, self.key)
+                breakers.record_success(self._db, self.key)
             except AWAY:
                 return
             log.info("breaker.closed", batch_id=self._batch, name=self._asked.name)
@@ -94,7 +94,7 @@ class Circuit:
         return self._state.closed_in is not None and self._state.probe != self._batch
 
     def _look(self) -> None:
-        self._set(breakers.state(self._db, self.key, self._batch))
+        self._set(breakers.breaker_state(self._db, self.key, self._batch))
 
     def _set(self, state: State) -> None:
         self._state = state
@@ -158,4 +158,4 @@ class Circuits:
 
     def end(self) -> None:
         """The batch ends."""
-        breakers.probed(self._db, self.lease.batch_id, self.lease.partition)
+        breakers.release_probes(self._db, self.lease.batch_id, self.lease.partition)

@@ -21,7 +21,7 @@ from retrieval.jobs.queries import progress as run_progress
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
-from retrieval.statuses import DocumentStatus, Stage, sql
+from retrieval.statuses import DocumentStatus, Stage, stage_names
 
 PAGE = 50
 NAMED = 100
@@ -73,9 +73,9 @@ class _ListedRun(names.About):
             self.progress,
             self.timings,
             self.flow_run_id,
-            names.of(self),
+            names.run_name(self),
             self.outcome,
-            run_outcome.notices(self.source, self.outcome, self.progress),
+            run_outcome.run_notices(self.source, self.outcome, self.progress),
             dry_run=bool(self.tried),
         )
 
@@ -150,19 +150,19 @@ async def list_page(
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
-    values = {**scopes.params(scope), **params, **pages.after_number(cursor, size)}
+    values = {**scopes.scope_params(scope), **params, **pages.after_number(cursor, size)}
     rows = await db.async_fetch(_ListedRun, _LIST, values)
-    return pages.cut([row.summary() for row in rows], size, lambda run: str(run.number))
+    return pages.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
 
 
-def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
+def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
     """Cancel a job run: at once if no worker has it, else between two steps of its flow. A finished one does not
     change.
 
     Blocks: for a thread.
     """
     with db.transaction() as connection:
-        run = connection.fetch_one(_Run, _FIND, {**scopes.params(scope), "run": job_run_id})
+        run = connection.fetch_one(_Run, _FIND, {**scopes.scope_params(scope), "run": job_run_id})
         if run is None:
             raise runs.not_found()
         is_idle = run.batch_id is None or connection.execute(_HOLD_IDLE, {"batch": run.batch_id}).rowcount
@@ -206,7 +206,7 @@ _HOLD_IDLE: LiteralString = (
 """A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
 
 
-async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[str, Any] | None = None) -> str:
+async def retry_run(db: Database, scope: Scope, job_run_id: str, changes: Mapping[str, Any] | None = None) -> str:
     """Queue the failed documents of a run again as a new run of the same job; return its id.
 
     Content comes from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
@@ -216,7 +216,7 @@ async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[st
     """
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
-        values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new, **origin.values()}
+        values: dict[str, Any] = {**scopes.scope_params(scope), "run": job_run_id, "new": new, **origin.origin_params()}
         values |= changed_job(changes)
         run = await connection.async_fetch_one(_Run, _FIND, values)
         if run is None:
@@ -254,7 +254,7 @@ RETRY: LiteralString = (
     undiscovered as (
         select exists (
             select from run_documents where job_run_id = %(run)s and status = 'FAILED' and stage = """
-    + sql(Stage.DISCOVER)
+    + stage_names(Stage.DISCOVER)
     + """
         ) as again
     ),

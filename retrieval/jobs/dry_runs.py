@@ -31,7 +31,7 @@ _OPEN: LiteralString = f"""
 """
 
 
-async def accept(
+async def accept_dry_run(
     db: Database,
     scope: Scope,
     *,
@@ -43,14 +43,14 @@ async def accept(
 ) -> Receipt:
     """Record a dry run of `source`. `content`: the text where that is what would be ingested."""
     values = {
-        **scopes.params(scope),
+        **scopes.scope_params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "source": SOURCE,
         "config": JobConfig(ingestion, request, connection_id, dry_run=source).dump(),
         "document": ids.document_id(),
         "content": content,
-        **origin.values(),
+        **origin.origin_params(),
     }
     job_run_id = await acceptance.record_run(db, acceptance.DRY_RUN, values)
     if job_run_id is None:
@@ -67,15 +67,15 @@ class Trial:
     content: str | None
 
 
-def waiting(db: Database, lease: Lease) -> list[Trial]:
+def waiting_trials(db: Database, lease: Lease) -> list[Trial]:
     """List the batch's runs that have no report yet."""
     return db.fetch(Trial, _OPEN, {"batch": lease.batch_id})
 
 
-def begin(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
+def begin_trial(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
     """PRE_PROCESSING while it lists, PROCESSING from then on."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             "update job_runs set status = %(status)s, started_at = coalesce(started_at, now()), updated_at = now()"
             " where id = %(run)s and status in ('QUEUED', 'PRE_PROCESSING') and status <> %(status)s",
@@ -83,10 +83,10 @@ def begin(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
         )
 
 
-def finish(db: Database, lease: Lease, job_run_id: str, found: Mapping[str, Any]) -> None:
+def finish_trial(db: Database, lease: Lease, job_run_id: str, found: Mapping[str, Any]) -> None:
     """The run is at its end. `found`: `report`, or the `verdict` that none could be made, for its progress."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         _forget_text(connection, job_run_id)
         connection.execute(
             "update job_runs set progress = progress || %(found)s::jsonb, status = 'COMPLETED', to_discover = false,"
@@ -99,7 +99,7 @@ def finish(db: Database, lease: Lease, job_run_id: str, found: Mapping[str, Any]
 def close_cancelled(db: Database, lease: Lease) -> None:
     """End the batch's runs that were cancelled meanwhile."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         ended = connection.fetch(
             str,
             "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()"

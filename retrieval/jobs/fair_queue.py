@@ -76,7 +76,9 @@ class Taken:
             self.partitions[partition] += batches
 
 
-def choose(groups: Iterable[Group], taken: Taken, *, room: int, places: int | None = None) -> list[tuple[Group, str]]:
+def choose_groups(
+    groups: Iterable[Group], taken: Taken, *, room: int, places: int | None = None
+) -> list[tuple[Group, str]]:
     """Which groups become a batch now, each with its queue; at most one batch of each group.
 
     `room`: how many batches beside the short ones may be added; organizations without any have OWN_AT_ONCE more.

@@ -48,7 +48,7 @@ class Lever:
         return self.source in {None, source}
 
 
-def record(db: Database, levers: Sequence[Lever]) -> None:
+def record_levers(db: Database, levers: Sequence[Lever]) -> None:
     """Write the levers as they are now. Job runs of paused deployments do not leave until these are resumed."""
     sources = sorted({lever.source for lever in levers if lever.source is not None})
     db.execute(_RECORD, {"levers": json.dumps([asdict(lever) for lever in levers]), "sources": sources})
@@ -61,6 +61,6 @@ def held_sources(db: Database) -> set[str]:
     )
 
 
-def load(rows: Sequence[Mapping[str, Any]]) -> tuple[Lever, ...]:
+def load_levers(rows: Sequence[Mapping[str, Any]]) -> tuple[Lever, ...]:
     """The levers of a `CURRENT` column."""
     return tuple(Lever(**row) for row in rows)

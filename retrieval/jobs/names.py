@@ -51,46 +51,46 @@ _KINDS = {
 _QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
 
 
-def of(run: About) -> str:
+def run_name(run: About) -> str:
     """Return the name of a job run."""
     source, several = run.tried or run.source, run.whole > 1
     if source == "REEMBED":
-        return counted(run.whole, "document")
-    documents = counted(run.whole, _WORDS.get(run.source, "document"))
+        return counted_noun(run.whole, "document")
+    documents = counted_noun(run.whole, _WORDS.get(run.source, "document"))
     if source in sources.APPS:
-        return plain(run.account or "") or documents
+        return plain_name(run.account or "") or documents
     is_one = run.hosts == 1 or bool(run.tried)
-    if site := host(run.url) or (host(run.first) if is_one else ""):
-        return site if source != "URLS_LIST" or not several else f"{counted(run.whole, 'page')} of {site}"
-    return documents if several or source in sources.WEB else plain(run.first or "")
+    if site := host_name(run.url) or (host_name(run.first) if is_one else ""):
+        return site if source != "URLS_LIST" or not several else f"{counted_noun(run.whole, 'page')} of {site}"
+    return documents if several or source in sources.WEB else plain_name(run.first or "")
 
 
-def titled(run: About) -> str:
+def titled_name(run: About) -> str:
     """Return the name of the run with its kind of source, unless the name shows it: "website docs.example.org"."""
     kind = _KINDS.get(run.source, run.source.lower().replace("_", " "))
-    return of(run) if run.source in sources.STORED else f"{kind} {of(run)}"
+    return run_name(run) if run.source in sources.STORED else f"{kind} {run_name(run)}"
 
 
-def counted(number: int, word: str) -> str:
+def counted_noun(number: int, word: str) -> str:
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
-def several(source: str, number: int, namespace: str) -> str:
+def name_of_several(source: str, number: int, namespace: str) -> str:
     """Return the name of a number of job runs of one source in a namespace: "27 texts in manuals"."""
     word = _WORDS[source] if source in sources.STORED else _KINDS.get(source, source.lower().replace("_", " ") + " run")
-    return f"{counted(number, word)} in {plain(namespace)}"
+    return f"{counted_noun(number, word)} in {plain_name(namespace)}"
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return a user-given name on one line and truncated, without what follows the path of an address."""
     bare = _QUERY.sub("", without_query(name))
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
     return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
 
 
-def host(url: object) -> str:
+def host_name(url: object) -> str:
     """Return the host name of an address; empty for anything else."""
     try:
-        return plain(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
+        return plain_name(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
     except ValueError:
         return ""

@@ -25,7 +25,7 @@ PAUSE = 0.01
 """Seconds in which further job runs share a notice."""
 
 
-def tell(db: Database, channel: LiteralString = CHANNEL) -> None:
+def notify_listeners(db: Database, channel: LiteralString = CHANNEL) -> None:
     """Wake all listeners. Blocks; a notice that cannot be sent is lost."""
     try:
         db.execute("notify " + channel)

@@ -29,7 +29,7 @@ class Waiting:
     start: datetime | None
 
 
-async def place(db: Database, job_run_id: str) -> Waiting | None:
+async def queue_place(db: Database, job_run_id: str) -> Waiting | None:
     """The job run's place now; None if it does not wait: a worker has it, or it has ended."""
     values = {"run": job_run_id, "most": MOST, "sampled": SAMPLED, "recent": RECENT_SECONDS}
     queue = await db.async_fetch_one(Queue, _PLACE, values)

@@ -45,14 +45,14 @@ class Resync:
         return sum(document.status == QUEUED for document in self.documents)
 
 
-async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
+async def start_resync(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
     """Queue those that match and are eligible; nothing but their status changes until their runs are done.
 
     `confirm_deletions`: those that left their content service, and were held for confirmation, are removed.
     """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
-        rows = await documents.matching(connection, scope, where)
+        rows = await documents.lock_matching(connection, scope, where)
         departed = [row.id for row in rows if row.awaiting_removal]
         if confirm_deletions:
             await deletion.async_delete(connection, departed)
@@ -79,7 +79,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         }
         runs = {document.job_id: ids.job_run_id() for document in stored}
         if stored:
-            await connection.execute(_QUEUE, {**_values(stored, runs), **origin.values()})
+            await connection.execute(_QUEUE, {**_values(stored, runs), **origin.origin_params()})
             await connection.execute(_OPEN_AGAIN, {"ids": [*stored_ids, *carried]})
     answered = [
         ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)

@@ -47,7 +47,7 @@ _NOTHING: Mapping[str, str] = {
 }
 
 
-def notices(
+def run_notices(
     source: str,
     outcome: str | None,
     progress: Mapping[str, Any],
@@ -64,7 +64,7 @@ def notices(
     messages += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
         messages.append(Notice(AWAITING, awaiting))
-    messages += [Notice(reason, pages) for reason, pages in web_pages.notices(progress)]
+    messages += [Notice(reason, pages) for reason, pages in web_pages.web_notices(progress)]
     if progress.get("report"):
         return messages
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):

@@ -129,12 +129,12 @@ async def accept_discovery(
 ) -> Receipt:
     """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
     values = {
-        **scopes.params(scope),
+        **scopes.scope_params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "source": source,
         "config": JobConfig(ingestion, config, connection_id).dump(),
-        **origin.values(),
+        **origin.origin_params(),
     }
     job_run_id = await acceptance.record_run(db, acceptance.TO_DISCOVER, values)
     if job_run_id is None:
@@ -154,19 +154,19 @@ async def accept_urls(
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
     values: dict[str, Any] = {
-        **scopes.params(scope),
+        **scopes.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
         "source": "URLS_LIST",
         "document_type": "URL",
         "config": JobConfig(ingestion, config).dump(),
-        **origin.values(),
+        **origin.origin_params(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
-        "access": principals.stored(ingestion.access),
+        "access": principals.stored_access(ingestion.access),
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    rows = await acceptance.record(db, acceptance.SEVERAL, values)
+    rows = await acceptance.record_request(db, acceptance.SEVERAL, values)
     if not rows:
         raise _no_namespace()
     return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
@@ -174,7 +174,7 @@ async def accept_urls(
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:
     """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
-    partition = await scopes.partition(db, scope)
+    partition = await scopes.ensure_partition(db, scope)
     if partition is None:
         raise _no_namespace()
     key = file_keys.of_upload(scope, ids.new_id("up_"))
@@ -220,12 +220,12 @@ async def accept_file(
     )
 
 
-async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
+async def read_run(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
     """The job run with all its documents, or `most` of them, failed and unfinished ones first.
 
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
-    values = {**scopes.params(scope), "run": job_run_id, "most": most}
+    values = {**scopes.scope_params(scope), "run": job_run_id, "most": most}
     row = await db.async_fetch_one(_RunRow, _READ, values, plan_once=True)
     if row is None:
         raise not_found()
@@ -298,7 +298,7 @@ def _job_run(row: _RunRow) -> JobRun:
         queue = row.queue if row.waits else ""
         active_levers = [
             lever
-            for lever in levers.load(row.levers)
+            for lever in levers.load_levers(row.levers)
             if (row.waits or lever.batch) and lever.holds(source=row.source, queue=queue, batch=row.batch_id)
         ]
     run = JobRun(
@@ -312,9 +312,9 @@ def _job_run(row: _RunRow) -> JobRun:
         row.tried or row.source,
         row.connection_id,
         row.progress,
-        names.of(row),
+        names.run_name(row),
         row.outcome,
-        run_outcome.notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
+        run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
         dry_run=bool(row.tried),
     )
     for document_id, status, error, name in row.documents:
@@ -332,16 +332,16 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "raw_hash": None,
         "sweep": None,
         **what,
-        **scopes.params(scope),
+        **scopes.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
         "document": ids.document_id(),
         "config": JobConfig(ingestion).dump(),
-        **origin.values(),
+        **origin.origin_params(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
-        "access": principals.stored(ingestion.access),
+        "access": principals.stored_access(ingestion.access),
     }
-    rows = await acceptance.record(db, acceptance.ONE, values)
+    rows = await acceptance.record_request(db, acceptance.ONE, values)
     if not rows:
         raise _no_namespace()
     return Accepted(run, rows[0].id, rows[0].replaces)

@@ -39,7 +39,7 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
+def web_notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return a sentence and a number of pages for shells and for copies, among them those that a crawl left out."""
     pages = progress.get("webPages") or {}
     shells = pages.get("shells", 0)

@@ -28,7 +28,7 @@ IS_COPIED: LiteralString = """exists (
 
 
 @contextmanager
-def kept(url: str, namespace: str | None = None) -> Iterator[Connection[Row]]:
+def keep_files(url: str, namespace: str | None = None) -> Iterator[Connection[Row]]:
     """A connection, in no transaction; until the end all files of the namespace stay, those of all for None.
 
     psycopg's errors if the connection is lost meanwhile, and the files may not have stayed.

@@ -27,7 +27,7 @@ from retrieval.maintenance.garbage_hosts import Hosts
 from retrieval.maintenance.queries import Sweep
 from retrieval.webhooks import deliveries
 
-__all__ = ["GarbageCollector", "Stores", "forget", "run"]
+__all__ = ["GarbageCollector", "Stores", "collect_garbage", "delete_expired"]
 
 log = structlog.get_logger()
 
@@ -116,7 +116,7 @@ class GarbageCollector:
     def _settle(self, sweep: Sweep) -> None:
         """Record a sweep as done: settle its receipt, and delete the scope with its last sweep, in one transaction."""
         with self._db.transaction() as connection:
-            receipts.settle(connection, sweep.id)
+            receipts.settle_sweep(connection, sweep.id)
             if sweep.kind == "partition":
                 connection.execute("delete from partitions where id = %(partition_id)s", sweep.params)
 
@@ -133,7 +133,7 @@ class GarbageCollector:
         return True
 
 
-def run(db: Database, stores: Callable[[str], Stores]) -> int:
+def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
     """Do what is due, `stores` by namespace id; how many were done. What fails is tried again, later each time."""
     collector = GarbageCollector(db, stores)
     try:
@@ -143,11 +143,11 @@ def run(db: Database, stores: Callable[[str], Stores]) -> int:
         collector.close()
 
 
-def forget(db: Database) -> None:
+def delete_expired(db: Database) -> None:
     """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
     after two days, of the audit log and of deliveries of webhooks after their days."""
     queries.delete_expired(db, 10 * PAGE)
-    audit.forget(db, settings.load().audit_days)
-    deliveries.forget(db, settings.load().webhook_days)
+    audit.delete_old_entries(db, settings.load_settings().audit_days)
+    deliveries.delete_old(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)
-    discover.forget(db)
+    discover.delete_frontiers(db)

@@ -43,7 +43,7 @@ def _file(_db: Database, stores: Stores, sweep: Sweep) -> None:
 
 def _labels(db: Database, stores: Stores, sweep: Sweep) -> None:
     """A document whose metadata changed."""
-    vector_metadata.tell(db, stores.vectors, sweep.scope, sweep.document)
+    vector_metadata.update_labels(db, stores.vectors, sweep.scope, sweep.document)
 
 
 def _generation(db: Database, stores: Stores, sweep: Sweep) -> None:
@@ -239,7 +239,7 @@ def _vectors_and_chunks(
         "select id from chunks where document_id = %(document_id)s and generation = %(generation)s limit %(page)s"
     )
     while chunks := db.fetch(int, chunks_of, {**values, "page": CHUNKS}):
-        postings.forget_terms(db, sweep.partition_id, chunks, settings.load().keyword_language)
+        postings.forget_terms(db, sweep.partition_id, chunks, settings.load_settings().keyword_language)
         with db.transaction() as connection:
             embeddings.forget_chunks(connection, sweep.partition_id, chunks)
 
@@ -293,7 +293,7 @@ def _other_stores(db: Database, _stores: Stores, sweep: Sweep) -> None:
 def _connection(db: Database, _stores: Stores, sweep: Sweep) -> None:
     """Release the documents of a revoked connection that its request left over."""
     keep = sweep.kind == connection_documents.KINDS[True]
-    if not connection_documents.release(db, sweep.document, keep=keep, seconds=RELEASE):
+    if not connection_documents.release_documents(db, sweep.document, keep=keep, seconds=RELEASE):
         db.execute("update sweeps set tries = 0, due_at = now() where id = %(id)s", sweep.params)
         raise Retryable("A revoked connection has many documents; the others follow.")
 

@@ -63,7 +63,7 @@ class Outcome:
     left: int
 
 
-def reseal(db: Database, ring: KeyRing) -> Outcome:
+def reseal_secrets(db: Database, ring: KeyRing) -> Outcome:
     """Go once through all that another key than the first has sealed."""
     resealed = 0
     for sealed in SEALED:

@@ -67,7 +67,7 @@ def delete_files(stores: Stores, sweep: Sweep, notes: Notes, known: Sequence[str
         stores.files.delete(known)
         if sweep.document_id is None:  # an import that broke off may have left files that no row names
             with suppress(Fatal):
-                stores.files.delete(list(stores.files.keys(file_keys.folder(sweep.scope))))
+                stores.files.delete(list(stores.files.keys(file_keys.folder_key(sweep.scope))))
         return
     store = str(sweep.file_store)
     try:
@@ -85,7 +85,7 @@ def delete_files(stores: Stores, sweep: Sweep, notes: Notes, known: Sequence[str
 
 def _there(stores: Stores, sweep: Sweep, known: Sequence[str]) -> set[str]:
     """Return the stored keys among these, and those in the folder of the document or scope."""
-    folder = file_keys.folder(sweep.scope, sweep.document_id or "")
+    folder = file_keys.folder_key(sweep.scope, sweep.document_id or "")
     keys = set(stores.files.keys(folder))
     for key in known:
         if not key.startswith(folder):

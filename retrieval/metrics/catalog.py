@@ -196,14 +196,14 @@ CATALOG: Final[Mapping[str, Metric]] = {
 }
 
 
-def known(metric: Metric, values: tuple[str, ...]) -> tuple[str, ...]:
+def known_labels(metric: Metric, values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the label values, with `other` for each that the metric does not define."""
     return tuple(
         value if value in allowed else OTHER for value, allowed in zip(values, metric.labels.values(), strict=True)
     )
 
 
-def route(path: str) -> str:
+def route_label(path: str) -> str:
     """Return the label of a request's path."""
     first = path[4:].partition("/")[0] if path.startswith("/v1/") else ""
     return first if first in _KNOWN_ROUTES else OTHER

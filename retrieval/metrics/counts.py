@@ -31,12 +31,12 @@ _lock = threading.Lock()
 _counts: Counter[_Key] = Counter()
 
 
-def add(metric: Metric, *labels: str, by: float = 1) -> None:
+def add_count(metric: Metric, *labels: str, by: float = 1) -> None:
     """Count `by` more, for the organization of this context, too."""
     _add(metric, labels, {"": by})
 
 
-def observe(metric: Metric, seconds: float, *labels: str, times: int = 1) -> None:
+def observe_seconds(metric: Metric, seconds: float, *labels: str, times: int = 1) -> None:
     """Note that something took so long, `times` over."""
     bucket_index = bisect_left(metric.buckets, seconds)
     bucket = str(metric.buckets[bucket_index]) if bucket_index < len(metric.buckets) else ABOVE
@@ -44,8 +44,8 @@ def observe(metric: Metric, seconds: float, *labels: str, times: int = 1) -> Non
 
 
 def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> None:
-    labels = catalog.known(metric, labels)
-    organization = origin.current().organization if metric.of_organizations else None
+    labels = catalog.known_labels(metric, labels)
+    organization = origin.current_origin().organization if metric.of_organizations else None
     with _lock:
         for part, value in parts.items():
             _counts[ALL, metric.name, labels, part] += value  # type: ignore[assignment]
@@ -53,7 +53,7 @@ def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> No
                 _counts[organization, metric.name, labels, part] += value  # type: ignore[assignment]
 
 
-def write(db: Database) -> None:
+def write_counts(db: Database) -> None:
     """Add what was counted to the database's; it stays for the next time while that is away."""
     counts = _take()
     if counts:

@@ -20,7 +20,7 @@ _AS_SEEN: Final = frozenset((catalog.VENDOR.name, catalog.HTTP.name))
 """Metrics of which only what was counted is told; the others begin at 0, so that a first increase is seen."""
 
 
-def text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_organization: bool = False) -> bytes:
+def render_text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_organization: bool = False) -> bytes:
     """`roles`: what the supervisor of this machine knows of its roles, by metric."""
     lines = _Told(reading, roles or {}, of_organization=of_organization)
     return generate_latest(cast("CollectorRegistry", lines))

@@ -169,7 +169,7 @@ def _connections(rows: Iterable[ConnectionCount]) -> Values:
     values: Values = {}
     for row in rows:
         role = row.application.removeprefix("retrieval ").partition(" ")[0]
-        labels = catalog.known(catalog.CONNECTIONS, (role, "active" if row.is_active else "idle"))
+        labels = catalog.known_labels(catalog.CONNECTIONS, (role, "active" if row.is_active else "idle"))
         values[labels] = values.get(labels, 0.0) + row.count
     return values
 

@@ -25,7 +25,7 @@ _SCRAPERS = {"JINA": "JINA_READER"}
 """The settings' name of a scraper where it is not its provider's."""
 
 
-def of(settings: Settings, configs: Config) -> dict[str, list[str]]:
+def destinations_of(settings: Settings, configs: Config) -> dict[str, list[str]]:
     """By the config's name: the addresses that the settings give to what it names. Only those that hold secrets."""
     return {
         area: [address for address, _ in _places(settings, area, config)]
@@ -34,7 +34,7 @@ def of(settings: Settings, configs: Config) -> dict[str, list[str]]:
     }
 
 
-def moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
+def has_moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
     """Tell if the config's secrets were stored for another address than the current settings have."""
     if area not in noted:
         return False
@@ -44,7 +44,7 @@ def moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
     )
 
 
-def kept(area: str, before: Noted, after: Noted) -> dict[str, Sequence[str]]:
+def keep_destination(area: str, before: Noted, after: Noted) -> dict[str, Sequence[str]]:
     """`after` with the note of one config as it was before, or none."""
     unchanged = {name: noted for name, noted in after.items() if name != area}
     return {**unchanged, **({area: before[area]} if area in before else {})}
@@ -52,7 +52,7 @@ def kept(area: str, before: Noted, after: Noted) -> dict[str, Sequence[str]]:
 
 def require_unmoved(settings: Settings, area: str, config: Config, noted: Noted) -> None:
     """INVALID_NAMESPACE_CONFIG, `secret_required`, where they must not be sent."""
-    if moved(settings, area, config, noted):
+    if has_moved(settings, area, config, noted):
         raise ServiceError(
             ErrorCode.INVALID_NAMESPACE_CONFIG,
             f"The service's own address for {_vendor(area, config)} is another one than when the secrets of {area} were"

@@ -152,7 +152,7 @@ async def list_part(
     rows = await db.async_fetch(
         NamespaceRow,
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
-        " and (%(only)s::text is null or id = %(only)s)" + pages.older(),
+        " and (%(only)s::text is null or id = %(only)s)" + pages.order_desc(),
         {"organization": organization, "only": only, **pages.part_by_age(part)},
     )
     return pages.part_cut([open_namespace(keys, row) for row in rows], part)
@@ -177,7 +177,7 @@ async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: 
                 ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
                 "The organization has as many namespaces as it may have. Delete one, or have the limit raised.",
             )
-        rows = await connection.async_fetch(NamespaceRow, INSERT, values(keys, draft))
+        rows = await connection.async_fetch(NamespaceRow, INSERT, row_values(keys, draft))
     return open_namespace(keys, rows[0])
 
 
@@ -191,7 +191,7 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
         " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
         " and updated_at = %(seen)s returning " + COLUMNS,
-        {**values(keys, changed), "seen": changed.updated_at},
+        {**row_values(keys, changed), "seen": changed.updated_at},
     )
     if row is None:
         await get(db, keys, changed.organization_id, changed.id)
@@ -240,7 +240,7 @@ async def delete(db: Database, organization: str, namespace_id: str) -> str:
     return deletion
 
 
-async def require(db: Database, organization: str, namespace_id: str) -> None:
+async def require_namespace(db: Database, organization: str, namespace_id: str) -> None:
     """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
     found_id = await db.async_fetch_one(
         str,
@@ -252,7 +252,7 @@ async def require(db: Database, organization: str, namespace_id: str) -> None:
         raise not_found()
 
 
-def present(connection: Executor, namespace_id: str, epoch: int) -> None:
+def hold_epoch(connection: Executor, namespace_id: str, epoch: int) -> None:
     """Hold the namespace's model and store until the transaction ends; ConfigChanged if they are others by now."""
     statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
     if connection.fetch_one(int, statement, {"id": namespace_id}) != epoch:
@@ -281,7 +281,7 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
 
 
-def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
+def row_values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
     """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
     public_configs = deepcopy(namespace.configs())
     hidden: dict[str, str] = {}
@@ -308,10 +308,10 @@ def open_namespace(keys: KeyRing, row: NamespaceRow) -> NamespaceConfig:
             config = config.setdefault(parent, {})
         config[key] = value
     columns = {column.name: getattr(row, column.name) for column in fields(row) if column.name not in _CONFIG_COLUMNS}
-    return NamespaceConfig(**columns, sent_to=configs.get(_SENT_TO) or {}, **split(configs))
+    return NamespaceConfig(**columns, sent_to=configs.get(_SENT_TO) or {}, **split_configs(configs))
 
 
-def split(configs: Config) -> dict[str, Any]:
+def split_configs(configs: Config) -> dict[str, Any]:
     """Configs by the contract's names -> the fields of NamespaceConfig."""
     return {
         "file_storage": configs[FILE_STORAGE],

@@ -18,7 +18,7 @@ from retrieval.namespaces.namespaces import (
     Config,
 )
 from retrieval.network import service_urls
-from retrieval.security.secrets import HIDDEN, is_mask, mask
+from retrieval.security.secrets import HIDDEN, is_mask, mask_secret
 from retrieval.settings import Settings
 
 SHOWN = frozenset({WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS})
@@ -28,7 +28,7 @@ FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "pas
 config does, until it is named here."""
 
 
-def unmask(sent: Config, stored: Config, area: str, *, moved: bool = False) -> dict[str, Any]:
+def unmask_secrets(sent: Config, stored: Config, area: str, *, moved: bool = False) -> dict[str, Any]:
     """`sent` with each masked secret replaced by the stored one; INVALID_NAMESPACE_CONFIG, `secret_required`, where the
     mask is not the one that was shown, or the secret would go elsewhere. `moved`: the operator's settings say so."""
     stored_leaves = dict(_leaves(stored))
@@ -53,7 +53,7 @@ def unmask(sent: Config, stored: Config, area: str, *, moved: bool = False) -> d
 
 def _stands(sent: str, stored: Any, area: str) -> bool:
     """Tell if this is the mask shown in responses; for a secret that responses leave out, plain bullets count too."""
-    return stored is not None and (sent == mask(stored) or (sent == HIDDEN and area not in SHOWN))
+    return stored is not None and (sent == mask_secret(stored) or (sent == HIDDEN and area not in SHOWN))
 
 
 def _destination(config: Config) -> dict[str, Any]:
@@ -107,18 +107,20 @@ def check_allowed(settings: Settings, configs: Config) -> None:
             raise ServiceError(code, f"{area}.{key} {error}.", field=f"{area}.{key}", reason="bad_address") from error
     for name, key, value, allowed in switches:
         if not allowed and (configs.get(name) or {}).get(key) == value:
-            raise invalid(f"{name}.{key}", f"{name}.{key} {value} is switched off on this service.", "switched_off")
+            raise invalid_field(
+                f"{name}.{key}", f"{name}.{key} {value} is switched off on this service.", "switched_off"
+            )
     model = configs.get(EMBEDDING_MODEL) or {}
-    model_names = models(settings).get(model.get("provider", ""), [])
+    model_names = embedding_models(settings).get(model.get("provider", ""), [])
     if model and model["model"] not in model_names:
-        raise invalid(
+        raise invalid_field(
             f"{EMBEDDING_MODEL}.model",
             f"{EMBEDDING_MODEL}.model is not a known model of this provider. Known: {', '.join(model_names)}.",
             "unknown_model",
         )
 
 
-def models(settings: Settings) -> Mapping[str, list[str]]:
+def embedding_models(settings: Settings) -> Mapping[str, list[str]]:
     """The embedding models of each provider."""
     return {
         "OPENAI": settings.openai_models,
@@ -133,7 +135,7 @@ _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
     (PARSER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     (RERANKER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
-    *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require) for app in CONNECTORS),
+    *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_url) for app in CONNECTORS),
 )
 """Every address of a config: where it stands, the code of its area, what it must be."""
 
@@ -146,5 +148,5 @@ MODELS: Mapping[str, list[str]] = {
 """The models of a service whose settings name no others."""
 
 
-def invalid(field: str, message: str, reason: str) -> ServiceError:
+def invalid_field(field: str, message: str, reason: str) -> ServiceError:
     return ServiceError(ErrorCode.INVALID_NAMESPACE_CONFIG, message, field=field, reason=reason)

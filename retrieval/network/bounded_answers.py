@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 
-def bounded(
+def send_bounded(
     http: ModuleType, send: Callable[[Any], Any], request: Any, *, most: int, seconds: float | None = None
 ) -> Any:
     """Send the request and return the response. DecodingError of `http` for compressed bodies and those of more than
@@ -30,7 +30,7 @@ def bounded(
 
 
 @lru_cache(maxsize=2)
-def transport(http: ModuleType) -> type[Any]:
+def bounded_transport(http: ModuleType) -> type[Any]:
     """A transport of `http` with bounded answers: by `most` bytes, and by the time that a request gives one read."""
 
     class Bounded(http.HTTPTransport):  # type: ignore[misc, name-defined]
@@ -40,7 +40,7 @@ def transport(http: ModuleType) -> type[Any]:
 
         def handle_request(self, request: Any) -> Any:
             seconds = request.extensions.get("timeout", {}).get("read")
-            return bounded(http, super().handle_request, request, most=self._most, seconds=seconds)
+            return send_bounded(http, super().handle_request, request, most=self._most, seconds=seconds)
 
     return Bounded
 

@@ -160,7 +160,7 @@ class Guard:
         return any(_leads_to(host, port, address) for host in hosts)
 
 
-def guard(options: Settings) -> Guard:
+def make_guard(options: Settings) -> Guard:
     """The guard that the operator's settings ask for."""
     ports = {options.api_port, options.ui_port} | (set() if options.prefect_api_url else {options.prefect_port})
     return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)))

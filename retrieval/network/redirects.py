@@ -12,10 +12,10 @@ FIELD = "clientRedirectUrl"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-def check(url: str, hosts: Sequence[str] = ()) -> None:
+def check_redirect(url: str, hosts: Sequence[str] = ()) -> None:
     """INVALID_REQUEST unless `url` is https, or http on this machine. `hosts`: those allowed; any if there are none."""
     try:
-        parts = service_urls.require(url, ("https", "http"))
+        parts = service_urls.require_url(url, ("https", "http"))
     except ValueError as error:
         raise _refused(str(error)) from error
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -25,7 +25,7 @@ def check(url: str, hosts: Sequence[str] = ()) -> None:
         raise _refused("names a host that this service does not redirect to; its operator keeps the list")
 
 
-def target(url: str, connection_id: str, status: str) -> str:
+def redirect_target(url: str, connection_id: str, status: str) -> str:
     """`url` with the two parameters that the browser brings along, and no others of these names."""
     parts = urlsplit(url)
     own_parameters = {"connectionId": connection_id, "status": status}

@@ -15,7 +15,7 @@ _PLACE = re.compile(
 )
 
 
-def require(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
+def require_url(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
     """Parse a complete URL with a host and without misleading parts. ValueError has the problem.
 
     The message continues after the field's name and does not repeat the address.
@@ -40,6 +40,6 @@ def require(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
 
 def require_service(text: str) -> None:
     """Form of `require` for a service over http or https; without a scheme https is assumed."""
-    parts = require(text if "://" in text else f"https://{text}", ("https", "http"))
+    parts = require_url(text if "://" in text else f"https://{text}", ("https", "http"))
     if "?" in text or parts.query:
         raise ValueError("must not hold a query")

@@ -13,14 +13,14 @@ from typing import Any, cast
 import httpcore
 import httpx
 
-from retrieval.network.bounded_answers import bounded
+from retrieval.network.bounded_answers import send_bounded
 from retrieval.network.fetch_guard import Guard, in_turn
 
 _ends: ContextVar[float | None] = ContextVar("ends", default=None)
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Limit the total time that this thread sends and receives in the block, however slowly the server drips.
 
     httpx has timeouts of single reads only: a header of one byte a second would never exceed one.
@@ -69,7 +69,7 @@ class Transport(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._most is None:
             return super().handle_request(request)
-        return cast("httpx.Response", bounded(httpx, super().handle_request, request, most=self._most))
+        return cast("httpx.Response", send_bounded(httpx, super().handle_request, request, most=self._most))
 
 
 class Backend(httpcore.NetworkBackend):

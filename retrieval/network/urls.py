@@ -9,7 +9,7 @@ MOST_CHARACTERS = 2048
 _UNUSABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 
-def tidy(address: str) -> str:
+def tidy_url(address: str) -> str:
     """Return the address without its fragment. ValueError has the problem, without repeating the address."""
     if len(address) > MOST_CHARACTERS:
         raise ValueError(f"is longer than {MOST_CHARACTERS} characters")

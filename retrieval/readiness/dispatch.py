@@ -164,7 +164,7 @@ class DispatchRow:
     levers: Any
 
 
-def look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
+def read_dispatch(db: Database, *, dispatcher: str | None = None) -> Dispatch:
     """Read the state of dispatch, of all dispatchers or of one by its name (`host:pid`), from a thread."""
     return _read(db.fetch(DispatchRow, _LOOK, _asked(dispatcher))[0])
 
@@ -174,7 +174,7 @@ async def async_look(db: Database, *, dispatcher: str | None = None) -> Dispatch
     return _read((await db.async_fetch(DispatchRow, _LOOK, _asked(dispatcher)))[0])
 
 
-def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
+def record_loops(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
     """Record the loops of a dispatcher, and forget dispatchers that ended."""
     values = {
         "dispatcher": dispatcher,
@@ -190,7 +190,7 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
     )
 
 
-def leave(db: Database, dispatcher: str) -> None:
+def deregister_dispatcher(db: Database, dispatcher: str) -> None:
     """Deregister a dispatcher that ends in order."""
     db.execute("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
 
@@ -207,7 +207,7 @@ def _read(row: DispatchRow) -> Dispatch:
             f"The database's clock went back by {row.back:.0f} s, and what waits for a moment waits longer by that:"
             " keep it right by NTP, then restart the dispatchers."
         )
-    return Dispatch(row.waiting, loops, tuple(reasons), row.breakers, levers.load(row.levers))
+    return Dispatch(row.waiting, loops, tuple(reasons), row.breakers, levers.load_levers(row.levers))
 
 
 def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:

@@ -17,13 +17,13 @@ MARKER = ".retrieval-files"
 _SAMPLE = 20
 
 
-def claim(db: Database, settings: Settings) -> str | None:
+def claim_folder(db: Database, settings: Settings) -> str | None:
     """When a role starts: make this folder the service's if there is none yet. Why the role must not start, or None."""
     if not settings.allow_local_files:
         return None
     folder = settings.files
     if folder_id := db.fetch_one(str, "select id from files_folder"):
-        return problem(settings, folder_id)
+        return folder_problem(settings, folder_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if reason := _holds_other_files(db, folder):
@@ -32,10 +32,10 @@ def claim(db: Database, settings: Settings) -> str | None:
     except OSError as error:
         return f"The folder of stored files {folder} cannot be written to: {error.strerror}."
     db.execute("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": mine})
-    return problem(settings, db.fetch_one(str, "select id from files_folder"))
+    return folder_problem(settings, db.fetch_one(str, "select id from files_folder"))
 
 
-def problem(settings: Settings, known: str | None) -> str | None:
+def folder_problem(settings: Settings, known: str | None) -> str | None:
     """Problem of this machine's folder, or None. `known`: the id in the database, None before the first."""
     if not settings.allow_local_files:
         return None

@@ -40,7 +40,7 @@ def write_problem(db: Database) -> str | None:
             for statement, values in _WRITES:
                 connection.execute(statement, values)
     except disk_full.UNWRITABLE as error:
-        return disk_full.reason(error) or disk_full.READS_ONLY
+        return disk_full.full_disk_reason(error) or disk_full.READS_ONLY
     return None
 
 
@@ -51,7 +51,7 @@ async def async_write_problem(db: Database) -> str | None:
             for statement, values in _WRITES:
                 await connection.async_execute(statement, values)
     except disk_full.UNWRITABLE as error:
-        return disk_full.reason(error) or disk_full.READS_ONLY
+        return disk_full.full_disk_reason(error) or disk_full.READS_ONLY
     return None
 
 
@@ -61,7 +61,7 @@ _VERSION: LiteralString = "select version_num as version from alembic_version"
 _FOLDER: LiteralString = "select id from files_folder"
 
 
-async def api(db: Database, settings: Settings, *, requests_only: bool = False) -> tuple[str, ...]:
+async def api_problems(db: Database, settings: Settings, *, requests_only: bool = False) -> tuple[str, ...]:
     """Why the API is not ready; empty if it is. `requests_only`: whether this process can serve requests, even if
     ingestion is stalled, as a load balancer wants to know; a newer schema, which takes away nothing that this version
     uses, is then no reason: between a migration and the first process of the next version there is no other."""
@@ -73,10 +73,10 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
     if requests_only:
         await async_write_problem(db)  # one that takes no writes still answers searches; one that is away raises
         return await _async_files(db, settings)
-    return (*await storage(db, settings), *(await dispatch.async_look(db)).reasons)
+    return (*await storage_problems(db, settings), *(await dispatch.async_look(db)).reasons)
 
 
-async def storage(db: Database, settings: Settings) -> tuple[str, ...]:
+async def storage_problems(db: Database, settings: Settings) -> tuple[str, ...]:
     """Why nothing can be stored: PostgreSQL takes no writes, or the folder of files is full or wrong."""
     unwritable = await async_write_problem(db)
     return (*((unwritable,) if unwritable else ()), *await _async_files(db, settings))
@@ -86,7 +86,7 @@ async def _async_files(db: Database, settings: Settings) -> tuple[str, ...]:
     return await asyncio.to_thread(_files, settings, await db.async_fetch_one(str, _FOLDER))
 
 
-def worker(db: Database, settings: Settings) -> tuple[str, ...]:
+def worker_problems(db: Database, settings: Settings) -> tuple[str, ...]:
     """Why a worker of this machine cannot work, but for what Prefect knows of it. A newer schema is no reason: it goes
     on beside the processes of the next version until it is ended; an orchestrator would end it before these work."""
     try:
@@ -97,13 +97,13 @@ def worker(db: Database, settings: Settings) -> tuple[str, ...]:
     return _files(settings, db.fetch_one(str, _FOLDER))
 
 
-def dispatcher(db: Database, settings: Settings) -> tuple[str, ...]:
+def dispatcher_problems(db: Database, settings: Settings) -> tuple[str, ...]:
     """Why accepted work is not dispatched."""
-    return worker(db, settings) or dispatch.look(db).reasons
+    return worker_problems(db, settings) or dispatch.read_dispatch(db).reasons
 
 
 def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
-    newest = revisions.newest()
+    newest = revisions.newest_revision()
     if revision is None:
         return NOT_MIGRATED
     if revision == newest or (revision > newest and is_newer_fine):
@@ -118,5 +118,5 @@ def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
 
 
 def _files(settings: Settings, folder_id: str | None) -> tuple[str, ...]:
-    reason = files_folder.problem(settings, folder_id)
+    reason = files_folder.folder_problem(settings, folder_id)
     return (reason,) if reason else ()

@@ -120,7 +120,7 @@ _WORKING: LiteralString = """
 """
 
 
-async def read(db: Database, organization: str) -> Queue:
+async def read_queue(db: Database, organization: str) -> Queue:
     """Count the queue now."""
     values: dict[str, Any] = {"organization": organization, "most": MOST, "worker": LISTENER}
     queue = (await db.async_fetch(Queue, _READ, values))[0]

@@ -71,7 +71,7 @@ class Why:
     missing: list[str]
 
 
-def explain(
+def explain_document(
     db: Database,
     scope: Scope,
     query: Query,
@@ -88,10 +88,10 @@ def explain(
     if row is None:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     by_meaning = query.semantic_weight > 0 and embedder is not None
-    values = search.embed(embedder, scope, query.text) if by_meaning and embedder is not None else None
+    values = search.embed_query(embedder, scope, query.text) if by_meaning and embedder is not None else None
 
     def find(query: Query) -> list[Hit]:
-        return search.run(
+        return search.run_search(
             db, scope, query, viewer=None, embedder=embedder, vectors=vectors, language=language, values=values
         ).hits
 

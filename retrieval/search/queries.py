@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.access.reading import reading, visible
+from retrieval.access.reading import viewed_database, visible
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.database.halves import HalfVector
@@ -106,7 +106,7 @@ def find_partition(db: Database, scope: Scope) -> Partition | None:
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     """
     with db.tuned() as connection:
-        return connection.fetch_one(Partition, statement, scopes.params(scope), prepare=True)
+        return connection.fetch_one(Partition, statement, scopes.scope_params(scope), prepare=True)
 
 
 DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
@@ -163,13 +163,13 @@ def filter_chunks(
 
     Postings are those of visible chunks, so without a filter it is enough to read a chunk as the viewer.
     """
-    chunk_ids = literal(chunks)
+    chunk_ids = array_literal(chunks)
     if where is None or not where.narrows():
         seen: LiteralString = """
             select c.id from unnest(%(chunks)s::bigint[]) n(id)
             cross join lateral (select id from chunks where id = n.id limit 1) c
         """
-        with reading(db, viewer).tuned(BY_INDEX) as connection:
+        with viewed_database(db, viewer).tuned(BY_INDEX) as connection:
             return set(connection.fetch(int, seen, {"chunks": chunk_ids}, prepare=True))
     condition, params = where.sql("d")
     statement: LiteralString = f"""
@@ -307,9 +307,9 @@ def score_candidates(
         **terms.params(),
         **vector_params(values),
         **place_params(near),
-        "chunks": literal(scored.chunk_id for scored in words),
-        "scores": literal(scored.score for scored in words),
-        "exact": literal(exact),
+        "chunks": array_literal(scored.chunk_id for scored in words),
+        "scores": array_literal(scored.score for scored in words),
+        "exact": array_literal(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
         "limit": limit,
@@ -334,13 +334,13 @@ def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | Non
         order by i.place
     """
     params = {
-        "chunks": literal(candidate.id for candidate, _, _ in ranked),
-        "scores": literal(score for _, score, _ in ranked),
-        "semantic": literal(candidate.semantic for candidate, _, _ in ranked),
-        "keyword": literal(candidate.keyword for candidate, _, _ in ranked),
-        "semantic_ranks": literal(candidate.semantic_rank for candidate, _, _ in ranked),
-        "keyword_ranks": literal(candidate.keyword_rank for candidate, _, _ in ranked),
-        "recency": literal(recency for _, _, recency in ranked),
+        "chunks": array_literal(candidate.id for candidate, _, _ in ranked),
+        "scores": array_literal(score for _, score, _ in ranked),
+        "semantic": array_literal(candidate.semantic for candidate, _, _ in ranked),
+        "keyword": array_literal(candidate.keyword for candidate, _, _ in ranked),
+        "semantic_ranks": array_literal(candidate.semantic_rank for candidate, _, _ in ranked),
+        "keyword_ranks": array_literal(candidate.keyword_rank for candidate, _, _ in ranked),
+        "recency": array_literal(recency for _, _, recency in ranked),
     }
     with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
         return connection.fetch(Hit, statement, params, prepare=True)
@@ -360,9 +360,9 @@ def parse_places(vector_ids: Iterable[str]) -> list[Place]:
 def place_params(places: Sequence[Place]) -> dict[str, str]:
     """Return the parameters `documents`, `generations` and `indexes`."""
     parts = zip(*places, strict=True) if places else ((), (), ())
-    return dict(zip(("documents", "generations", "indexes"), map(literal, parts), strict=True))
+    return dict(zip(("documents", "generations", "indexes"), map(array_literal, parts), strict=True))
 
 
-def literal(values: Iterable[object]) -> str:
+def array_literal(values: Iterable[object]) -> str:
     """Write an array of numbers or ids as PostgreSQL does; as lists they would take ten times as long to send."""
     return "{" + ",".join("null" if value is None else str(value) for value in values) + "}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
@@ -14,7 +14,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.keywords.queries import FIXED
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search.queries import DISTANCE, literal, vector_params
+from retrieval.search.queries import DISTANCE, array_literal, vector_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def find_document(db: Executor, scope: Scope, document: str | None, external_id:
         where d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s)
         order by d.created_at desc, d.id desc limit 1
     """
-    return db.fetch_one(Explained, statement, {**scopes.params(scope), "document": document, "external": external_id})
+    return db.fetch_one(
+        Explained, statement, {**scopes.scope_params(scope), "document": document, "external": external_id}
+    )
 
 
 def find_chunk(db: Executor, document: Explained, index: int) -> int | None:
@@ -83,7 +85,7 @@ def count_matching(db: Executor, partition_id: int, chunks: Sequence[int], where
         where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation
           and {condition}
     """
-    return db.fetch_one(int, statement, {**params, "partition": partition_id, "chunks": literal(chunks)}) or 0
+    return db.fetch_one(int, statement, {**params, "partition": partition_id, "chunks": array_literal(chunks)}) or 0
 
 
 def find_semantic_rank(
@@ -129,4 +131,6 @@ def has_document_in(db: Database, partition_id: int, configurations: Sequence[st
         limit 1
     """
     languages = None if configurations is None else list(configurations)
-    return bool(reading(db, viewer).fetch_one(bool, statement, {"partition": partition_id, "languages": languages}))
+    return bool(
+        viewed_database(db, viewer).fetch_one(bool, statement, {"partition": partition_id, "languages": languages})
+    )

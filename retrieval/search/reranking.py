@@ -86,17 +86,17 @@ async def read_again(
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
-            new_scores = await loop.run_in_executor(pool, lambda: scores(open_reranker(), query, hits, seconds))
+            new_scores = await loop.run_in_executor(pool, lambda: score_hits(open_reranker(), query, hits, seconds))
     except TimeoutError:
         log.warning("rerank.late", seconds=seconds)
         return list(hits), False
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         return list(hits), False
-    return (list(hits), False) if new_scores is None else (reordered(hits, new_scores), True)
+    return (list(hits), False) if new_scores is None else (reorder_hits(hits, new_scores), True)
 
 
-def scores(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) -> Sequence[float] | None:
+def score_hits(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) -> Sequence[float] | None:
     """The reranker's score of each hit; None if it fails or is left alone."""
     if HEALTHS.paused(reranker):
         return None
@@ -110,7 +110,7 @@ def scores(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) 
     return rerank_scores
 
 
-def reordered(hits: Sequence[Hit], found: Sequence[float]) -> list[Hit]:
+def reorder_hits(hits: Sequence[Hit], found: Sequence[float]) -> list[Hit]:
     """The hits by their new scores; equal ones stay in the order they had."""
     marked = [
         replace(hit, score=score, rerank_score=score, rank_before=rank)

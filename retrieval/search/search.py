@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
@@ -103,7 +103,7 @@ class Clock:
             self.spent[name] = self.spent.get(name, 0.0) + (time.perf_counter() - start) * 1000
 
 
-def run(
+def run_search(
     db: Database,
     scope: Scope,
     query: Query,
@@ -131,13 +131,13 @@ def run(
         return SearchResult([], clock.spent)
     if embedder is not None and values is None:
         with clock("embed_ms"):
-            values = embed(embedder, scope, query.text)
+            values = embed_query(embedder, scope, query.text)
     query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values)
     return SearchResult(search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
 
 
-def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
+def embed_query(embedder: Embedder, scope: Scope, text: str) -> list[float]:
     """Embed a query. Raises whatever the model raises."""
     return _QUERIES.embed(embedder, scope, text)
 
@@ -192,7 +192,7 @@ class _Search:
         if not self._filters:
             return Selectivity(self.query.where)
         with self.clock(self._side):
-            return selectivity.estimate(
+            return selectivity.estimate_selectivity(
                 self.db,
                 self.partition,
                 self.query.where,
@@ -290,7 +290,7 @@ class _Search:
         shape = self.query.shape
         with self.clock("hydrate_ms"):
             return queries.score_candidates(
-                reading(self.db, self.viewer),
+                viewed_database(self.db, self.viewer),
                 near=near,
                 exact=exact,
                 words=words,
@@ -305,7 +305,7 @@ class _Search:
     def _read(self, picks: Sequence[Pick], shaper: Shaper) -> list[Hit]:
         """Read the hits, with their contexts."""
         ranked = [(pick.candidate, pick.score, pick.recency) for pick in picks]
-        hits = queries.read_hits(reading(self.db, self.viewer), ranked)
+        hits = queries.read_hits(viewed_database(self.db, self.viewer), ranked)
         if self.query.shape.expansion is None:
             return hits
         places = {(pick.candidate.document_id, pick.candidate.index): pick for pick in picks}

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from retrieval import text_filter
 from retrieval.access import viewers
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
@@ -57,7 +57,7 @@ class Selectivity:
     counted: Sequence[int] | None = None
 
 
-def estimate(
+def estimate_selectivity(
     db: Database,
     partition: Partition,
     where: DocumentFilter | None,
@@ -82,8 +82,8 @@ def estimate(
         if few is None and not narrows:
             return Selectivity(where)
     if viewer is not None and few is not None:
-        where = viewers.narrowed(where, few)
-        chunks = queries.list_chunks(reading(db, viewer), few, COUNTED + 1) if by_words else []
+        where = viewers.narrow_filter(where, few)
+        chunks = queries.list_chunks(viewed_database(db, viewer), few, COUNTED + 1) if by_words else []
         counted = chunks if by_words and len(chunks) <= COUNTED else None
     reads_rows = where is not None and where.reads_rows
     if broad.has(name) and not reads_rows:
@@ -135,7 +135,7 @@ def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) ->
     """
     if where is None or where.document_ids or not (where.words or where.sites):
         return where
-    statement, params = text_filter.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
+    statement, params = text_filter.few_documents(scopes.scope_params(scope), where.words, where.sites, viewers.FEW)
     ids = db.fetch(str, statement, params)
     return where if len(ids) > viewers.FEW else replace(where, document_ids=tuple(ids) or (viewers.NOBODYS,))
 
@@ -160,7 +160,7 @@ class _Broad:
 _broad: WeakKeyDictionary[Database, _Broad] = WeakKeyDictionary()
 
 
-def forget(db: Database) -> None:
+def forget_remembered(db: Database) -> None:
     """Forget what was remembered of a database."""
     _broad.pop(db, None)
 

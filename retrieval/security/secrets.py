@@ -116,7 +116,7 @@ def hash_api_key(api_key: str, *, pepper: bytes) -> bytes:
     return hmac.digest(pepper, api_key.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def mask(secret: str) -> str:
+def mask_secret(secret: str) -> str:
     """Mask a secret for answers: four bullets, and its last four characters if it is long enough."""
     return HIDDEN + (secret[-4:] if len(secret) >= 12 else "")
 

@@ -52,7 +52,7 @@ async def list_part(
         " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
         {"webhook": webhook_id, "status": status, **pages.after_number(part.cursor, part.size)},
     )
-    return pages.cut(deliveries, part.size, lambda delivery: str(delivery.sequence))
+    return pages.take_page(deliveries, part.size, lambda delivery: str(delivery.sequence))
 
 
 async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: str) -> Delivery:
@@ -69,7 +69,7 @@ async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: st
     return delivery
 
 
-async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
+async def send_test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
     """Create a test event; it is sent to a switched-off endpoint, too."""
     async with db.async_together():
         hook = await endpoints.get(db, reach, webhook_id)
@@ -77,11 +77,11 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
         sequence = await db.async_fetch_one(int, statement, {"id": webhook_id})
         if sequence is None:
             raise endpoints.not_found()
-        body = events.body(
+        body = events.event_body(
             events.TEST,
             datetime.now(UTC),
             {
-                **events.scope(reach.organization, hook.namespace_id, hook.tenant),
+                **events.event_scope(reach.organization, hook.namespace_id, hook.tenant),
                 "webhookId": hook.id,
                 "sequence": sequence,
             },
@@ -103,7 +103,7 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
     return rows[0]
 
 
-def forget(db: Database, days: int) -> None:
+def delete_old(db: Database, days: int) -> None:
     """Drop what was sent or given up so many days ago, and give up what waits for an endpoint that is switched off."""
     db.execute(
         "update webhook_deliveries d set status = 'FAILED', ordered = false, next_attempt_at = null,"

@@ -29,18 +29,18 @@ def require_url(guard: Guard, url: str) -> None:
     Looks its host up, so it blocks. A name that cannot be looked up now is let in: it is checked when dialled.
     """
     try:
-        service_urls.require(url, ("https", "http"))
+        service_urls.require_url(url, ("https", "http"))
     except ValueError as error:
         raise _refused(f"url {error}.") from error
     try:
-        check(guard, url)
+        check_url(guard, url)
     except Blocked as error:
         raise _refused(str(error)) from error
     except Retryable:
         return
 
 
-def check(guard: Guard, url: str) -> None:
+def check_url(guard: Guard, url: str) -> None:
     """Blocked, with the reason, if it may not be dialled; Retryable if its host cannot be looked up now."""
     guard.check_url(url)
     host, port = host_and_port(url)
@@ -106,7 +106,7 @@ async def create(
 ) -> tuple[Webhook, str]:
     """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
     if reach.namespace is not None:
-        await namespaces.require(db, reach.organization, reach.namespace)
+        await namespaces.require_namespace(db, reach.organization, reach.namespace)
     webhook_id, secret = ids.webhook_id(), new_secret()
     values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
     values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "most": MOST}
@@ -128,7 +128,7 @@ async def create(
 
 async def list_part(db: Database, reach: Reach, part: Part | None = None) -> Page[Webhook]:
     """Newest first, or a part of it."""
-    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pages.older()
+    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pages.order_desc()
     webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pages.part_by_age(part)})
     return pages.part_cut(webhooks, part)
 
@@ -187,7 +187,7 @@ async def delete(db: Database, reach: Reach, webhook_id: str) -> Webhook:
     return await _one(db, "delete from webhooks where " + _ONE + " returning " + COLUMNS, reach, webhook_id)
 
 
-async def rotate(
+async def rotate_secret(
     db: Database, ring: KeyRing, reach: Reach, webhook_id: str, overlap_hours: float
 ) -> tuple[Webhook, str]:
     """A new secret; requests are signed with the former one too for so many hours."""

@@ -28,7 +28,7 @@ _INSERT: LiteralString = (
 )
 
 
-def switch(db: Database, *, on: bool) -> None:
+def switch_recording(db: Database, *, on: bool) -> None:
     """Start or stop recording events for Prefect by its setting; events not emitted for a day are dropped."""
     if on:
         db.execute("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT})
@@ -37,7 +37,7 @@ def switch(db: Database, *, on: bool) -> None:
     db.execute("delete from prefect_events where at < now() - interval '1 day' or not %(on)s", {"on": on})
 
 
-def keep(connection: Executor, rows: Sequence[tuple[str, str, Any]]) -> None:
+def keep_events(connection: Executor, rows: Sequence[tuple[str, str, Any]]) -> None:
     """Within the publisher's transaction: type, data as JSON and time of each, if anybody takes them."""
     events = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
     if not events or not connection.fetch(str, "select name from event_feeds limit 1"):
@@ -63,7 +63,7 @@ def list_waiting(db: Database) -> list[PrefectEvent]:
     return db.fetch(PrefectEvent, statement, {"page": PAGE})
 
 
-def emitted(db: Database, ids: Sequence[int]) -> None:
+def mark_emitted(db: Database, ids: Sequence[int]) -> None:
     """They are not emitted again."""
     db.execute("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})
 
@@ -90,16 +90,16 @@ TEST = "WEBHOOK_TEST"
 """Sent on request alone."""
 
 
-def body(event: str, at: datetime, data: Mapping[str, Any]) -> str:
+def event_body(event: str, at: datetime, data: Mapping[str, Any]) -> str:
     """Body of a webhook request, as JSON: ids, statuses and errors alone, never content."""
-    return json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
+    return json.dumps({"type": event, "timestamp": iso_time(at), "data": data}, ensure_ascii=False)
 
 
-def scope(organization: str, namespace: str | None, tenant: str | None) -> dict[str, str | None]:
+def event_scope(organization: str, namespace: str | None, tenant: str | None) -> dict[str, str | None]:
     """Scope of an event: the first fields of its data."""
     return {"organizationId": organization, "namespaceId": namespace, "tenantId": tenant or None}
 
 
-def iso(moment: datetime) -> str:
+def iso_time(moment: datetime) -> str:
     """ISO 8601 with milliseconds, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -24,7 +24,7 @@ from retrieval import ids
 from retrieval.database.database import AWAY, Database
 from retrieval.database.rows import Executor
 from retrieval.network.fetch_guard import Blocked, Guard
-from retrieval.network.transport import Transport, within
+from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.webhooks import endpoints, events, queries
 from retrieval.webhooks.queries import DueDelivery, Hook, OutboxEvent, TakenDelivery
@@ -33,7 +33,7 @@ PAGE = 500
 _BEGINNINGS = frozenset({"INGEST_JOB_RUN_QUEUED", "INGEST_JOB_RUN_PRE_PROCESSING", "INGEST_JOB_RUN_PROCESSING"})
 
 
-def publish(db: Database) -> int:
+def publish_outbox(db: Database) -> int:
     """Publish a page of the outbox; how many of its rows were taken, 0 while another publisher is at work."""
     with db.transaction() as connection:
         if not queries.lock_outbox(connection):
@@ -78,13 +78,13 @@ def _deliver(connection: Executor, rows: Sequence[OutboxEvent]) -> None:
                 "type": row.type,
                 "namespace_id": row.namespace_id,
                 "lane": row.lane,
-                "body": events.body(row.type, row.at, {**data, "sequence": sequences[hook.id]}),
+                "body": events.event_body(row.type, row.at, {**data, "sequence": sequences[hook.id]}),
             }
             for name, value in delivery.items():
                 columns[name].append(value)
     if columns:
         queries.insert_deliveries(connection, columns, sequences)
-    events.keep(connection, [(row.type, json.dumps(_data(row, outcomes)), row.at) for row in rows])
+    events.keep_events(connection, [(row.type, json.dumps(_data(row, outcomes)), row.at) for row in rows])
 
 
 def _hears(hook: Hook, row: OutboxEvent) -> bool:
@@ -98,7 +98,7 @@ def _hears(hook: Hook, row: OutboxEvent) -> bool:
 
 
 def _data(row: OutboxEvent, outcomes: Mapping[str, str | None]) -> dict[str, Any]:
-    scope = events.scope(str(row.organization_id), row.namespace_id, row.tenant)
+    scope = events.event_scope(str(row.organization_id), row.namespace_id, row.tenant)
     ended = {"outcome": outcomes.get(str(row.lane))} if row.type == "INGEST_JOB_RUN_COMPLETED" else {}
     return {**scope, **row.data, **ended}
 
@@ -135,7 +135,7 @@ class Sender:
 
     def begin(self) -> bool:
         """Publish what is in the outbox and begin on what is due; whether there may be more to do at once."""
-        published = publish(self._db)
+        published = publish_outbox(self._db)
         return bool(self._assign()) or published >= PAGE
 
     def listening(self) -> bool:
@@ -207,9 +207,9 @@ class Sender:
             keys = endpoints.open_secrets(self._keys(), row.webhook_id, row.secret, row.previous)
             headers = endpoints.sign_headers(keys, row.event_id, int(time.time()), content)
             headers |= {"Content-Type": "application/json", "User-Agent": "retrieval-webhooks/1"}
-            with within(SECONDS):
+            with limit_time(SECONDS):
                 if not row.url.lower().startswith("https://"):
-                    endpoints.check(self._guard, row.url)
+                    endpoints.check_url(self._guard, row.url)
                 timeouts = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
                 request = httpx.Request(
                     "POST", row.url, content=content, headers=headers, extensions={"timeout": timeouts}

@@ -40,9 +40,9 @@ embedded = {**namespaces.EMBEDDED, area: config}
 now = datetime.now(UTC)
 space = namespaces.NamespaceConfig(
     id="ns_1", organization_id="org_1", name="n", dimensions=None, created_at=now, updated_at=now,
-    **namespaces.split(embedded),
+    **namespaces.split_configs(embedded),
 )
-services = SimpleNamespace(settings=settings.load(), probing=ProbeThreads(4), db=None)
+services = SimpleNamespace(settings=settings.load_settings(), probing=ProbeThreads(4), db=None)
 try:
     asyncio.run(config_check.check_configs(services, space, [area]))
     print("passed")

@@ -198,17 +198,17 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
     org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
     second = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key).json()["data"]
     assert second["ingestJobRunId"] != first["ingestJobRunId"]
-    garbage.forget(org.db)
+    garbage.delete_expired(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where)
     org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
-    garbage.forget(org.db)
+    garbage.delete_expired(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
 
 
 def test_counts_of_addresses_do_not_pile_up(org):
     org.db.rows("insert into rate_windows (caller, minute, requests) values ('address:10.9.9.9', 5, 3)")
     org.db.rows("insert into rate_windows (caller, minute, requests) values ('org_old', 5, 3)")
-    garbage.forget(org.db)
+    garbage.delete_expired(org.db)
     left = org.db.rows("select caller from rate_windows where caller in ('address:10.9.9.9', 'org_old')")
     assert [row["caller"] for row in left] == ["org_old"]
 
@@ -227,12 +227,12 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
 
     async def both():
         with pytest.raises(ConnectionResetError):
-            await idempotency.once(org.db, ring, asked, dies)
-        assert await idempotency.recall(org.db, ring, asked) is None
-        assert await idempotency.once(org.db, ring, asked, lives) == b"{}"
-        assert await idempotency.once(org.db, ring, asked, dies) == b"{}"
+            await idempotency.answer_once(org.db, ring, asked, dies)
+        assert await idempotency.stored_answer(org.db, ring, asked) is None
+        assert await idempotency.answer_once(org.db, ring, asked, lives) == b"{}"
+        assert await idempotency.answer_once(org.db, ring, asked, dies) == b"{}"
         with pytest.raises(ServiceError):
-            await idempotency.once(org.db, ring, IdempotentRequest(org.id, "k", b"other"), lives)
+            await idempotency.answer_once(org.db, ring, IdempotentRequest(org.id, "k", b"other"), lives)
         await org.db.async_close()
 
     asyncio.run(both())
@@ -249,10 +249,10 @@ def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
         return b"{}"
 
     async def race():
-        first = asyncio.create_task(idempotency.once(org.db, ring, asked, slow))
+        first = asyncio.create_task(idempotency.answer_once(org.db, ring, asked, slow))
         await asyncio.sleep(0.3)
         with pytest.raises(ServiceError) as refused:
-            await idempotency.once(org.db, ring, asked, slow)
+            await idempotency.answer_once(org.db, ring, asked, slow)
         assert (refused.value.code, refused.value.reason) == (ErrorCode.IDEMPOTENCY_CONFLICT, "still_running")
         assert await first == b"{}"
         await org.db.async_close()

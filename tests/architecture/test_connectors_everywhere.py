@@ -27,7 +27,7 @@ def slug(name):
 
 
 def test_every_list_of_connectors_names_the_same_ones():
-    deployments = allowed_flows.plan()["deployments"]
+    deployments = allowed_flows.read_plan()["deployments"]
     wanted = set(APPS)
     assert set(registry.CONNECTORS) == set(registry.connector_infos()) == wanted
     assert set(ACCOUNTS) == wanted
@@ -45,7 +45,9 @@ def test_each_has_an_operation_and_a_section(name):
         line for line in (PROJECT / "docs" / "connectors.md").read_text().splitlines() if line.startswith("## ")
     ]
     title = registry.connector_infos()[name].title
-    service = registry.make_authorizer(name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load()).service
+    service = registry.make_authorizer(
+        name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load_settings()
+    ).service
     assert service.name == title
     assert f"## {title}" in headings
 

@@ -43,7 +43,7 @@ class Configured:
         self.ring = KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
         self.scope = Scope(ids.organization_id(), ids.namespace_id())
         now = datetime.now(UTC)
-        given = namespaces.split({**EMBEDDED, **configs})
+        given = namespaces.split_configs({**EMBEDDED, **configs})
         draft = NamespaceConfig(
             self.scope.namespace, self.scope.organization, "n", dimensions=None, created_at=now, updated_at=now, **given
         )
@@ -85,10 +85,10 @@ class Configured:
         return self.call(accept())
 
     def lease(self):
-        batches.form(self.db, size=64, batches=8)
-        for batch in batches.undispatched(self.db):
-            batches.dispatched(self.db, batch, "run")
-            if lease := batches.claim(self.db, batch.id, batch.attempt, seconds=30):
+        batches.form_batches(self.db, size=64, batches=8)
+        for batch in batches.undispatched_batches(self.db):
+            batches.record_flow_run(self.db, batch, "run")
+            if lease := batches.claim_lease(self.db, batch.id, batch.attempt, seconds=30):
                 return lease
         return None
 
@@ -98,19 +98,19 @@ class Configured:
             self.take(lease, before=before)
 
     def take(self, lease, *, before=lambda _name: None):
-        while windows := items.windows(self.db, lease, documents=64, size=1 << 24):
+        while windows := items.list_windows(self.db, lease, documents=64, size=1 << 24):
             for window in windows:
                 for step in STEPS:
                     before(step.__name__)
                     step(steps.Work(self.db, self.ring, lease, window))
-                    results.settle(self.db, lease)
-        results.settle(self.db, lease)
-        batches.finish(self.db, lease)
+                    results.settle_runs(self.db, lease)
+        results.settle_runs(self.db, lease)
+        batches.finish_batch(self.db, lease)
 
     def search(self, query, *, viewer=None, **fields):
         """Names of the documents that are found, best first."""
         config = self.config
-        result = search.run(
+        result = search.run_search(
             self.db,
             self.scope,
             Query(query, **fields),
@@ -137,12 +137,12 @@ class Configured:
             " from partitions p where p.id = s.partition_id",
             {"namespace": self.scope.namespace},
         )
-        while sweep.run(self.db, lambda _: stores):
+        while sweep.collect_garbage(self.db, lambda _: stores):
             pass
 
     def run(self, job_run_id):
-        return self.call(runs.read(self.db, self.scope, job_run_id))
+        return self.call(runs.read_run(self.db, self.scope, job_run_id))
 
     @staticmethod
     def language() -> str:
-        return settings.load().keyword_language
+        return settings.load_settings().keyword_language

@@ -116,9 +116,9 @@ def usual_limits(monkeypatch):
     """The tests of the API make the limits small for as long as their process lives."""
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_MAX_")]:
         monkeypatch.delenv(name)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     yield
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture(autouse=True)

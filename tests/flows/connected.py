@@ -34,7 +34,7 @@ class ConnectedSpace(Configured):
 
     def connect(self) -> str:
         """A connection that a person has authorized, through the same states as over HTTP."""
-        authorizer = registry.make_authorizer(self.account.connector, APP, settings.load())
+        authorizer = registry.make_authorizer(self.account.connector, APP, settings.load_settings())
         back = "https://here.example/v1/oauth/callback/x"
         start = connections.begin_authorization(self.ring, self.account.connector, authorizer, back)
         made = self.call(
@@ -49,7 +49,7 @@ class ConnectedSpace(Configured):
         sent = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
         taken = self.call(connections.take_state(self.db, self.ring, sent["state"], self.account.connector))
         tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
-        self.call(authorizations.granted(self.db, self.ring, connection, tokens))
+        self.call(authorizations.store_grant(self.db, self.ring, connection, tokens))
 
     def request(self, config=None, **asked) -> str:
         """The id of a job run that waits. `config`: what is chosen; `asked`: fields of Ingestion."""
@@ -73,23 +73,23 @@ class ConnectedSpace(Configured):
 
     def resync(self, *, confirm_deletions=False, **where):
         return self.call(
-            resync.start(self.db, self.scope, DocumentFilter(**where), confirm_deletions=confirm_deletions)
+            resync.start_resync(self.db, self.scope, DocumentFilter(**where), confirm_deletions=confirm_deletions)
         )
 
     def take_up(self):
         """A batch whose worker was lost, by another one."""
         (row,) = self.db.rows("select id, attempt from batches where finished_at is null")
-        lease = batches.claim(self.db, row["id"], row["attempt"], seconds=30)
+        lease = batches.claim_lease(self.db, row["id"], row["attempt"], seconds=30)
         assert lease is not None
         self.take(lease)
 
     def take(self, lease, *, before=lambda _name: None):
-        for wanted in discover.waiting(self.db, lease):
+        for wanted in discover.waiting_listings(self.db, lease):
             before("discover")
             try:
                 steps.discover(steps.Discovery(self.db, self.ring, lease, wanted))
             except StepError as error:
-                discover.fail(self.db, lease, wanted, str(error))
+                discover.fail_listing(self.db, lease, wanted, str(error))
         super().take(lease, before=before)
 
 
@@ -99,7 +99,7 @@ def connected_space(db, account, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def lead_to(monkeypatch, account) -> None:
@@ -112,4 +112,4 @@ def lead_to(monkeypatch, account) -> None:
         "RETRIEVAL_OAUTH_ENDPOINTS",
         json.dumps({k: v.model_dump(mode="json") for k, v in there.oauth_endpoints.items()}),
     )
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()

@@ -35,7 +35,7 @@ def test_a_deployment_that_the_server_has_forgotten_is_asked_for_again():
 
     client = Client("http://third/api")
     batch = Batch("bat_1", "TEXT", 1, ("ijr_1",), "ns_1", "a text")
-    asyncio.run(prefect_client.start(client, batch))
+    asyncio.run(prefect_client.start_flow_run(client, batch))
     known.append("after")
-    asyncio.run(prefect_client.start(client, batch))
+    asyncio.run(prefect_client.start_flow_run(client, batch))
     assert made == ["before", "after"]

@@ -28,15 +28,15 @@ pytestmark = pytest.mark.service
 def pool(prefect_server, monkeypatch):
     """The name of a pool of this test's own."""
     monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     yield "registered"
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def test_what_an_operator_set_in_the_pool_stays(pool):
     async def story():
         async with get_client() as client:
-            await register.register()
+            await register.register_deployments()
             made = await client.read_work_pool(pool)
             template = made.base_job_template
             variables = template["variables"]["properties"]
@@ -46,7 +46,7 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
                 base_job_template=template, concurrency_limit=3, is_paused=True, description="ours"
             )
             await client.update_work_pool(pool, changed)
-            await register.register()
+            await register.register_deployments()
             return await client.read_work_pool(pool)
 
     there = asyncio.run(story())
@@ -58,17 +58,17 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
     monkeypatch.setattr(dispatch, "REGISTER_SECONDS", 0.0)
-    names = [one["name"] for one in allowed_flows.plan()["deployments"]]
+    names = [one["name"] for one in allowed_flows.read_plan()["deployments"]]
 
     async def story():
-        looking = dispatch.Dispatcher(settings.load(), db)
+        looking = dispatch.Dispatcher(settings.load_settings(), db)
 
         async def look():
             looking.missed.set()
             await looking.register_again(looking.threads[dispatch.REGISTER])
 
         async with get_client() as client:
-            await register.register()
+            await register.register_deployments()
             for name in ("ingest-box", "evaluate"):
                 await client.delete_deployment((await client.read_deployment_by_name(f"{name}/{name}")).id)
             await look()
@@ -93,10 +93,10 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
 
 def test_several_register_at_the_same_moment(pool, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered-at-once")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
     async def story():
-        done = await asyncio.gather(*(register.register() for _ in range(3)))
+        done = await asyncio.gather(*(register.register_deployments() for _ in range(3)))
         async with get_client() as client:
             return done, {queue.name for queue in await client.read_work_queues(work_pool_name="registered-at-once")}
 
@@ -107,32 +107,34 @@ def test_several_register_at_the_same_moment(pool, monkeypatch):
 
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_WORK_POOL", "of-another-type")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
     async def story():
         async with get_client() as client:
             await client.create_work_pool(WorkPoolCreate(name="of-another-type", type="process"))
-        await register.register()
+        await register.register_deployments()
 
     with pytest.raises(RegistrationError, match=r"of-another-type .* type process.*RETRIEVAL_WORK_POOL"):
         asyncio.run(story())
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool):
     async def story():
-        await register.register()
+        await register.register_deployments()
         async with get_client() as client:
-            for one in allowed_flows.plan()["deployments"]:
+            for one in allowed_flows.read_plan()["deployments"]:
                 there = await client.read_deployment_by_name(f"{one['name']}/{one['name']}")
                 await client._client.patch(f"/deployments/{there.id}", json={"pull_steps": [{"x": {}}]})
-        await register.register()
+        await register.register_deployments()
         async with get_client() as client:
             found = await client.read_deployments()
-        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in allowed_flows.entrypoints()}
+        return {
+            one.entrypoint: one.pull_steps for one in found if one.entrypoint in allowed_flows.allowed_entrypoints()
+        }
 
     steps = asyncio.run(story())
-    assert set(steps) == allowed_flows.entrypoints()
+    assert set(steps) == allowed_flows.allowed_entrypoints()
     assert not any(steps.values())
 
 
@@ -178,5 +180,5 @@ def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_pa
 def test_the_dispatcher_says_the_same_in_its_log_and_short_names_else():
     request = httpx.Request("POST", "http://127.0.0.1:1/api/work_pools/x?y=z")
     error = PrefectHTTPStatusError("canary", request=request, response=httpx.Response(401, request=request))
-    assert prefect_client.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
-    assert prefect_client.reason(httpx.ConnectError("canary")) == "ConnectError"
+    assert prefect_client.failure_reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
+    assert prefect_client.failure_reason(httpx.ConnectError("canary")) == "ConnectError"

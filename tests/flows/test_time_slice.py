@@ -50,11 +50,11 @@ def listed(space, source="URLS_LIST"):
 def held(space, source="TEXT"):
     """A lease on the namespace's batch of this source; what others wait for stays where it is."""
     db = space.db
-    batches.form(db, size=64, batches=8)
-    for batch in batches.undispatched(db):
+    batches.form_batches(db, size=64, batches=8)
+    for batch in batches.undispatched_batches(db):
         if (batch.source, batch.namespace) == (source, space.scope.namespace):
-            batches.dispatched(db, batch, "run")
-            return batches.claim(db, batch.id, batch.attempt, seconds=30)
+            batches.record_flow_run(db, batch, "run")
+            return batches.claim_lease(db, batch.id, batch.attempt, seconds=30)
     raise AssertionError("no such batch")
 
 
@@ -87,10 +87,10 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     post(db, space.scope, "one")
     lease = held(space)
     post(db, new_scope(), "theirs")
-    batches.form(db, size=64, batches=8)
-    (theirs,) = batches.undispatched(db)
+    batches.form_batches(db, size=64, batches=8)
+    (theirs,) = batches.undispatched_batches(db)
     assert not TimeSlice(db, lease).is_over(), "nobody can take up a batch that has no flow run"
-    batches.dispatched(db, theirs, "run")
+    batches.record_flow_run(db, theirs, "run")
     assert TimeSlice(db, lease).is_over()
 
 
@@ -98,9 +98,9 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
     post(db, space.scope, "one")
     lease = held(space)
     post(db, new_scope(), "theirs")
-    batches.form(db, size=64, batches=8)
-    (theirs,) = batches.undispatched(db)
-    batches.dispatched(db, theirs, "run")
+    batches.form_batches(db, size=64, batches=8)
+    (theirs,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, theirs, "run")
     db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
     job_queue.close_queues(db, {"bulk"})
     assert not TimeSlice(db, lease).is_over()
@@ -115,7 +115,7 @@ def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_
     assert batches.hand_back(db, lease) == 1
     db.rows("update batches set lease_until = now() - interval '1 minute' where id = %(id)s", {"id": lease.batch_id})
     for batch in batches.open_batches(db):
-        poison_detection.again(db, batch, weight=poison_detection.LOSS)
+        poison_detection.start_again(db, batch, weight=poison_detection.LOSS)
     assert batches.in_flight(db) == 0
     assert not job_queue.count_open(db, size=64).organizations
 
@@ -127,7 +127,7 @@ def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_s
     theirs = new_scope()
     post(db, theirs, "second")
     batches.hand_back(db, lease)
-    chosen = fair_queue.choose(
+    chosen = fair_queue.choose_groups(
         job_queue.list_groups(db), job_queue.count_open(db, size=64), room=1 - fair_queue.OWN_AT_ONCE
     )
     assert [group.organization for group, _ in chosen] == [theirs.organization]
@@ -149,7 +149,7 @@ def test_a_turn_lasts_some_seconds_whoever_waits(db, space, new_scope):
     post(db, space.scope, "one")
     lease = held(space)
     post(db, new_scope(), "theirs")
-    batches.form(db, size=64, batches=8)
+    batches.form_batches(db, size=64, batches=8)
     assert not TimeSlice(db, lease).is_over()
 
 
@@ -157,13 +157,17 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     run = listed(space)
     source = Endless()
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting(db, lease)
-    discover.run(db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3)
+    (wanted,) = discover.waiting_listings(db, lease)
+    discover.record_listing(
+        db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3
+    )
     assert batches.hand_back(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting(db, lease)
-    discover.run(db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5)
+    (wanted,) = discover.waiting_listings(db, lease)
+    discover.record_listing(
+        db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5
+    )
     assert source.asked == [0, 1, 2, 3, 4]
 
 
@@ -172,8 +176,8 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     source = Endless()
     files = registry.file_store(space.config)
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting(db, lease)
-    discover.run(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
+    (wanted,) = discover.waiting_listings(db, lease)
+    discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
     batches.hand_back(db, lease)
@@ -184,9 +188,9 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
 def _fetch(db, lease, files, source, goes_on):
     from retrieval.ingestion import items
 
-    for window in items.windows(db, lease, documents=64, size=1 << 24):
-        items.start(db, lease, window)
-        fetch.run(db, lease, window, files, {"provider": "LOCAL"}, source, goes_on=goes_on)
+    for window in items.list_windows(db, lease, documents=64, size=1 << 24):
+        items.start_window(db, lease, window)
+        fetch.fetch_documents(db, lease, window, files, {"provider": "LOCAL"}, source, goes_on=goes_on)
     return len(source.fetched)
 
 
@@ -204,8 +208,8 @@ class Brief(TimeSlice):
 def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, space, monkeypatch):
     monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 2)
     monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", _run_step)
     names = [f"text {number}" for number in range(9)]
@@ -228,8 +232,8 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         taken.append(step.name)
         step.fn(work)
 
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", recorded)
     for expected in (["fetch", "parse", "chunk", "embed", "upsert"], ["fetch"]):
@@ -237,7 +241,7 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         post(db, space.scope, "one", "two")
         lease = held(space)
         asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
-        batches.finish(db, lease)
+        batches.finish_batch(db, lease)
         assert taken == expected
         assert not open_runs(space)
 
@@ -252,8 +256,8 @@ def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch)
 
     monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 3)
     monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", recorded)
     names = [f"text {number}" for number in range(8)]
@@ -268,7 +272,7 @@ def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch)
             post_changed(db, space.scope, *changed)
         lease = held(space)
         asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
-        batches.finish(db, lease)
+        batches.finish_batch(db, lease)
         assert [step for step in taken if step[0] == "fetch"] == expected
         assert not open_runs(space)
     assert set(space.search("about text", top_k=20)) == {"new", *names}

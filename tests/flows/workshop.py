@@ -44,8 +44,10 @@ class Workshop:
 
     async def _turn(self) -> None:
         async with get_client() as client:
-            await dispatch.dispatch(self.thread, client, lambda: None, size=64, limit=2)
-            await reconcile.once(self.thread, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS))
+            await dispatch.dispatch_batches(self.thread, client, lambda: None, size=64, limit=2)
+            await reconcile.reconcile_batches(
+                self.thread, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS)
+            )
 
     def until(self, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """Take turns until there is something to answer."""
@@ -114,9 +116,9 @@ def opened(
     with new_pool(environment | given, folder) as pool:
         for name, value in (given | {"RETRIEVAL_WORK_POOL": pool.name}).items():
             monkeypatch.setenv(name, value)
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         registry._made.clear()  # a file store of another test has another folder than these workers
-        asyncio.run(register.register())
+        asyncio.run(register.register_deployments())
         template = pool.client.read_work_pool(pool.name).base_job_template
         template["variables"]["properties"]["grace_seconds"]["default"] = grace_seconds
         pool.client.update_work_pool(pool.name, WorkPoolUpdate(base_job_template=template))
@@ -125,5 +127,5 @@ def opened(
             yield shop
         finally:
             shop.thread.close()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()

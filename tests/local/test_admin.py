@@ -36,7 +36,7 @@ def retrieval(administered, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", administered)
     monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + base64.b64encode(b"k" * 32).decode())
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     mask = os.umask(0o022)
 
     def run(*arguments):
@@ -46,7 +46,7 @@ def retrieval(administered, tmp_path, monkeypatch, capsys):
 
     yield run
     os.umask(mask)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture

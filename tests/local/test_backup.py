@@ -91,7 +91,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     """Garbage collection goes on beside it, and leaves the files that the copied rows may refer to."""
     old, new = homes
     monkeypatch.setenv("RETRIEVAL_HOME", str(old))
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
     url = started(old)
     revisions.upgrade_schema(url)
@@ -126,7 +126,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
         assert set(registry.local_files().keys(space.scope.namespace)) == needed
     finally:
         db.close()
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         registry._made.clear()
     assert run("restore", tmp_path / "copy", new) == 0
     with psycopg.connect(postgres.start(new)) as connection:

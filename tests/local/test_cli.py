@@ -37,12 +37,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             monkeypatch.delenv(name)
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     (tmp_path / "home").mkdir()
     mask = os.umask(0o022)
     yield tmp_path / "home"
     os.umask(mask)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def _mine(**more: object) -> Record:
@@ -120,7 +120,7 @@ def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: p
     monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
     cli.main(["status"])
     resolved = environment.Resolved("postgresql://x/y", "1:k", "http://p/api", None)
-    assert environment.build_variables("worker", settings.load(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
+    assert environment.build_variables("worker", settings.load_settings(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
 
 
 def test_another_database_without_a_key_does_not_start(
@@ -225,7 +225,7 @@ def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
     given = Settings(home=home, own_addresses="db:1234", prefect_database_url=prefect_database)
     made = environment.build_variables("worker", given, _RESOLVED)
     assert made["RETRIEVAL_OWN_ADDRESSES"] == "db:1234,127.0.0.1:41001,127.0.0.1:41002,pg:6543"
-    guard = fetch_guard.guard(Settings(fetch_allow="127.0.0.0/8", own_addresses=made["RETRIEVAL_OWN_ADDRESSES"]))
+    guard = fetch_guard.make_guard(Settings(fetch_allow="127.0.0.0/8", own_addresses=made["RETRIEVAL_OWN_ADDRESSES"]))
     for url in ("http://127.0.0.1:41001/", "http://localhost:41002/", "http://127.0.0.9:41001/"):
         with pytest.raises(fetch_guard.Blocked):
             guard.check_url(url)
@@ -287,7 +287,7 @@ def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
     assert cli.main(["ready"]) == 2
     assert "name one, such as `retrieval ready api`" in capsys.readouterr().err
     monkeypatch.setenv("RETRIEVAL_UI_PORT", "1")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     health.remember_role(home, "ui")
     assert cli.main(["ready"]) == 3
     assert capsys.readouterr().out == "The admin app at http://127.0.0.1:1 does not say ready.\n"

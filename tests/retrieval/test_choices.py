@@ -95,7 +95,7 @@ def test_a_folder_means_all_below_it_and_exclude_wins(include, exclude, wanted):
     ],
 )
 def test_what_makes_no_sense_is_told(entry, words):
-    assert words in sync_filter.fault(entry)
+    assert words in sync_filter.entry_fault(entry)
 
 
 @pytest.mark.parametrize("path", ["%2F", "%2f%2F", "%2A", "%2A%2A", "plans/%2A", "**/%2A", "%2E/plans", "a%2F%2Fb"])
@@ -128,7 +128,7 @@ def test_a_packed_file_is_not_of_the_type_that_it_holds():
 
 @pytest.mark.parametrize("entry", [{"id": "b!x/01"}, {"path": "a/**/b*c"}, {"path": "**"}, {"mimeType": "text/*"}])
 def test_what_makes_sense_is_let_through(entry):
-    assert sync_filter.fault(entry) == ""
+    assert sync_filter.entry_fault(entry) == ""
 
 
 def test_a_folder_may_hold_what_lies_deeper():

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.filters import DocumentFilter, parse
+from retrieval.filters import DocumentFilter, parse_filter
 
 CODE = ErrorCode.INVALID_FILTER_CONFIG
 
@@ -160,17 +160,17 @@ def test_a_thousand_values_are_one_bounded_condition(db):
 )
 def test_a_wrong_filter_is_refused_and_named(data, named):
     with pytest.raises(ServiceError) as caught:
-        parse(data, CODE)
+        parse_filter(data, CODE)
     assert (caught.value.code, caught.value.field) == (CODE, named)
 
 
 def test_empty_and_absent_restrict_nothing_but_in_metadata():
-    assert parse({"metadata": {"k": []}}, CODE).restricts()
+    assert parse_filter({"metadata": {"k": []}}, CODE).restricts()
     nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}}
-    assert not parse(nothing, CODE).restricts()
-    assert not parse({"documentIds": None, "unknown": 5}, CODE).restricts()
-    assert parse({"documentTypes": ["TEXT"]}, CODE).restricts()
+    assert not parse_filter(nothing, CODE).restricts()
+    assert not parse_filter({"documentIds": None, "unknown": 5}, CODE).restricts()
+    assert parse_filter({"documentTypes": ["TEXT"]}, CODE).restricts()
 
 
 def test_a_file_may_be_named_as_it_was_sent():
-    assert parse({"documentIngestionSources": ["FILE"]}, CODE).sources == ("LOCAL_FILE",)
+    assert parse_filter({"documentIngestionSources": ["FILE"]}, CODE).sources == ("LOCAL_FILE",)

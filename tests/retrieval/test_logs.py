@@ -13,7 +13,7 @@ from api.access_log import AccessLog
 from retrieval import logs
 from retrieval.settings import Settings
 
-logs.configure(Settings(), role="api")
+logs.configure_logs(Settings(), role="api")
 structlog.get_logger().warning("disk.full", what="a line")
 structlog.get_logger().error("disk.full", what="another")
 

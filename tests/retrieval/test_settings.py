@@ -86,13 +86,13 @@ RUBBISH = [
 
 def sentence():
     """What `load` ends with; None if it takes the settings."""
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     try:
-        settings.load()
+        settings.load_settings()
     except settings.WrongSetting as error:
         return error.sentence
     finally:
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
     return None
 
 
@@ -137,9 +137,9 @@ def test_nothing_at_all_is_refused_where_nothing_could_work_with_it(field, monke
 def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
     (tmp_path / ".env").write_bytes(b"RETRIEVAL_API_PORT=\xff\xfe")
     monkeypatch.chdir(tmp_path)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     with pytest.raises(settings.WrongSetting, match=r"\.env: not UTF-8"):
-        settings.load()
+        settings.load_settings()
 
 
 @pytest.mark.service
@@ -181,9 +181,9 @@ def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_pat
     (tmp_path / "secret").symlink_to(tmp_path / "mounted")  # as Kubernetes mounts them
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "secret"))
-    settings.load.cache_clear()
-    loaded = settings.load()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
+    loaded = settings.load_settings()
+    settings.load_settings.cache_clear()
     assert getattr(loaded, name.removeprefix("RETRIEVAL_").lower()).get_secret_value() == SECRETS[name]
     assert "canary" not in repr(loaded)
 

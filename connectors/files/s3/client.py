@@ -52,7 +52,7 @@ def _count(parsed_response: Mapping[str, Any] | None = None, **_: Any) -> None:
     """Count each attempt by its result."""
     status = (parsed_response or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     outcome = "rate_limited" if status == 429 else "failed" if not status or status >= 500 else "ok"
-    counts.add(catalog.VENDOR, "S3", "refused" if 400 <= status < 500 and status not in {404, 429} else outcome)
+    counts.add_count(catalog.VENDOR, "S3", "refused" if 400 <= status < 500 and status not in {404, 429} else outcome)
 
 
 def _stay(params: dict[str, Any], **_: Any) -> None:

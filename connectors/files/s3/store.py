@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
-from retrieval.documents.file_keys import checked
+from retrieval.documents.file_keys import check_key
 from retrieval.errors import Fatal, Skippable, StepError
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
@@ -110,7 +110,7 @@ class S3Files:
         return size
 
     def _place(self, key: str) -> dict[str, str]:
-        return {"Bucket": self._bucket, "Key": PREFIX + checked(key)}
+        return {"Bucket": self._bucket, "Key": PREFIX + check_key(key)}
 
 
 class _Stream(io.RawIOBase):
@@ -145,7 +145,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
             storage,
             endpoint,
             addressing=settings.s3_addressing,
-            guarded=None if trusted else fetch_guard.guard(settings),
+            guarded=None if trusted else fetch_guard.make_guard(settings),
             ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )
     except InvalidRegionError as error:

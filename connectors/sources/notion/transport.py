@@ -77,7 +77,9 @@ class Wire:
         if not is_own_host and not address.startswith("https://"):
             raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")
         transport = (
-            httpx.HTTPTransport(verify=self._verify) if is_own_host else Transport(fetch_guard.guard(self._settings))
+            httpx.HTTPTransport(verify=self._verify)
+            if is_own_host
+            else Transport(fetch_guard.make_guard(self._settings))
         )
         try:
             with (

@@ -103,7 +103,7 @@ def _counted() -> Iterator[None]:
         outcome = "failed"
         raise
     finally:
-        counts.add(catalog.VENDOR, "PINECONE", outcome)
+        counts.add_count(catalog.VENDOR, "PINECONE", outcome)
 
 
 @contextmanager

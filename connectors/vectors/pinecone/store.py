@@ -100,7 +100,7 @@ def _leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
 
 
 def _marked(key: str, values: Sequence[Any]) -> Expression:
-    return {"marks": {"$in": [*dict.fromkeys(labels.mark(key, value) for value in values), labels.ANY]}}
+    return {"marks": {"$in": [*dict.fromkeys(labels.metadata_mark(key, value) for value in values), labels.ANY]}}
 
 
 BATCH = 200
@@ -333,9 +333,9 @@ def prepare() -> None:
 
 def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions: int) -> PineconeStore:
     """The namespace's own index. Nothing is dialled yet."""
-    options = settings.load()
+    options = settings.load_settings()
     endpoint = options.endpoints.get("PINECONE")
     client = PineconeClient(
-        config["indexHost"], config["apiKey"], fetch_guard.guard(options), endpoint.ca_bundle if endpoint else None
+        config["indexHost"], config["apiKey"], fetch_guard.make_guard(options), endpoint.ca_bundle if endpoint else None
     )
     return PineconeStore(client, namespace_id, dimensions)

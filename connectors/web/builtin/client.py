@@ -242,13 +242,13 @@ class WebClient:
         """Straight through the transport: no cookies, no redirects, no proxies, no passwords from files."""
         import httpx
 
-        from retrieval.network.transport import within
+        from retrieval.network.transport import limit_time
 
         headers = {"User-Agent": self.user_agent, "Accept": ANYTHING, "Accept-Encoding": ACCEPTED, **wish.headers}
         step_timeout = min(10.0, max(seconds, 0.1))
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), step_timeout)
         request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
-        with within(seconds):
+        with limit_time(seconds):
             answer = self._transport.handle_request(request)
             try:
                 yield answer
@@ -277,7 +277,7 @@ _REASONS = {
 def make_client(options: Settings) -> WebClient:
     """A client after the operator's settings."""
     return WebClient(
-        fetch_guard.guard(options),
+        fetch_guard.make_guard(options),
         Throttle(options.fetch_host_limit, options.fetch_host_delay),
         user_agent=options.fetch_user_agent,
         bounds=Bounds(options.max_file_bytes, options.fetch_seconds),
@@ -287,12 +287,12 @@ def make_client(options: Settings) -> WebClient:
 @lru_cache(maxsize=1)
 def shared_client() -> WebClient:
     """The client of this process, so that its manners hold for all that it fetches."""
-    return make_client(settings.load())
+    return make_client(settings.load_settings())
 
 
 def _tidy(url: str) -> str:
     try:
-        return urls.tidy(url)
+        return urls.tidy_url(url)
     except ValueError as error:
         raise Skippable(f"The address {error}.") from error
 

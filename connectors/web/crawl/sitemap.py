@@ -155,7 +155,7 @@ MALFORMED = "Its address cannot be read."
 
 
 def make(scraper: Scraper, _files: FileStore, _db: Database) -> Sitemap:
-    robots = robots_files.shared_robots() if settings.load().fetch_robots else None
+    robots = robots_files.shared_robots() if settings.load_settings().fetch_robots else None
     return Sitemap(scraper, clients.shared_client(), robots)
 
 

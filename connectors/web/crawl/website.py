@@ -240,7 +240,7 @@ SILENT = 10
 
 
 def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
-    options = settings.load()
+    options = settings.load_settings()
     robots = robots_files.shared_robots() if options.fetch_robots else None
     return Website(scraper, db, files, robots, at_once=options.fetch_host_limit)
 
@@ -262,7 +262,7 @@ class Website:
         config = request.config
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
-        walk = Walk(config["url"], rules, limits, discover.load(self._db, request.job_run_id))
+        walk = Walk(config["url"], rules, limits, discover.load_frontier(self._db, request.job_run_id))
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -381,5 +381,5 @@ def _page(piece: Piece, job_run_id: str, cursor: str) -> Page[SourceItem]:
         cursor,
         done=False,
         skipped=piece.skipped,
-        save=lambda connection: discover.save(connection, job_run_id, piece.change),
+        save=lambda connection: discover.save_change(connection, job_run_id, piece.change),
     )

@@ -47,7 +47,7 @@ _NOTHING = f"{TITLE} found no page at the address."
 
 
 def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:
-    return FirecrawlSite(cast("Firecrawl", scraper), db, settings.load())
+    return FirecrawlSite(cast("Firecrawl", scraper), db, settings.load_settings())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class FirecrawlSite:
 
     def _followed(self, request: DiscoveryRequest, state: CrawlCursor) -> Iterator[Page[SourceItem]]:
         service = self._client.service
-        pages = Pages(request, service.guard, service.most, discover.load(self._db, request.job_run_id))
+        pages = Pages(request, service.guard, service.most, discover.load_frontier(self._db, request.job_run_id))
         pages.rules.hosts.update(state.hosts)
         over: str | None = None
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -205,7 +205,7 @@ def _page(piece: Piece, request: DiscoveryRequest, state: CrawlCursor, *, done: 
         state.written(),
         done=done,
         skipped=piece.skipped,
-        save=lambda connection: discover.save(connection, request.job_run_id, piece.change),
+        save=lambda connection: discover.save_change(connection, request.job_run_id, piece.change),
     )
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from retrieval.conditions.model import storable
+from retrieval.conditions.model import is_storable
 
 COLUMNS: Final = 64
 """Columns of a table, or fields of a record, that can be filtered by."""
@@ -26,7 +26,7 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def typed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def typed_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """The rows as objects, by normalized column name; blank cells are absent.
 
     A column is numeric if each of its cells is a number and none is a code with leading zeros.
@@ -41,7 +41,7 @@ def typed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str,
     return fields
 
 
-def flattened(record: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """The scalar fields of a record, nested ones as `outer.inner`, lists of scalars as they are."""
     fields: dict[str, Any] = {}
     for key, value in _leaves(record, ""):
@@ -51,15 +51,15 @@ def flattened(record: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def normalized(name: str) -> str:
+def normalize_column(name: str) -> str:
     """A column's name as filters spell it: `Amount (EUR)` is `amount_eur`."""
     return re.sub(r"[^\w.]+", "_", unicodedata.normalize("NFC", name).lower()).strip("_.")
 
 
 def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, member in value.items():
-        key = f"{prefix}{normalized(str(name))}"
-        if not storable(key):
+        key = f"{prefix}{normalize_column(str(name))}"
+        if not is_storable(key):
             continue
         if isinstance(member, Mapping):
             yield from _leaves(member, f"{key}.")
@@ -71,7 +71,7 @@ def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _is_scalar(value: object) -> bool:
     if isinstance(value, str):
-        return len(value) <= VALUE_CHARACTERS and storable(value)
+        return len(value) <= VALUE_CHARACTERS and is_storable(value)
     if isinstance(value, float):
         return value - value == 0
     return isinstance(value, bool | int) and abs(value) < 2**63
@@ -80,7 +80,7 @@ def _is_scalar(value: object) -> bool:
 def _keys(names: Sequence[str]) -> list[str]:
     keys: list[str] = []
     for number, name in enumerate(names[:COLUMNS], 1):
-        key = base = normalized(name) or f"column_{number}"
+        key = base = normalize_column(name) or f"column_{number}"
         repeat = 1
         while key in keys:
             repeat += 1

@@ -61,7 +61,7 @@ class _Step:
     is_kept: bool
 
 
-def ranges(cutter: Cutter, pieces: Iterable[Piece]) -> list[Range]:
+def chunk_ranges(cutter: Cutter, pieces: Iterable[Piece]) -> list[Range]:
     """Start and end of each chunk: the former pieces where the text has them, the rest cut in between."""
     places = list(_places(cutter, pieces))
     return _Path(cutter, places).ranges() if places else list(cutter.ranges())
@@ -196,7 +196,7 @@ def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, 
     return max_tokens, overlap * max_tokens // requested
 
 
-def split(
+def split_text(
     parsed: Parsed,
     tokenizer: Tokenizer,
     size: int,
@@ -218,9 +218,9 @@ def split(
     if not parsed.text.strip():
         return []
     headers = headers or Headers.of(parsed, tokenizer, size)
-    cutter = Cutter(parsed.text, tokens or units.read(parsed.text, tokenizer), size, overlap, headers)
+    cutter = Cutter(parsed.text, tokens or units.read_units(parsed.text, tokenizer), size, overlap, headers)
     chunks: list[Chunk] = []
-    for start, end in ranges(cutter, before):
+    for start, end in chunk_ranges(cutter, before):
         count = cutter.units.count(start, end)
         page = _page(parsed.pages, start)
         header, rows = headers.of_chunk(start, end), tuple(headers.structure.rows(start, end))

@@ -58,7 +58,7 @@ class Table:
     @cached_property
     def values(self) -> list[dict[str, Any]]:
         """The typed fields of each row."""
-        return row_values.typed(self.names, [cells(self.text[start:end]) for start, end in self.rows])
+        return row_values.typed_rows(self.names, [row_cells(self.text[start:end]) for start, end in self.rows])
 
     def between(self, start: int, end: int) -> list[dict[str, Any]]:
         """Return the fields of the rows in this range, including partial rows."""
@@ -84,7 +84,7 @@ class Records:
             record = json.loads(self.text[start:end])
         except (ValueError, RecursionError):
             return None
-        return row_values.flattened(record) if isinstance(record, dict) else None
+        return row_values.flatten_record(record) if isinstance(record, dict) else None
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Structure:
         return rows + self.records.between(start, end)
 
 
-def find(text: str, media_type: str = "") -> Structure:
+def find_structure(text: str, media_type: str = "") -> Structure:
     """Find the structure of a text. `media_type` decides between JSON, JSON Lines and Markdown tables."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind in LINES_TYPES:
@@ -136,7 +136,7 @@ def find(text: str, media_type: str = "") -> Structure:
     return Structure(tables=list(_tables(text))) if text.count("\n|") <= ROWS else Structure()
 
 
-def cells(row: str) -> list[str]:
+def row_cells(row: str) -> list[str]:
     """The cells of a Markdown table row, unescaped."""
     line = row.strip().removeprefix("|")
     if line.endswith("|") and not line.endswith("\\|"):
@@ -159,10 +159,10 @@ def _table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
     """The table of adjacent lines, if its second one is a delimiter row and rows follow."""
     if len(lines) < 3 or not _DELIMITER.fullmatch(text[slice(*lines[1])].rstrip()):
         return
-    names, body = cells(text[slice(*lines[0])]), lines[2:]
+    names, body = row_cells(text[slice(*lines[0])]), lines[2:]
     title = ""
     if len(names) > 1 and len(body) > 1:
-        second, third = (cells(text[slice(*line)]) for line in body[:2])
+        second, third = (row_cells(text[slice(*line)]) for line in body[:2])
         has_names = len(second) == len(names) and not any(map(row_values.is_number, second))
         if has_names and sum(map(bool, names)) <= 1 and all(second):
             title, names, body = next(filter(None, names), ""), second, body[1:]
@@ -276,7 +276,9 @@ class Headers:
     @classmethod
     def of(cls, parsed: Parsed, tokenizer: Tokenizer, size: int) -> Headers:
         """The headers of a parsed document. `size`: the tokens of a chunk."""
-        return cls(find(parsed.text, str(parsed.properties.get("mimeType", ""))), tokenizer, size // HEADER_SHARE)
+        return cls(
+            find_structure(parsed.text, str(parsed.properties.get("mimeType", ""))), tokenizer, size // HEADER_SHARE
+        )
 
     def of_chunk(self, start: int, end: int) -> str:
         """Return the header of the first table with rows in this range, "" without one."""

@@ -42,7 +42,7 @@ class Former:
     overlap: int
 
 
-def split(
+def split_titled(
     parsed: Parsed,
     tokenizer: Tokenizer,
     requested: int,
@@ -54,14 +54,16 @@ def split(
 
     Those of `former` that the text still holds are kept where they were made with the size and overlap of now.
     """
-    title = of(parsed.title, tokenizer, max_tokens)
-    line = cost(title, tokenizer)
-    tokens = units.read(parsed.text, tokenizer)
+    title = title_line(parsed.title, tokenizer, max_tokens)
+    line = title_tokens(title, tokenizer)
+    tokens = units.read_units(parsed.text, tokenizer)
     headers = Headers.of(parsed, tokenizer, splitter.effective_size(requested, overlap, max_tokens - line)[0])
     for room in (max_tokens, max_tokens - line):
         size, shared = splitter.effective_size(requested, overlap, room)
         kept_pieces = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
-        chunks = splitter.split(parsed, tokenizer, size, shared, tokens=tokens, before=kept_pieces, headers=headers)
+        chunks = splitter.split_text(
+            parsed, tokenizer, size, shared, tokens=tokens, before=kept_pieces, headers=headers
+        )
         if size + line <= max_tokens or not any(
             headers.cost(chunk.start) + chunk.tokens + line > max_tokens and _has_title(title, chunk)
             for chunk in chunks
@@ -87,12 +89,12 @@ def _has_title(title: str, chunk: Chunk) -> bool:
     return embedded_text(title, "", chunk.text) != chunk.text
 
 
-def of(title: str, tokenizer: Tokenizer, max_tokens: int) -> str:
+def title_line(title: str, tokenizer: Tokenizer, max_tokens: int) -> str:
     """Return the title line for chunks, shortened for a model with this token limit."""
-    return usable(title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
+    return usable_title(title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
 
 
-def usable(title: str, tokenizer: Tokenizer, most: int = MOST_TOKENS) -> str:
+def usable_title(title: str, tokenizer: Tokenizer, most: int = MOST_TOKENS) -> str:
     """The title in one line of at most `most` tokens; "" for a file name, an address, a hash or a numbered label."""
     line = " ".join(title.split())
     parts = [part.strip(".,:;!?()[]\"'“”«»") for part in line.split(" ")]
@@ -103,6 +105,6 @@ def usable(title: str, tokenizer: Tokenizer, most: int = MOST_TOKENS) -> str:
     return line if len(spans) <= most else line[: spans[most][0]].rpartition(" ")[0]
 
 
-def cost(title: str, tokenizer: Tokenizer) -> int:
+def title_tokens(title: str, tokenizer: Tokenizer) -> int:
     """Tokens that the title's line adds to a chunk."""
     return len(tokenizer.spans([title])[0]) + _LINE_END if title else 0

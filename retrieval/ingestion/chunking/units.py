@@ -47,7 +47,7 @@ class Units:
         return max(0, self.last(end) - self.first(start))
 
 
-def read(text: str, tokenizer: Tokenizer) -> Units:
+def read_units(text: str, tokenizer: Tokenizer) -> Units:
     """The tokens of `text`, cut into pieces at paragraphs for the tokenizer."""
     import numpy as np
 

@@ -53,7 +53,7 @@ def finish_unchanged(
     if not waiting:
         return frozenset()
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         documents = _lock(connection, waiting)
         rows = connection.fetch(
             DocumentKey,
@@ -104,11 +104,11 @@ def finish_unchanged(
             },
         )
         same = frozenset(rows)
-        lists.show(
+        lists.show_versions(
             connection, [(item.key.document_id, item.generation) for item in waiting if item.key in same], same=True
         )
         if labelled_ids := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
-            connection.execute(*vector_metadata.due(labelled_ids))
+            connection.execute(*vector_metadata.schedule_update(labelled_ids))
     return same
 
 
@@ -128,17 +128,19 @@ def activate(
     if not work:
         return
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         if epoch is not None:
-            namespaces.present(connection, lease.scope.namespace, epoch)
+            namespaces.hold_epoch(connection, lease.scope.namespace, epoch)
         documents = _lock(connection, work)
         activated = _show_generations(connection, work, documents)
-        lists.show(
+        lists.show_versions(
             connection, [(item.key.document_id, item.generation) for item in work if item.key in activated], same=False
         )
         _reindex(connection, lease, [item for item in work if item.key in activated], documents, language)
         _enqueue_gc(connection, lease, work, activated, documents)
-        unpack.drop(connection, [(item.key.document_id, item.generation) for item in work if item.key in activated])
+        unpack.drop_members(
+            connection, [(item.key.document_id, item.generation) for item in work if item.key in activated]
+        )
         _end_documents(connection, work, activated, documents)
         if labelled is not None:
             _relabel(connection, labelled)
@@ -151,7 +153,7 @@ def _relabel(connection: ThreadConnection, labelled: Mapping[str, Labelled]) -> 
     )
     changed = [document.id for document in documents if document.metadata != labelled[document.id].metadata]
     if changed:
-        connection.execute(*vector_metadata.due(changed))
+        connection.execute(*vector_metadata.schedule_update(changed))
 
 
 class _Metadata(NamedTuple):

@@ -14,14 +14,14 @@ from retrieval.database.database import UNLIMITED, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
-from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, place, row_name
+from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, row_name, store_identity
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.keywords import postings
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.security.secrets import KeyRing
-from retrieval.statuses import Stage, sql
+from retrieval.statuses import Stage, stage_names
 
 _GENERATION = "active_generation"
 
@@ -54,7 +54,8 @@ def shadow(db: Database, job_run_id: str) -> Iterator[None]:
     )
     view = psycopg.sql.SQL(
         f"create temporary view documents as select {columns} from documents d"
-        f" join run_documents w on w.document_id = d.id and w.job_run_id = {{run}} and w.stage = {sql(Stage.UPSERTED)}"
+        " join run_documents w on w.document_id = d.id and w.job_run_id = {run}"
+        f" and w.stage = {stage_names(Stage.UPSERTED)}"
     ).format(run=psycopg.sql.Literal(job_run_id))
     with db.together():
         with db.transaction() as connection:
@@ -67,7 +68,7 @@ def shadow(db: Database, job_run_id: str) -> Iterator[None]:
 def note(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]) -> None:
     """Record the verdict with the job run: `passed`, `told` and `questions`."""
     with db.transaction() as connection:
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         connection.execute(
             "update job_runs set progress = progress || %(progress)s::jsonb, updated_at = now() where id = %(run)s",
             {"run": job_run_id, "progress": json.dumps({"verdict": dict(verdict)})},
@@ -82,7 +83,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
-        batches.guard(connection, lease)
+        batches.guard_lease(connection, lease)
         row = connection.fetch_one(namespaces.NamespaceRow, _HOLD + namespaces.COLUMNS + _HELD, values)
         if row is None or not connection.fetch_one(bool, _OPEN, values):
             return False
@@ -112,7 +113,7 @@ _VISIBLE: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
 _LOCK: LiteralString = f"select d.id from {_OURS} where {_VISIBLE} order by d.id for update of d"
 _LACKING: LiteralString = f"""
     select true from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
-    where {_VISIBLE} and (w.document_id is null or w.stage <> {sql(Stage.UPSERTED)} or w.status <> 'PROCESSING'
+    where {_VISIBLE} and (w.document_id is null or w.stage <> {stage_names(Stage.UPSERTED)} or w.status <> 'PROCESSING'
                           or w.made_from is distinct from {MARK}) limit 1
 """
 _PARTITIONS: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
@@ -176,7 +177,7 @@ def _configure(
     sealed = keys.seal(json.dumps(previous).encode(), row=row_name(now.id, "retired"))
     pending = connection.fetch_one(bytes, _PENDING, {"id": now.id})
     if pending is not None:
-        later = reembedding.later(keys, now, pending)  # with a key that was changed since
+        later = reembedding.later_config(keys, now, pending)  # with a key that was changed since
     changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
     changed = replace(changed, sent_to=later.sent_to)
     connection.execute(
@@ -188,8 +189,8 @@ def _configure(
         where id = %(id)s and pending_run = %(run)s
         """,
         {
-            **namespaces.values(keys, changed),
-            "retired": sealed if place(now) != place(later) else None,
+            **namespaces.row_values(keys, changed),
+            "retired": sealed if store_identity(now) != store_identity(later) else None,
             "run": job_run_id,
         },
     )

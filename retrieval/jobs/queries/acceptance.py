@@ -51,7 +51,7 @@ ONE: LiteralString = (
             (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
         select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s,
                """
-    + lists.brought("%(access)s::jsonb", "document")
+    + lists.list_of_new_version("%(access)s::jsonb", "document")
     + """
         from document, run
     ),
@@ -113,7 +113,7 @@ SEVERAL: LiteralString = (
         insert into run_documents (job_run_id, document_id, position, generation, name, access)
         select %(run)s, document.id, listed.position - 1, run.number, listed.url,
                """
-    + lists.brought("%(access)s::jsonb", "document")
+    + lists.list_of_new_version("%(access)s::jsonb", "document")
     + """
         from document join listed on listed.url = document.external_id, run
     )
@@ -131,7 +131,7 @@ class AcceptedDocument(NamedTuple):
     replaces: bool
 
 
-async def record(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
+async def record_request(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
     """Record a request by ONE or SEVERAL: a row for each document, none if the namespace is not there."""
     for _ in range(_TRIES):
         if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):

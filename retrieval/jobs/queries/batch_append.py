@@ -42,7 +42,7 @@ def describe_batch(db: Database, lease: Lease) -> str:
         " join namespaces n on n.id = p.namespace_id where b.id = %(batch)s",
         {"batch": lease.batch_id},
     )
-    return names.several(lease.source, row.size, row.name) if row else ""
+    return names.name_of_several(lease.source, row.size, row.name) if row else ""
 
 
 class _Batch(NamedTuple):

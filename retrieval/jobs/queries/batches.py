@@ -83,7 +83,7 @@ class Superseded(Fatal):
     """Another worker holds this batch now; nothing that this one does may count."""
 
 
-def form(db: Database, *, size: int, batches: int, places: int | None = None) -> int:
+def form_batches(db: Database, *, size: int, batches: int, places: int | None = None) -> int:
     """Gather waiting job runs into new batches of at most `size`, by turns (`fair_queue`); how many were made.
 
     At most `batches`, beside those that are short or their organization's only one. A connection's job runs follow each
@@ -96,7 +96,7 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
         groups = [group for group in job_queue.list_groups(db) if (group.partition, group.source) not in passed]
         made = 0
         chosen = job_queue.count_open(db, size=size) if groups else fair_queue.Taken()
-        for group, queue in fair_queue.choose(groups, chosen, room=batches - leaving, places=places):
+        for group, queue in fair_queue.choose_groups(groups, chosen, room=batches - leaving, places=places):
             count = 0
             with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
                 count = job_queue.form_batch(connection, group, queue, size=size)
@@ -109,12 +109,12 @@ def form(db: Database, *, size: int, batches: int, places: int | None = None) ->
         formed += made
 
 
-def undispatched(db: Database) -> list[Batch]:
+def undispatched_batches(db: Database) -> list[Batch]:
     """Batches whose newest attempt has no flow run yet, oldest first."""
     batches = []
     for row in db.fetch(_Undispatched, job_queue.UNDISPATCHED):
         runs = len(row.job_runs)
-        name = names.titled(row) if runs == 1 else names.several(row.source, runs, row.namespace)
+        name = names.titled_name(row) if runs == 1 else names.name_of_several(row.source, runs, row.namespace)
         batches.append(Batch(row.id, row.source, row.attempt, tuple(row.job_runs), row.namespace_id, name, row.queue))
     return batches
 
@@ -129,7 +129,7 @@ class _Undispatched(names.About):
     namespace: str
 
 
-def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:
+def record_flow_run(db: Database, batch: Batch, flow_run_id: str) -> None:
     """Record the flow run of this attempt."""
     db.execute(
         "update batches set flow_run_id = %(flow_run)s, dispatched_at = now()"
@@ -143,7 +143,7 @@ def in_flight(db: Database) -> int:
     return db.fetch_one(int, "select count(*) from batches where finished_at is null and queue <> 'short'") or 0
 
 
-def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
+def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
     """The lease, or None if this attempt is finished, replaced or already being worked on."""
     row = db.fetch_one(
         _Claimed,
@@ -177,7 +177,7 @@ class _Claimed:
     queue: str
 
 
-def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
+def renew_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
     """Keep the lease; False if another holds the batch now, or it was handed back."""
     renewed = db.execute(
         """
@@ -189,7 +189,7 @@ def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
     return bool(renewed)
 
 
-def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
+def extend_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
     """Extend the lease of a batch that was closed from outside: its worker may still write to stores for these seconds.
 
     Returns False if another worker has claimed the batch. 0 seconds: the worker has stopped.
@@ -204,7 +204,7 @@ def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
     return bool(extended)
 
 
-def guard(connection: ThreadConnection, lease: Lease) -> None:
+def guard_lease(connection: ThreadConnection, lease: Lease) -> None:
     """Hold the fence until the end of the caller's transaction; Superseded if another worker has claimed the batch."""
     held = connection.execute(
         "select from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
@@ -228,10 +228,10 @@ def is_wanted(db: Database, lease: Lease) -> bool:
     return bool(db.fetch_one(bool, statement, {"batch": lease.batch_id}))
 
 
-def finish(db: Database, lease: Lease) -> None:
+def finish_batch(db: Database, lease: Lease) -> None:
     """Every document is at its end: close the batch."""
     with db.transaction() as connection:
-        guard(connection, lease)
+        guard_lease(connection, lease)
         connection.execute(_FINISH, {"id": lease.batch_id})
         breakers.let_go(connection, lease.batch_id, lease.partition)
 
@@ -252,7 +252,7 @@ def hand_back(
     open without job runs would never be dispatched again.
     """
     with db.transaction() as connection:
-        guard(connection, lease)
+        guard_lease(connection, lease)
         remaining = connection.execute(
             """
             update job_runs r set batch_id = null, updated_at = now(), waits_for = (
@@ -262,7 +262,7 @@ def hand_back(
             {"batch": lease.batch_id, "runs": list(waiting or {}), "keys": list((waiting or {}).values())},
         ).rowcount
         if held:
-            breakers.wait(connection, lease.partition, sorted(held))
+            breakers.wait_for_breakers(connection, lease.partition, sorted(held))
         connection.execute(_FINISH, {"id": lease.batch_id})
         breakers.let_go(connection, lease.batch_id, lease.partition)
     return remaining
@@ -288,7 +288,7 @@ _FREE: LiteralString = """
 """Not held by a transaction: whoever writes under the fence at this moment is not dead, or ends by its limits."""
 
 
-def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
+def end_batch(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
     """Close a batch from outside: unfinished documents become `status` (FAILED or CANCELLED), its job runs COMPLETED.
 
     Returns False, and changes nothing, while a worker writes under the fence, or if a newer attempt exists.
@@ -305,7 +305,7 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
                 str, "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", values
             )
             for job_run_id in undiscovered:
-                refuse(connection, job_run_id, error)
+                record_failed_listing(connection, job_run_id, error)
         ended = connection.fetch(
             str,
             """
@@ -343,7 +343,7 @@ def leave_stores(connection: ThreadConnection, job_runs: Sequence[str]) -> None:
     )
 
 
-def refuse(connection: ThreadConnection, job_run_id: str, error: str) -> None:
+def record_failed_listing(connection: ThreadConnection, job_run_id: str, error: str) -> None:
     """Record a failed listing of a job run as an entry without a document."""
     connection.execute(
         """

@@ -17,7 +17,7 @@ KEPT: Final = 1000
 """Breakers of an organization that are remembered: a crawl may meet any number of hosts."""
 
 
-def expire(db: Database) -> int:
+def expire_runs(db: Database) -> int:
     """End job runs whose patience is at its end, each open document with the reason; how many."""
     ended = 0
     while True:
@@ -62,7 +62,7 @@ def _give_up(connection: ThreadConnection, run: _Expired) -> None:
     keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS, {"id": run.id})
     batches.close_documents(connection, dict.fromkeys(keys, error), status=DocumentStatus.FAILED)
     if run.to_discover:
-        batches.refuse(connection, run.id, error)
+        batches.record_failed_listing(connection, run.id, error)
     connection.execute(
         "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(), waits_for = null"
         " where id = %(id)s",

@@ -61,7 +61,7 @@ class State:
     probe: str | None = None
 
 
-def state(db: Database, key: str, batch_id: str) -> State:
+def breaker_state(db: Database, key: str, batch_id: str) -> State:
     """Return the current state. When the open time is over, this batch becomes the probe if no other is."""
     entered = db.fetch_one(State, _ENTER, {"key": key, "batch": batch_id, "seconds": PROBE_SECONDS})
     current = entered or db.fetch_one(
@@ -80,7 +80,7 @@ _ENTER: LiteralString = """
 """
 
 
-def failed(db: Database, asked: Asked, batch_id: str, *, seconds: float, reason: str) -> State:
+def record_failure(db: Database, asked: Asked, batch_id: str, *, seconds: float, reason: str) -> State:
     """A request failed, or hung, for so long: the state after it."""
     values = {
         "key": asked.key,
@@ -98,7 +98,7 @@ def failed(db: Database, asked: Asked, batch_id: str, *, seconds: float, reason:
     with db.transaction() as connection:
         connection.execute(_COUNT, values)
         opened = connection.fetch_one(State, _OPEN, values)
-    return opened or state(db, asked.key, batch_id)
+    return opened or breaker_state(db, asked.key, batch_id)
 
 
 _COUNT: LiteralString = """
@@ -117,12 +117,12 @@ _OPEN: LiteralString = """
 """
 
 
-def succeeded(db: Database, key: str) -> None:
+def record_success(db: Database, key: str) -> None:
     """It answers: forget what was."""
     db.execute("delete from breakers where key = %(key)s", {"key": key})
 
 
-def probed(db: Database, batch_id: str, partition: int) -> None:
+def release_probes(db: Database, batch_id: str, partition: int) -> None:
     """A batch has ended. What it was to probe and did not need, another may probe, and its partition needs no more."""
     db.execute(_LET_GO, {"batch": batch_id, "partition": partition})
 
@@ -154,7 +154,7 @@ An organization probes one thing at a time, and so do PROBES organizations (`%(p
 """
 
 
-def probing(connection: ThreadConnection, batch_id: str, partition: int) -> bool | None:
+def become_probe(connection: ThreadConnection, batch_id: str, partition: int) -> bool | None:
     """Tell if the batch of this partition becomes a probe; None if it may not be dispatched now."""
     values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS, "probes": PROBES}
     if connection.fetch_one(bool, "select %(partition)s = any(" + RESTING + ")", values):
@@ -168,7 +168,7 @@ def probing(connection: ThreadConnection, batch_id: str, partition: int) -> bool
     )
 
 
-def wait(connection: ThreadConnection, partition: int, keys: Sequence[str]) -> None:
+def wait_for_breakers(connection: ThreadConnection, partition: int, keys: Sequence[str]) -> None:
     """Let all ingestion of the partition wait until these breakers close."""
     connection.execute(
         "update breakers set partitions = partitions || %(partition)s::bigint"

@@ -68,7 +68,7 @@ def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: 
     """
     batch_id, partition, source = ids.batch_id(), group.partition, group.source
     queued = lock_waiting(connection, partition, source, size=size)
-    probing = bool(queued) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
+    probing = bool(queued) and source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
     if not queued or probing is None:
         return 0
     queued = queued[:1] if probing else queued

@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 
 from retrieval.database.database import Database
 from retrieval.jobs import web_pages
-from retrieval.statuses import Stage, since, sql
+from retrieval.statuses import Stage, stage_names, stages_since
 
 COUNTED: LiteralString = (
     """
@@ -18,24 +18,24 @@ COUNTED: LiteralString = (
                count(distinct split_part(name, '/', 3)) as hosts,
                jsonb_build_object(
                    'found', count(*) filter (where stage <> """
-    + sql(Stage.DISCOVER)
+    + stage_names(Stage.DISCOVER)
     + """),
                    'fetched', count(*) filter (
                        where stage not in ("""
-    + sql(Stage.DISCOVER, Stage.ACCEPTED)
+    + stage_names(Stage.DISCOVER, Stage.ACCEPTED)
     + """)
                           or (raw_key is not null and r.source not in ('TEXT', 'LOCAL_FILE'))),
                    'parsed', count(*) filter (where stage in ("""
-    + sql(*since(Stage.PARSED))
+    + stage_names(*stages_since(Stage.PARSED))
     + """)),
                    'chunked', count(*) filter (where stage in ("""
-    + sql(*since(Stage.CHUNKED))
+    + stage_names(*stages_since(Stage.CHUNKED))
     + """)),
                    'embedded', count(*) filter (where stage in ("""
-    + sql(*since(Stage.EMBEDDED))
+    + stage_names(*stages_since(Stage.EMBEDDED))
     + """)),
                    'upserted', count(*) filter (where stage = """
-    + sql(Stage.UPSERTED)
+    + stage_names(Stage.UPSERTED)
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
                    'webPages', ("""
@@ -60,7 +60,7 @@ turn. `whole` leaves out what was packed into others; `hosts` counts those of UR
 """
 
 
-def read(db: Database, job_run_id: str) -> dict[str, Any]:
+def read_progress(db: Database, job_run_id: str) -> dict[str, Any]:
     """Read the progress of one job run, for the worker that executes it."""
     statement: LiteralString = "select counted.progress from job_runs r" + COUNTED + "where r.id = %(run)s"
     return db.fetch_one(dict, statement, {"run": job_run_id}) or {}

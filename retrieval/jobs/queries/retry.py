@@ -15,7 +15,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
 
     Job runs of one connection run one after another, so those of content services wait for the dispatcher.
     """
-    batch_id = newest(db, batch_id, flow_run_id)
+    batch_id = newest_batch(db, batch_id, flow_run_id)
     new = ids.batch_id()
     with db.transaction() as connection:
         old = connection.fetch_one(
@@ -27,7 +27,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         if old is None:
             return None
         runs = connection.fetch(str, "select id from job_runs where batch_id = %(id)s order by number", {"id": old.id})
-        values = {**origin.values(), **changed_job(None)}
+        values = {**origin.origin_params(), **changed_job(None)}
         retries = [connection.fetch_one(str, RETRY, {"run": run, "new": ids.job_run_id(), **values}) for run in runs]
         queued = [run for run in retries if run is not None]
         if not queued or old.source in APPS:
@@ -43,7 +43,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
     return new
 
 
-def newest(db: Database, batch_id: str, flow_run_id: str) -> str:
+def newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:
     """Return the batch that the flow run executed last, which differs from its parameter after a retry."""
     newest_id = db.fetch_one(
         str,

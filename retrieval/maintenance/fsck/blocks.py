@@ -43,7 +43,7 @@ _POSTINGS: LiteralString = """
 _LENGTH_BITS = int(LENGTH_BITS)
 
 
-def find(instance: Instance) -> Iterator[Finding]:
+def find_stale_blocks(instance: Instance) -> Iterator[Finding]:
     """Terms whose blocks say something else than the postings of chunks that have not changed since."""
     for pack in instance.db.fetch(Pack, _PACKS):
         with instance.db.transaction() as connection:
@@ -66,7 +66,7 @@ def find(instance: Instance) -> Iterator[Finding]:
                     )
 
 
-def mend(instance: Instance, found: Sequence[Finding]) -> None:
+def drop_blocks(instance: Instance, found: Sequence[Finding]) -> None:
     """Forget what is packed: searches read the postings themselves until the next round of upkeep packs them."""
     for partition in sorted({finding.data["partition_id"] for finding in found}):
         with instance.db.transaction() as connection:

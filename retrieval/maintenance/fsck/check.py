@@ -14,7 +14,7 @@ from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from retrieval.maintenance.fsck import blocks, files, tables, texts, vectors
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding, split_batches
 from retrieval.sources import FETCHED
 
 log = structlog.get_logger()
@@ -32,47 +32,47 @@ class Outcome:
     left: Sequence[Finding]
 
 
-def run(instance: Instance, *, repair: bool = False) -> Outcome:
+def run_check(instance: Instance, *, repair: bool = False) -> Outcome:
     """Check everything; with `repair` mend it, in rounds, until nothing is found or nothing more can be mended."""
-    first = remaining = find(instance)
+    first = remaining = find_all(instance)
     for _ in range(ROUNDS if repair else 0):
         if not remaining:
             break
-        mend(instance, remaining)
-        remaining = find(instance)
+        repair_all(instance, remaining)
+        remaining = find_all(instance)
     return Outcome(first, remaining)
 
 
-def find(instance: Instance) -> list[Finding]:
+def find_all(instance: Instance) -> list[Finding]:
     """Return all findings. An unreadable store is a finding itself and hides no other."""
     places = instance.places()
-    findings = [finding for finding, _ in tables.find(instance)]
-    findings += blocks.find(instance)
+    findings = [finding for finding, _ in tables.find_broken_rows(instance)]
+    findings += blocks.find_stale_blocks(instance)
     findings += find_gaps(instance)
     findings += _asked(files.of_no_namespace(instance), None)
     for partition in places:
-        findings += _asked(vectors.unfit(instance, partition), partition)
-        findings += _asked(vectors.find(instance, partition), partition)
-        findings += _asked(files.missing(instance, partition), partition)
-        findings += _asked(texts.find(instance, partition), partition)
+        findings += _asked(vectors.find_unfit(instance, partition), partition)
+        findings += _asked(vectors.find_differences(instance, partition), partition)
+        findings += _asked(files.find_missing(instance, partition), partition)
+        findings += _asked(texts.find_wrong_texts(instance, partition), partition)
     for namespace in sorted({partition.scope.namespace for partition in places}):
         within = [partition for partition in places if partition.scope.namespace == namespace]
-        findings += _asked(files.orphans(instance, namespace, within), within[0])
+        findings += _asked(files.find_orphans(instance, namespace, within), within[0])
     away = dict.fromkeys(finding for finding in findings if finding.kind == UNREADABLE)
     return [finding for finding in findings if finding.kind != UNREADABLE] + list(away)
 
 
-def mend(instance: Instance, found: Sequence[Finding]) -> None:
+def repair_all(instance: Instance, found: Sequence[Finding]) -> None:
     """Remove what nothing needs, put back what can be made, queue what must be ingested again, mark the rest."""
     for check in tables.CHECKS:
         if matching := [finding for finding in found if finding.kind == check.kind and _is_of(finding, check)]:
             check.repair(instance, matching)
-    blocks.mend(instance, _of(found, "WRONG_BLOCKS"))
-    files.remove(instance, _of(found, "ORPHAN_FILE"))
-    lost_keys = files.gone(found)
+    blocks.drop_blocks(instance, _of(found, "WRONG_BLOCKS"))
+    files.remove_orphans(instance, _of(found, "ORPHAN_FILE"))
+    lost_keys = files.lost_keys(found)
     for partition in instance.places():
         findings = [finding for finding in found if finding.namespace == partition.scope.namespace]
-        vectors.remove(instance, partition, _of(findings, "ORPHAN_VECTOR", partition))
+        vectors.remove_orphans(instance, partition, _of(findings, "ORPHAN_VECTOR", partition))
         lost = [
             *texts.put_back(instance, partition, _of(findings, "WRONG_TEXT", partition)),
             *vectors.put_back(
@@ -165,7 +165,7 @@ _GIVE_UP: LiteralString = """
 def find_gaps(instance: Instance) -> Iterator[Finding]:
     """Documents whose chunks are not all there."""
     for row in instance.db.rows(_GAPS, {"mark": MARK}):
-        yield finding("MISSING_CHUNKS", row)
+        yield make_finding("MISSING_CHUNKS", row)
 
 
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
@@ -173,7 +173,7 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
 
     gone: keys of files that are missing or not whole.
     """
-    for part in batches(sorted(set(document_ids))):
+    for part in split_batches(sorted(set(document_ids))):
         stored = instance.db.fetch(Stored, _STORED, {"ids": part})
         able = [row.id for row in stored if row.source in FETCHED or row.raw_key not in {None, *gone}]
         queued: set[str] = set()
@@ -188,6 +188,6 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
 
 async def _started(db: Database, place: Place, document_ids: Sequence[str]) -> resync.Resync:
     try:
-        return await resync.start(db, place.scope, DocumentFilter(document_ids=tuple(document_ids)))
+        return await resync.start_resync(db, place.scope, DocumentFilter(document_ids=tuple(document_ids)))
     finally:
         await db.async_close()

@@ -10,7 +10,7 @@ from typing import LiteralString, NamedTuple
 
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal, Skippable
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding, split_batches
 from retrieval.ports import FileStore
 
 UPLOAD_SECONDS = 3600
@@ -80,13 +80,13 @@ _ALIVE: LiteralString = """
 """
 
 
-def missing(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
     """Documents of the partition whose files the store does not have, or not whole."""
     store = instance.stores(place.scope.namespace).files
     needed = instance.db.fetch(NeededFile, _NEEDED, {"partition": place.partition_id, "mark": MARK})
     if not needed:
         return
-    sizes = _listed(store, file_keys.folder(place.scope))
+    sizes = _listed(store, file_keys.folder_key(place.scope))
     lacking = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
     if not lacking:
         return
@@ -96,12 +96,12 @@ def missing(instance: Instance, place: Place) -> Iterator[Finding]:
         if (file.document_id, file.key) not in still_needed:
             continue
         if file.key in sizes:
-            yield finding("WRONG_FILE", file._asdict(), file.describe_cut(sizes[file.key]))
+            yield make_finding("WRONG_FILE", file._asdict(), file.describe_cut(sizes[file.key]))
         elif not _is_stored(store, file.key):
-            yield finding("MISSING_FILE", file._asdict(), f"the file {file.key} is not in the store")
+            yield make_finding("MISSING_FILE", file._asdict(), f"the file {file.key} is not in the store")
 
 
-def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
+def find_orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
     """Find files below the namespace's folder that no row refers to and no pending write is about to refer to."""
     store = instance.stores(namespace).files
     try:
@@ -110,7 +110,7 @@ def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iter
         yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not let its files be listed")
         return
     partitions = [partition.partition_id for partition in places]
-    for part in batches(keys):
+    for part in split_batches(keys):
         for key in _unreferred(instance, part, partitions):
             match = _DOCUMENT.match(key)
             yield Finding(
@@ -132,7 +132,7 @@ def of_no_namespace(instance: Instance) -> Iterator[Finding]:
                 yield Finding("ORPHAN_FILE", namespace, None, f"no namespace has {key}", {"key": key, "local": True})
 
 
-def remove(instance: Instance, found: Sequence[Finding]) -> None:
+def remove_orphans(instance: Instance, found: Sequence[Finding]) -> None:
     """Delete orphans, unless a row refers to them by now."""
     orphaned = [item for item in found if "key" in item.data and item.namespace is not None]
     by_namespace: dict[str, list[Finding]] = {}
@@ -147,7 +147,7 @@ def remove(instance: Instance, found: Sequence[Finding]) -> None:
         partitions = [
             partition.partition_id for partition in instance.places() if partition.scope.namespace == namespace
         ]
-        for part in batches([item.data["key"] for item in group], 100):
+        for part in split_batches([item.data["key"] for item in group], 100):
             store.delete(_unreferred(instance, part, partitions))
 
 
@@ -200,6 +200,6 @@ def _is_stored(store: FileStore, key: str) -> bool:
         return False
 
 
-def gone(found: Sequence[Finding]) -> frozenset[str]:
+def lost_keys(found: Sequence[Finding]) -> frozenset[str]:
     """Keys of the files that nothing can be made from."""
     return frozenset(str(item.data["key"]) for item in found if item.kind in {"MISSING_FILE", "WRONG_FILE"})

@@ -85,11 +85,11 @@ MARK = "Parts of this document are missing from the stores, and cannot be made f
 """The error of a document that could not be repaired; it is not found again."""
 
 
-def batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
+def split_batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
     for start in range(0, len(rows), size):
         yield list(rows[start : start + size])
 
 
-def finding(kind: str, row: Mapping[str, Any], detail: str | None = None) -> Finding:
+def make_finding(kind: str, row: Mapping[str, Any], detail: str | None = None) -> Finding:
     """Return the finding of a row; `detail`: the column of this name if absent."""
     return Finding(kind, row.get("namespace_id"), row.get("document_id"), detail or str(row.get("detail")), dict(row))

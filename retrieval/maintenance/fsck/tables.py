@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from retrieval.documents import embeddings
 from retrieval.keywords import postings, queries
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, finding
+from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, make_finding
 from retrieval.maintenance.garbage_actions import ACTIONS
 
 Repair = Callable[[Instance, Sequence[Finding]], None]
@@ -35,11 +35,11 @@ class Check:
     repair: Repair
 
 
-def find(instance: Instance) -> Iterator[tuple[Finding, Repair]]:
+def find_broken_rows(instance: Instance) -> Iterator[tuple[Finding, Repair]]:
     """Everything that is wrong among the tables."""
     for check in CHECKS:
         for row in instance.db.rows(check.statement, {"mark": MARK, "language": instance.language}):
-            yield finding(check.kind, row), check.repair
+            yield make_finding(check.kind, row), check.repair
 
 
 def _sql(statement: LiteralString) -> Repair:
@@ -78,7 +78,7 @@ def _embeddings(instance: Instance, found: Sequence[Finding]) -> None:
         ACTIONS["embeddings"](instance.db, instance.stores(sweep.namespace_id), sweep)
 
 
-def reindex(instance: Instance, found: Sequence[Finding]) -> None:
+def reindex_chunks(instance: Instance, found: Sequence[Finding]) -> None:
     """Postings of chunks that are not visible go, those of the others are made anew."""
     for item in found:
         with instance.db.transaction() as connection:
@@ -110,7 +110,7 @@ def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
     """The embedded store holds the same vectors; what it lacks too is made again with the document (`documents`)."""
     for item in found:
         with instance.db.transaction() as connection:
-            embeddings.hold(connection, item.data["partition_id"])
+            embeddings.hold_vectors(connection, item.data["partition_id"])
             connection.execute(
                 """
                 insert into embeddings (partition_id, key, values)
@@ -300,8 +300,8 @@ CHECKS: tuple[Check, ...] = (
         for table in _BULK
     ),
     Check("ORPHAN_CHUNK", _CHUNKS, _generations),
-    Check("ORPHAN_POSTINGS", _WORDS, reindex),
-    Check("MISSING_POSTINGS", _NO_WORDS, reindex),
+    Check("ORPHAN_POSTINGS", _WORDS, reindex_chunks),
+    Check("MISSING_POSTINGS", _NO_WORDS, reindex_chunks),
     Check("ORPHAN_EMBEDDING", _UNUSED, _embeddings),
     Check("WRONG_EMBEDDING", _WRONG_EMBEDDING, _wrong_embeddings),
     Check("MISSING_EMBEDDING", _NO_EMBEDDING, _missing_embeddings),

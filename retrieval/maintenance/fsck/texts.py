@@ -14,7 +14,7 @@ from retrieval.ingestion import parse
 from retrieval.ingestion.chunk import key_of
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.maintenance.fsck import tables
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, finding
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding
 from retrieval.ports import FileStore
 
 PAGE = 1000
@@ -56,7 +56,7 @@ _CHUNKS: LiteralString = """
 _PUT_BACK: LiteralString = "update chunks set content = %(content)s where id = %(chunk_id)s"
 
 
-def find(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
     """Find chunks whose text is neither the embedded one nor the parsed text at their position.
 
     Only documents with such a chunk have their parsed text read.
@@ -71,7 +71,7 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
         strange = [chunk.chunk_id for chunk in cursor if not _as_embedded(chunk, chunk.content)]
     for row, text in _with_text(instance, files, place, strange):
         if text is None or text != row.content:
-            yield finding("WRONG_TEXT", row.identity, f"the text of chunk {row.index} is not the one that was cut")
+            yield make_finding("WRONG_TEXT", row.identity, f"the text of chunk {row.index} is not the one that was cut")
 
 
 def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
@@ -83,7 +83,7 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
             lost.append(row.document_id)
             continue
         instance.db.execute(_PUT_BACK, {"content": text, "chunk_id": row.chunk_id})
-        tables.reindex(instance, [finding("WRONG_TEXT", row.identity, "")])
+        tables.reindex_chunks(instance, [make_finding("WRONG_TEXT", row.identity, "")])
     return lost
 
 

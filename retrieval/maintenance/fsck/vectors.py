@@ -9,7 +9,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids
 from retrieval.documents import vector_metadata
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, Place, batches
+from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, Place, split_batches
 from retrieval.ports import Vector, VectorStore
 
 
@@ -69,7 +69,7 @@ _VALUES: LiteralString = """
 """
 
 
-def find(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_differences(instance: Instance, place: Place) -> Iterator[Finding]:
     """Both directions. What differs at first sight is looked at once more: stores and tables are not read at once."""
     store = instance.stores(place.scope.namespace).vectors
     stored = set(store.ids(place.scope, ""))
@@ -79,7 +79,7 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
     if not strange and not lacking:
         return
     documents = sorted({parsed[0] for vector_id in (*strange, *lacking) if (parsed := ids.parse_vector_id(vector_id))})
-    for part in batches(documents, 200):
+    for part in split_batches(documents, 200):
         expected, excused = _expected(instance, place, part)
         present = {
             vector_id
@@ -98,7 +98,7 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
     yield from (_finding("ORPHAN_VECTOR", place, None, vector_id) for vector_id in nobodys)
 
 
-def unfit(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_unfit(instance: Instance, place: Place) -> Iterator[Finding]:
     """A store that does not take the namespace's vectors, and vectors of visible chunks that no search can compare."""
     store = instance.stores(place.scope.namespace).vectors
     store.check()
@@ -113,10 +113,10 @@ def unfit(instance: Instance, place: Place) -> Iterator[Finding]:
     )
 
 
-def remove(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
+def remove_orphans(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
     """Delete orphans."""
     store = instance.stores(place.scope.namespace).vectors
-    for part in batches([str(finding.data["vector"]) for finding in found]):
+    for part in split_batches([str(finding.data["vector"]) for finding in found]):
         store.delete(place.scope, part)
 
 
@@ -143,7 +143,7 @@ def _vectors(instance: Instance, document: str, generation: int, indexes: Sequen
             ids.vector_id(document, generation, row.index),
             document,
             json.loads(row.values),
-            labels=vector_metadata.of(document, row.document_type, row.source, row.metadata),
+            labels=vector_metadata.document_labels(document, row.document_type, row.source, row.metadata),
         )
         for row in instance.db.fetch(StoredValues, _VALUES, values)
     ]

@@ -136,7 +136,7 @@ class Archive:
             yield member
 
 
-def packed(key: bytes, values: bytes) -> bytes:
+def pack_embedding(key: bytes, values: bytes) -> bytes:
     """One embedding, as `embeddings.bin` holds it."""
     return _LENGTHS.pack(len(key), len(values)) + key + values
 
@@ -147,7 +147,7 @@ def is_halfvec(values: bytes) -> bool:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Archive]:
+def open_archive(file: Path) -> Iterator[Archive]:
     """An archive that was read and compared in whole; ArchiveError for anything else. Nothing is unpacked."""
     try:
         with tarfile.open(file, "r:") as tar:

@@ -94,7 +94,7 @@ class Exported:
     missing: int
 
 
-def named(db: Database, name: str) -> str:
+def find_namespace(db: Database, name: str) -> str:
     """The id of the namespace of this id, or of the only one of this name."""
     rows = db.rows(
         "select id from namespaces where deleted_at is null and (id = %(name)s or name = %(name)s)"
@@ -108,12 +108,12 @@ def named(db: Database, name: str) -> str:
     return str(rows[0]["id"])
 
 
-def run(db: Database, namespace: str, files: Callable[[], FileStore], target: Path) -> Exported:
+def export_namespace(db: Database, namespace: str, files: Callable[[], FileStore], target: Path) -> Exported:
     """Write the namespace to `target`, which appears when it is whole."""
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     writer = archive.Writer(aside)
     try:
-        with copies.kept(db.url, namespace) as connection, connection.transaction():
+        with copies.keep_files(db.url, namespace) as connection, connection.transaction():
             connection.execute(_SNAPSHOT)
             exported = _write(connection, namespace, files(), writer)
         aside.chmod(0o600)
@@ -191,7 +191,7 @@ def _embeddings(connection: Connection[Row], of: dict[str, str]) -> Iterator[byt
     with connection.cursor("export", binary=True) as cursor:
         cursor.itersize = _PAGE
         cursor.execute(_EMBEDDINGS, of)
-        yield from (archive.packed(bytes(row["key"]), bytes(row["values"])) for row in cursor)
+        yield from (archive.pack_embedding(bytes(row["key"]), bytes(row["values"])) for row in cursor)
 
 
 def _counted(table: str, rows: Iterator[Any], counts: dict[str, int]) -> Iterator[Any]:

@@ -65,7 +65,7 @@ class Frame:
             raise ArchiveError("The export is damaged: it has a tenant twice.")
         config = self._to.config
         with self._db.transaction() as connection:
-            connection.execute(namespaces.INSERT, namespaces.values(self._to.ring, config))
+            connection.execute(namespaces.INSERT, namespaces.row_values(self._to.ring, config))
             connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
             for number, tenant in tenants.items():
                 partition = connection.execute(
@@ -107,7 +107,7 @@ class Frame:
         self._renewed = time.monotonic()
 
     def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        for page in pages(self._archive.rows(table), PAGE):
+        for page in split_pages(self._archive.rows(table), PAGE):
             self._renew()
             yield page
 
@@ -205,7 +205,7 @@ class Document:
     status: str
 
 
-def status(said: str, *, visible: bool) -> str:
+def final_status(said: str, *, visible: bool) -> str:
     """Return the final status of an imported document: an import leaves nothing in progress."""
     ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
     if visible:
@@ -213,12 +213,12 @@ def status(said: str, *, visible: bool) -> str:
     return said if said in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
 
 
-def text(values: bytes) -> str:
+def vector_text(values: bytes) -> str:
     halves = struct.unpack(f">{(len(values) - 4) // 2}e", values[4:])
     return "[" + ",".join(map(repr, halves)) + "]"
 
 
-def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+def split_pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
     page: list[T] = []
     for row in rows:
         page.append(row)

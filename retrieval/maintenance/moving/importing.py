@@ -68,7 +68,7 @@ def language_of(archive: Archive) -> str | None:
     return language if isinstance(language, str) and languages.fixed(language) is not None else None
 
 
-def run(target: Target, archive: Archive) -> Imported:
+def import_namespace(target: Target, archive: Archive) -> Imported:
     """Make the namespace; nothing of it can be seen before all of it is there. Fatal, and nothing is made, where this
     installation does not have its stores: garbage collection could not clear them either."""
     target.files()
@@ -193,7 +193,7 @@ class _Import(Carrying):
                 job, visible = self._jobs[row["job_id"]], int(row["active_generation"]) > 0
                 if self._partition(row) != job.partition or not frame.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a document is not where its job is.")
-                status = frame.status(row["status"], visible=visible)
+                status = frame.final_status(row["status"], visible=visible)
                 document = frame.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
                 self._documents[row["id"]] = document
                 rows.append(
@@ -244,7 +244,7 @@ class _Import(Carrying):
         folder, _, path = below.partition("/")
         if folder != file_keys.of_tenant(tenant):
             raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
-        root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
+        root = file_keys.folder_key(Scope(self._to.config.organization_id, self._to.config.id, tenant))
         match = frame.OF_DOCUMENT.fullmatch(path)
         owner = self._documents.get(match["document"]) if match else None
         if match and owner:
@@ -328,9 +328,9 @@ class _Import(Carrying):
     def _read_embeddings(self) -> int:
         """Their dimensions, 0 if there are none."""
         dimensions = 0
-        for page in frame.pages(self._archive.embeddings(), PAGE):
+        for page in frame.split_pages(self._archive.embeddings(), PAGE):
             self._renew()
-            texts = [frame.text(values) for _, values in page]
+            texts = [frame.vector_text(values) for _, values in page]
             dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
             self._db.rows(
                 frame.EMBEDDED,
@@ -350,7 +350,9 @@ class _Import(Carrying):
                         ids.vector_id(row["document_id"], row["generation"], row["index"]),
                         row["document_id"],
                         json.loads(row["values"]),
-                        vector_metadata.of(row["document_id"], row["document_type"], row["source"], row["metadata"]),
+                        vector_metadata.document_labels(
+                            row["document_id"], row["document_type"], row["source"], row["metadata"]
+                        ),
                     )
                     for row in rows
                     if row["values"] is not None
@@ -366,7 +368,7 @@ class _Import(Carrying):
             time.sleep(0.5)
 
 
-def draft(
+def draft_namespace(
     organization: str,
     name: str,
     configs: Mapping[str, Any],
@@ -384,5 +386,5 @@ def draft(
         created_at=created_at,
         updated_at=created_at,
         sent_to=sent_to,
-        **namespaces.split(configs),
+        **namespaces.split_configs(configs),
     )

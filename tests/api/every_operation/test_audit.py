@@ -185,10 +185,10 @@ def test_entries_are_kept_for_their_days(org, api_db):
         org.client.post("/v1/tenants", json={"id": name})
     age = "update audit_entries set created_at = now() - make_interval(days => %(days)s) where object_id = 'old'"
     api_db.rows(age + " and organization_id = %(org)s", {"days": 399, "org": org.id})
-    audit.forget(api_db, 400)
+    audit.delete_old_entries(api_db, 400)
     assert [entry["objectId"] for entry in entries(org.client)] == ["new", "old"]
     api_db.rows(age + " and organization_id = %(org)s", {"days": 401, "org": org.id})
-    assert audit.forget(api_db, 400) == 1
+    assert audit.delete_old_entries(api_db, 400) == 1
     assert [entry["objectId"] for entry in entries(org.client)] == ["new"]
 
 

@@ -108,9 +108,9 @@ def test_the_disk_for_files_is_full(org, monkeypatch, where, code):
 
 
 def test_other_errors_are_no_full_disk():
-    assert disk_full.reason(OSError(errno.EACCES, "denied")) is None
-    assert disk_full.reason(ValueError("x")) is None
-    assert disk_full.reason(None) is None
+    assert disk_full.full_disk_reason(OSError(errno.EACCES, "denied")) is None
+    assert disk_full.full_disk_reason(ValueError("x")) is None
+    assert disk_full.full_disk_reason(None) is None
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from retrieval.connections import connections
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import SECRET_FIELDS
-from retrieval.security.secrets import HIDDEN, mask
+from retrieval.security.secrets import HIDDEN, mask_secret
 from retrieval.setting_values import Endpoint, OAuthEndpoints
 from retrieval.sources import APPS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
@@ -76,7 +76,7 @@ class Variant:
 
     def shown(self, path: str) -> str:
         """What stands for a stored secret."""
-        return mask(self.value(path))
+        return mask_secret(self.value(path))
 
     def masked(self, **changed: str) -> dict[str, Any]:
         return self.config(**{path.replace(".", "__"): self.shown(path) for path in self.secrets} | changed)
@@ -211,7 +211,9 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
     assert stored(api_db, ring, space, variant.area) == variant.config(**new)
 
 
-MOVABLE = [one for one in VARIANTS if destinations.of(settings.Settings(_env_file=None), {one.area: one.config()})]
+MOVABLE = [
+    one for one in VARIANTS if destinations.destinations_of(settings.Settings(_env_file=None), {one.area: one.config()})
+]
 
 
 def test_what_a_setting_can_move_is_here():
@@ -231,7 +233,7 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
         places.append(api_settings.model_copy(update={"oauth_endpoints": {vendor: there}}))
     for place in places:
         config = namespaces.load(api_db, ring, space)
-        monkeypatch.setattr(settings, "load", lambda place=place: place)
+        monkeypatch.setattr(settings, "load_settings", lambda place=place: place)
         with pytest.raises((Fatal, ServiceError), match="stored"):
             use(variant, vendor, config, place)
         named = api_settings.model_copy(
@@ -242,17 +244,17 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
                 },
             }
         )
-        monkeypatch.setattr(settings, "load", lambda named=named: named)
+        monkeypatch.setattr(settings, "load_settings", lambda named=named: named)
         use(variant, vendor, config, named)
         old = config.__class__(**{**{f: getattr(config, f) for f in config.__dataclass_fields__}, "sent_to": {}})
-        monkeypatch.setattr(settings, "load", lambda place=place: place)
+        monkeypatch.setattr(settings, "load_settings", lambda place=place: place)
         use(variant, vendor, old, place)
     with serve(moved, made.database, ring) as elsewhere, client_of(elsewhere, made.key) as other:
         path = f"/v1/namespaces/{space}"
         answer = other.patch(path, json={variant.area: variant.masked()})
         assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
         assert other.patch(path, json={variant.area: variant.config()}).status_code == 200
-    monkeypatch.setattr(settings, "load", lambda: moved)
+    monkeypatch.setattr(settings, "load_settings", lambda: moved)
     use(variant, vendor, namespaces.load(api_db, ring, space), moved)
 
 

@@ -45,17 +45,17 @@ class World:
     def work(self) -> None:
         """Bring what was accepted to its end, as workers do."""
         db = self.org.db
-        batches.form(db, size=64, batches=8)
-        for batch in batches.undispatched(db):
-            batches.dispatched(db, batch, "run")
-            lease = batches.claim(db, batch.id, batch.attempt, seconds=60)
-            while windows := items.windows(db, lease, documents=64, size=1 << 24):
+        batches.form_batches(db, size=64, batches=8)
+        for batch in batches.undispatched_batches(db):
+            batches.record_flow_run(db, batch, "run")
+            lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=60)
+            while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
                 for window in windows:
                     for step in STEPS:
                         step(steps.Work(db, self.org.ring, lease, window))
-                results.settle(db, lease)
-            results.settle(db, lease)
-            batches.finish(db, lease)
+                results.settle_runs(db, lease)
+            results.settle_runs(db, lease)
+            batches.finish_batch(db, lease)
 
     def text(self, name: str, text: str, access: Any = None, **more: Any) -> None:
         given = {"externalId": name, "name": name} | ({} if access is None else {"access": access})

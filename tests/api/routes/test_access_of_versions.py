@@ -369,11 +369,11 @@ def resync(org, space, name):
 def failing(org, db, name):
     """Take what waits to its end, but for this document, which fails once it is known what is packed into it."""
     lease = leased(SimpleNamespace(db=db))
-    while windows := items.windows(db, lease, documents=64, size=1 << 24):
+    while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, org.ring, lease, window))
                 parsed = items.at_stage(db, lease, window, Stage.PARSED)
-                items.fail(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
-        results.settle(db, lease)
-    batches.finish(db, lease)
+                items.fail_items(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
+        results.settle_runs(db, lease)
+    batches.finish_batch(db, lease)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from retrieval.jobs.activity import bucket, percentile
+from retrieval.jobs.activity import bucket_of, percentile
 from retrieval.ports import Scope
 from tests.library import Library
 
@@ -52,11 +52,11 @@ def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
 
 @pytest.mark.parametrize("milliseconds", [0.5, 1.0, 37.0, 950.0, 12_000.0])
 def test_a_time_is_read_back_within_five_percent(milliseconds):
-    assert percentile([(bucket(milliseconds), 1)], 0.5) == pytest.approx(milliseconds, rel=0.05, abs=0.06)
+    assert percentile([(bucket_of(milliseconds), 1)], 0.5) == pytest.approx(milliseconds, rel=0.05, abs=0.06)
 
 
 def test_percentiles_count_searches():
-    counts = [(bucket(10.0), 90), (bucket(100.0), 9), (bucket(1000.0), 1)]
+    counts = [(bucket_of(10.0), 90), (bucket_of(100.0), 9), (bucket_of(1000.0), 1)]
     assert percentile(counts, 0.5) == pytest.approx(10, rel=0.05)
     assert percentile(counts, 0.95) == pytest.approx(100, rel=0.05)
     assert percentile(counts, 1.0) == pytest.approx(1000, rel=0.05)

@@ -12,10 +12,10 @@ from tests.standins import s3_server
 @pytest.fixture
 def storage(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     with s3_server.running() as running:
         yield running
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def test_a_link_streams_from_the_bucket_and_ends_with_the_file(org, anonymous, storage, api_settings):

@@ -10,8 +10,8 @@ from tests.api.support import client_of, serve
 def test_the_default_namespace_has_all_four_embedded_values(fresh_database, api_settings, ring):
     url = fresh_database("fresh")
     db = Database(url, size=2)
-    made = bootstrap.ensure(db, ring)
-    again = bootstrap.ensure(db, ring)
+    made = bootstrap.ensure_installation(db, ring)
+    again = bootstrap.ensure_installation(db, ring)
     db.close()
     assert (again.namespace_id, again.api_key) == (made.namespace_id, None)
     with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:

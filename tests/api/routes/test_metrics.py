@@ -49,7 +49,7 @@ def test_without_an_administrators_key_of_the_whole_organization_there_are_no_fi
 def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, organization):
     def counted():
         reading = Figures(org.db).read()
-        return told(exposition.text(reading))
+        return told(exposition.render_text(reading))
 
     before = counted()
     narrow = organization(requests_per_minute=1)

@@ -105,6 +105,6 @@ def test_many_short_statements_count_together(org):
         for _ in range(20):
             org.db.rows("select pg_sleep(0.1)")
 
-    with limits.bounded(0.3), pytest.raises(psycopg.errors.QueryCanceled):
+    with limits.limit_time(0.3), pytest.raises(psycopg.errors.QueryCanceled):
         search()
     assert org.db.rows("select pg_sleep(0.4)"), "others are not bounded by it"

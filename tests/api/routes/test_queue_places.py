@@ -51,7 +51,7 @@ def test_who_has_begun_ended_or_was_cancelled_does_not_wait(org):
     first, second, third = (run_of(org.text(space, f"text {number}")) for number in range(3))
     succeeded(org, first)
     assert place(org, space, first) == (None, None)
-    assert batches.claim(org.db, batched(org, second), 1, seconds=60)
+    assert batches.claim_lease(org.db, batched(org, second), 1, seconds=60)
     assert place(org, space, second) == (None, None)
     assert act(org, space, third, "cancel").json()["data"]["queuePosition"] is None
 
@@ -87,7 +87,7 @@ def test_a_run_that_was_lost_waits_again(org):
     space = org.namespace()
     run = run_of(org.text(space))
     batch = batched(org, run)
-    assert batches.claim(org.db, batch, 1, seconds=60)
+    assert batches.claim_lease(org.db, batch, 1, seconds=60)
     org.db.rows(
         "update batches set lease_until = null, dispatched_at = null, attempt = 2, flow_run_id = null"
         " where id = %(batch)s",

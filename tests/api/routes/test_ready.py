@@ -73,23 +73,23 @@ def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db
     assert ask().status_code == 503
 
 
-@pytest.mark.parametrize("role", [roles.worker, roles.dispatcher])
+@pytest.mark.parametrize("role", [roles.worker_problems, roles.dispatcher_problems])
 def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role, monkeypatch):
     """What is not ready is ended first in a rolling upgrade, with what it has in hand; and nothing replaces it yet."""
     configured, _ = at
     own_db.rows("update alembic_version set version_num = '9999'")
     assert role(own_db, configured) == ()
-    own_db.rows("update alembic_version set version_num = %(revision)s", {"revision": revisions.newest()})
-    monkeypatch.setattr(revisions, "newest", lambda: "9999")
+    own_db.rows("update alembic_version set version_num = %(revision)s", {"revision": revisions.newest_revision()})
+    monkeypatch.setattr(revisions, "newest_revision", lambda: "9999")
     (reason,) = role(own_db, configured)
     assert "run `retrieval migrate`" in reason
 
 
 def test_a_database_clock_that_went_back_is_reported(at, own_db):
     _, ask = at
-    readiness.record(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
     own_db.rows("update dispatcher_loops set recorded_at = recorded_at + interval '1 hour'")
-    readiness.record(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
     time.sleep(1.1)
     assert "clock went back by 3" in reason(ask())
     assert ask(**{"for": "requests"}).status_code == 200
@@ -97,8 +97,8 @@ def test_a_database_clock_that_went_back_is_reported(at, own_db):
 
 def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     configured, ask = at
-    assert files_folder.claim(own_db, configured) is None
-    assert files_folder.claim(own_db, configured) is None, "the same folder again"
+    assert files_folder.claim_folder(own_db, configured) is None
+    assert files_folder.claim_folder(own_db, configured) is None, "the same folder again"
     assert ask().status_code == 200
     marker = configured.files / files_folder.MARKER
     marker.write_text("files_of_another_service\n")
@@ -107,33 +107,33 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert f"echo {own_db.row('select id from files_folder')['id']} >" in reason(ask(**{"for": "requests"}))
     huge = configured.model_copy(update={"max_file_bytes": 1 << 60})
     marker.write_text(str(own_db.row("select id from files_folder")["id"]))
-    assert "is full" in str(files_folder.problem(huge, own_db.row("select id from files_folder")["id"]))
+    assert "is full" in str(files_folder.folder_problem(huge, own_db.row("select id from files_folder")["id"]))
 
 
 def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     _, ask = at
-    readiness.record(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
+    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
     assert "has not succeeded for 500 s, since then: PoolTimeout" in reason(ask())
     assert ask(**{"for": "requests"}).status_code == 200
 
 
 def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
     first, second = Settings(home=tmp_path / "one"), Settings(home=tmp_path / "two")
-    assert files_folder.claim(own_db, first) is None
-    refused = files_folder.claim(own_db, second)
+    assert files_folder.claim_folder(own_db, first) is None
+    refused = files_folder.claim_folder(own_db, second)
     assert refused is not None
     assert "Mount the same folder on every machine" in refused
     assert not (second.files / files_folder.MARKER).exists()
     shared = Settings(home=tmp_path / "two", files_directory=first.files)
-    assert files_folder.claim(own_db, shared) is None
-    assert files_folder.claim(own_db, Settings(home=tmp_path / "two", allow_local_files=False)) is None
+    assert files_folder.claim_folder(own_db, shared) is None
+    assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "two", allow_local_files=False)) is None
 
 
 def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
     """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
     from local import run_role
 
-    assert files_folder.claim(own_db, Settings(home=tmp_path / "one")) is None
+    assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "one")) is None
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
     given = Settings(
         home=tmp_path / "two", database_url=own_db.url, secret_key=key, prefect_api_url="http://127.0.0.1:9"
@@ -146,10 +146,10 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
 def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
     configured, key = new_namespace_with_file
     empty = Settings(home=tmp_path / "empty")
-    assert "holds none of this service's stored files" in str(files_folder.claim(own_db, empty))
+    assert "holds none of this service's stored files" in str(files_folder.claim_folder(own_db, empty))
     (configured.files / key).parent.mkdir(parents=True)
     (configured.files / key).write_text("kept")
-    assert files_folder.claim(own_db, configured) is None
+    assert files_folder.claim_folder(own_db, configured) is None
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ri
     key = "1:" + base64.b64encode(bytes(32)).decode()
     given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
     assert health.probe_role(Namespace(role="dispatcher"), given) == 0
-    readiness.record(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
+    readiness.record_loops(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
     assert health.probe_role(Namespace(role="dispatcher"), given) == 3
     assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 

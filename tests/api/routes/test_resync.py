@@ -126,9 +126,9 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
         " update job_runs set batch_id = b.id from b where job_runs.id = %(run)s",
         {"run": run},
     )
-    lease = batches.claim(org.db, "bat_" + run, 1, seconds=30)
-    (window,) = items.windows(org.db, lease, documents=9, size=1 << 20)
-    items.start(org.db, lease, window)
+    lease = batches.claim_lease(org.db, "bat_" + run, 1, seconds=30)
+    (window,) = items.list_windows(org.db, lease, documents=9, size=1 << 20)
+    items.start_window(org.db, lease, window)
     waiting = items.at_stage(org.db, lease, window, "accepted")
     activation.finish_unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
     after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})

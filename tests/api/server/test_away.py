@@ -44,7 +44,7 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    made = bootstrap.ensure(db, ring)
+    made = bootstrap.ensure_installation(db, ring)
     db.close()
     with serve(api_settings, url, ring) as base:
         headers = {"Authorization": f"Bearer {made.api_key}"}
@@ -138,7 +138,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    made = bootstrap.ensure(db, ring)
+    made = bootstrap.ensure_installation(db, ring)
     db.close()
     with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:
         assert client.get("/v1/namespaces").status_code == 200

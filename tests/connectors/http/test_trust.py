@@ -27,7 +27,7 @@ pytestmark = pytest.mark.service
 def _quick(monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     yield
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def endpoint(base, certificate=None):
@@ -36,8 +36,8 @@ def endpoint(base, certificate=None):
 
 def configured(monkeypatch, name, base, certificate=None):
     monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({name: endpoint(base, certificate)}))
-    settings.load.cache_clear()
-    return settings.load()
+    settings.load_settings.cache_clear()
+    return settings.load_settings()
 
 
 @pytest.mark.parametrize("name", sorted(embedding_server.KEYS))

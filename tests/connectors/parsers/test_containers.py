@@ -31,7 +31,7 @@ def read(folder: Path, file: File) -> list[Converted]:
     path = folder / "raw"
     path.write_bytes(file[1])
     raw = RawContent(path, file[0], "", len(file[1]))
-    return convert.run(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=1000)
+    return convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=1000)
 
 
 def missing(words: list[str], documents: list[Converted]) -> list[str]:

@@ -92,14 +92,14 @@ def test_each_block_of_cells_is_a_table_of_its_own(
     path, _, _, tables, must = written[name]
     text = read(name, path.read_bytes()).text
     assert [part for part in must if not cases.stands(part, text)] == []
-    assert len(structure.find(text).tables) == len(written_tables(text)) == (len(tables) or 1)
+    assert len(structure.find_structure(text).tables) == len(written_tables(text)) == (len(tables) or 1)
 
 
 def test_rows_of_each_table_are_filtered_by_their_own_columns(
     read: Read, written: dict[str, workbooks.Written]
 ) -> None:
     text = read("a.xlsx", written["sheet-two-tables-beside.xlsx"][0].read_bytes()).text
-    goods, crew = structure.find(text).tables
+    goods, crew = structure.find_structure(text).tables
     assert goods.values[0] == {"goods": "Coffee", "casks": 12, "price": 340}
     assert crew.header == "Name | Rank | Since"
 

@@ -76,7 +76,7 @@ def test_deletions_name_at_most_a_thousand_ids(index, store):
 
 
 def test_only_ids_vectors_and_labels_are_sent(index, store):
-    marks = vector_metadata.of("doc_1", "TEXT", "TEXT", {"team": "red"})
+    marks = vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"team": "red"})
     store.upsert(SCOPE, vectors(1, marks=marks))
     (record,) = index.bodies("/vectors/upsert")[0]["vectors"]
     assert set(record) == {"id", "values", "metadata"}
@@ -277,7 +277,9 @@ def shelf(store):
         ("long", "FILE", "LOCAL_FILE", {"team": "x" * 2000, "n": "1"}),
         ("crowded", "FILE", "LOCAL_FILE", many),
     ):
-        store.upsert(SCOPE, vectors(2, document=name, marks=vector_metadata.of(name, kind, source, metadata)))
+        store.upsert(
+            SCOPE, vectors(2, document=name, marks=vector_metadata.document_labels(name, kind, source, metadata))
+        )
     return store
 
 
@@ -311,7 +313,9 @@ def test_labels_let_through_what_matches(shelf, where, found):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
     index.updates_by_filter = at_once
-    shelf.relabel(SCOPE, "red", ["red#1#0", "red#1#1"], vector_metadata.of("red", "TEXT", "TEXT", {"team": "green"}))
+    shelf.relabel(
+        SCOPE, "red", ["red#1#0", "red#1#1"], vector_metadata.document_labels("red", "TEXT", "TEXT", {"team": "green"})
+    )
     assert filtered(shelf, DocumentFilter(metadata={"team": "green"})) == {"red", "crowded"}
     assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
     assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
@@ -320,7 +324,7 @@ def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
 
 def test_labels_stay_far_below_the_vendors_bound(index, store):
     worst = {f"{'k' * 60}{n:02}": [f"{n}-{m}" + "v" * 30 for m in range(4)] for n in range(50)}
-    store.upsert(SCOPE, vectors(1, marks=vector_metadata.of("doc_1", "TEXT", "TEXT", worst)))
+    store.upsert(SCOPE, vectors(1, marks=vector_metadata.document_labels("doc_1", "TEXT", "TEXT", worst)))
     assert len(index.space("ns_1")["doc_1#1#0"]["metadata"]["marks"]) == 200
 
 
@@ -340,7 +344,7 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
     condition = condition_of(data)
     asked = build_expression(DocumentFilter(where=condition)) or {}
     for doc in docs:
-        told = vector_metadata.of("doc_1", doc.document_type, doc.source, doc.metadata)
+        told = vector_metadata.document_labels("doc_1", doc.document_type, doc.source, doc.metadata)
         assert fits(asked, told) or not matches(condition, doc)
 
 
@@ -357,7 +361,7 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
 def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
     asked = build_expression(DocumentFilter(where=condition_of(data)))
     assert (asked is not None) is narrows
-    assert not asked or not fits(asked, vector_metadata.of("doc_1", "TEXT", "TEXT", {"k": 2}))
+    assert not asked or not fits(asked, vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"k": 2}))
 
 
 def test_a_host_of_the_users_cannot_fill_the_memory_with_little(index, store):

@@ -149,7 +149,7 @@ def test_a_cancelled_run_is_made_good_by_the_next(space, account):
 
     def cancel(step):
         if step == "fetch":
-            control.cancel(space.db, space.scope, asked)
+            control.cancel_run(space.db, space.scope, asked)
 
     space.work(before=cancel)
     run = space.run(asked)
@@ -168,7 +168,7 @@ def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, mo
         space.work()
     (entry,) = space.run(asked).failed
     assert entry.error == "The listing broke off before its end."
-    again = space.call(control.retry(space.db, space.scope, asked))
+    again = space.call(control.retry_run(space.db, space.scope, asked))
     space.work()
     run = space.run(again)
     assert (len(run.completed), run.failed) == (3, [])
@@ -342,7 +342,7 @@ def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, li
 
     def noted(_self, _tokens, external_id):
         asked.append(external_id)
-        control.cancel(space.db, space.scope, asked_for)
+        control.cancel_run(space.db, space.scope, asked_for)
         return True
 
     monkeypatch.setattr(memory.Memory, "gone", noted)

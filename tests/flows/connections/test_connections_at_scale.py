@@ -118,10 +118,10 @@ def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
     values = {"id": request.connection_id}
     db.rows("update connections set status = 'REVOKED' where id = %(id)s", values)
     began = time.monotonic()
-    assert not connection_documents.release(db, request.connection_id, keep=keep, seconds=0)
+    assert not connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=0)
     left = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
     assert left["left"] == 2 * DOCUMENTS - connection_documents.SLICE
-    assert connection_documents.release(db, request.connection_id, keep=keep, seconds=60)
+    assert connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=60)
     assert time.monotonic() - began < 4 * SECONDS
     row = db.row(
         "select count(*) filter (where deleted_at is null) as left, count(connection_id) as named from documents"

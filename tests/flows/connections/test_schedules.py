@@ -15,7 +15,7 @@ from prefect.server.schemas import schedules as server_schedules
 from connectors import registry
 from flows import scheduled_sync
 from flows import schedules as prefect_schedules
-from flows.register import register
+from flows.register import register_deployments
 from retrieval import settings
 from retrieval.accounts import quotas
 from retrieval.connections import schedules
@@ -32,7 +32,7 @@ def space(db, monkeypatch):
         lead_to(monkeypatch, account)
         account.put("notes/owls.txt", "Owls hunt mice at night without a sound.")
         yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def every(space, minutes):
@@ -52,15 +52,15 @@ async def there():
 def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
     async def reconciled():
         async with get_client() as client:
-            return await prefect_schedules.reconcile(client, schedules.wanted(space.db))
+            return await prefect_schedules.reconcile_schedules(client, schedules.wanted_schedules(space.db))
 
-    asyncio.run(register())
+    asyncio.run(register_deployments())
     assert asyncio.run(reconciled()) == 0
     for minutes, touched in ((30, 1), (30, 0), (60, 1)):
         every(space, minutes)
         assert asyncio.run(reconciled()) == touched
         assert asyncio.run(there()) == {space.connection: (minutes, {"connection_id": space.connection})}
-    asyncio.run(register())
+    asyncio.run(register_deployments())
     asyncio.run(reconciled())
     assert list(asyncio.run(there())) == [space.connection]
     space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
@@ -71,7 +71,7 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
 @pytest.mark.parametrize("trouble", ["an answer", "no answer", "a row"])
 def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, monkeypatch, trouble):
     """Neither those that come new nor those that go; and it is said once, with its connection."""
-    asyncio.run(register())
+    asyncio.run(register_deployments())
     others = {f"con_{letter}": 30 for letter in "az"}
     bad, troubled, rounds, warned = "con_m", {}, [], []
     monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **said: warned.append((event, said)))
@@ -90,7 +90,7 @@ def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, mo
                 return await make(deployment, made)
 
             monkeypatch.setattr(client, "create_deployment_schedules", create)
-            return await prefect_schedules.reconcile(client, wanted, troubled)
+            return await prefect_schedules.reconcile_schedules(client, wanted, troubled)
 
     for _ in range(2):
         rounds.append(asyncio.run(reconciled({**others, bad: 0 if trouble == "a row" else 60})))  # noqa: PERF401
@@ -112,21 +112,21 @@ def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch
                 raise httpx.ConnectError("")
 
             monkeypatch.setattr(client, "create_deployment_schedules", away)
-            await prefect_schedules.reconcile(client, {"con_a": 5})
+            await prefect_schedules.reconcile_schedules(client, {"con_a": 5})
 
-    asyncio.run(register())
+    asyncio.run(register_deployments())
     with pytest.raises(httpx.ConnectError):
         asyncio.run(reconciled())
 
 
 def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
-    first = schedules.ingest(space.db, space.connection)
-    waiting = schedules.ingest(space.db, space.connection)
+    first = schedules.record_run(space.db, space.connection)
+    waiting = schedules.record_run(space.db, space.connection)
     assert (waiting.job_run_id, waiting.reason) == (None, "A job run of this connection is under way.")
     space.work()
     assert space.run(first.job_run_id).status == "COMPLETED"
     assert space.search("owls hunt at night", top_k=1) == ["owls.txt"]
-    second = schedules.ingest(space.db, space.connection)
+    second = schedules.record_run(space.db, space.connection)
     space.work()
     assert space.run(second.job_run_id).failed == []
     jobs = space.db.rows(
@@ -143,7 +143,7 @@ def test_a_scheduled_run_keeps_the_options_of_the_newest_request(space):
         {"run": run},
     )
     space.work()
-    scheduled = schedules.ingest(space.db, space.connection)
+    scheduled = schedules.record_run(space.db, space.connection)
     row = space.db.row(
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
         {"run": scheduled.job_run_id},
@@ -162,13 +162,13 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
         return found["status_reason"]
 
     quotas.set_organization(space.db, org, {"concurrentRuns": 0})
-    refused = schedules.ingest(space.db, space.connection)
+    refused = schedules.record_run(space.db, space.connection)
     assert refused.job_run_id is None
     assert refused.reason == reason()
     assert "organization's quota of 0 job runs at the same time; 0 are used" in reason()
     assert space.db.rows("select 1 from jobs where organization_id = %(id)s", {"id": org}) == []
     quotas.set_organization(space.db, org, {"concurrentRuns": 1})
-    assert schedules.ingest(space.db, space.connection).job_run_id
+    assert schedules.record_run(space.db, space.connection).job_run_id
     assert reason() is None
 
 
@@ -176,13 +176,13 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
 def test_only_an_active_connection_is_ingested(space, status):
     every(space, 5)
     space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
-    assert space.connection not in schedules.wanted(space.db)
-    asked = schedules.ingest(space.db, space.connection)
+    assert space.connection not in schedules.wanted_schedules(space.db)
+    asked = schedules.record_run(space.db, space.connection)
     assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
 
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
-    monkeypatch.setattr(scheduled_sync.context, "database", lambda: space.db)
+    monkeypatch.setattr(scheduled_sync.context, "open_database", lambda: space.db)
     with psycopg.connect(space.db.url, autocommit=True) as listener:
         listener.execute("listen " + CHANNEL)
         done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))

@@ -87,7 +87,7 @@ class Shared:
     def revoke(self, connection, *, keep=True):
         space = self.space
         revoked = space.call(connections.revoke(space.db, space.ring, space.scope, connection, keep=keep))
-        connection_documents.release(space.db, connection, keep=keep, seconds=10)
+        connection_documents.release_documents(space.db, connection, keep=keep, seconds=10)
         return revoked.documents
 
     def rows(self):
@@ -264,7 +264,7 @@ def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     for version, connection in (("2", first), ("3", second)):
         for one in (first, second):
             shared.views[one].put("both.txt", version)
-        assert schedules.ingest(shared.space.db, connection).job_run_id
+        assert schedules.record_run(shared.space.db, connection).job_run_id
         shared.space.work()
         assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
     shared.views[first].put("both.txt", "4")
@@ -386,7 +386,7 @@ def _played(shared, actions):
             shared.revoke(hands[hand], keep=more[0])
         elif action == "authorize" and hand in living:
             tokens = Tokens(shared.space.account.token(), "refresh", None, "account-1")
-            shared.space.call(authorizations.granted(shared.space.db, shared.space.ring, hands[hand], tokens))
+            shared.space.call(authorizations.store_grant(shared.space.db, shared.space.ring, hands[hand], tokens))
         elif action == "authorize":
             files, hands[hand] = view.files, shared.connect()
             shared.views[hands[hand]].files = files

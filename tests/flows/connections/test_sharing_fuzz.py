@@ -114,7 +114,7 @@ def disturbed(space, drive, rng, monkeypatch):
         if left[0] == 0 and is_killed:
             raise Killed
         if left[0] == 0:
-            control.cancel(space.db, space.scope, run)
+            control.cancel_run(space.db, space.scope, run)
         left[0] -= 1
         return record(*given)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.connections import connected_source
 from retrieval.principals import Access
 from tests.flows.ingestion.test_unpack import leased, packed
@@ -120,7 +120,7 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
         viewer = viewer_of(space.db, space.scope, name)
         values = {"one": one, "id": space.connection}
         statement = "select 1 from documents where external_id = %(one)s and connection_id = %(id)s"
-        return bool(reading(space.db, viewer).rows(statement, values))
+        return bool(viewed_database(space.db, viewer).rows(statement, values))
 
     assert [sees(name) for name in (OWNER, BOB, EVE, "bob@other.example.com", "example.com")] == [
         True,
@@ -200,7 +200,7 @@ def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(sp
 def shown_to(space, user):
     """The texts that a user may read."""
     viewer = viewer_of(space.db, space.scope, user)
-    rows = reading(space.db, viewer).rows(
+    rows = viewed_database(space.db, viewer).rows(
         "select c.content from chunks c join documents d on d.id = c.document_id and d.active_generation = c.generation"
         " join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null",
         {"namespace": space.scope.namespace},

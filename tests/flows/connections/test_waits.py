@@ -34,13 +34,13 @@ def account(monkeypatch):
 def space(db, account, monkeypatch):
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def listing(space):
     """The step that lists, and the lease that it works under."""
     lease = space.lease()
-    (wanted,) = discover.waiting(space.db, lease)
+    (wanted,) = discover.waiting_listings(space.db, lease)
     return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
 
 
@@ -53,7 +53,7 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     began = time.monotonic()
     space.call(backoff.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
-    assert discover.waiting(space.db, lease) == []
+    assert discover.waiting_listings(space.db, lease) == []
 
 
 def test_waits_without_end_end(space, account, monkeypatch):
@@ -75,7 +75,7 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     def cancelled_then(number=[]):  # noqa: B006 - counts its calls
         number.append(1)
         if len(number) == 1:
-            control.cancel(space.db, space.scope, asked)
+            control.cancel_run(space.db, space.scope, asked)
             step()
         raise Fatal("asked again")
 
@@ -92,7 +92,7 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
     left = [OSError(errno.ENOSPC, "full")] * 2
 
     def step():
-        with steps.explained():
+        with steps.explain_errors():
             if left:
                 raise left.pop()
 

@@ -129,7 +129,7 @@ def test_pages_of_the_other_host_can_be_fetched_anew(space, hosts, source):
     crawl(space, source, ingest=True, url=hosts["x"].url + start)
     www.pages["/a"] = linked("/a", []).replace("This is /a.", "Owls hunt mice at night.")
     chosen = DocumentFilter(external_ids=(f"{www.url}/a",))
-    started = space.call(resync.start(space.db, space.scope, chosen))
+    started = space.call(resync.start_resync(space.db, space.scope, chosen))
     space.work()
     assert [entry.error for entry in space.run(started.job_runs[0]).failed] == []
     assert space.search("owls and mice")[0] == f"{www.url}/a"

@@ -70,11 +70,11 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
 
     monkeypatch.setattr(report, "aupdate_progress_artifact", watched)
     monkeypatch.setattr(report, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(ingest.context, "database", lambda: space.db)
-    monkeypatch.setattr(ingest.context, "keys", lambda: space.ring)
+    monkeypatch.setattr(ingest.context, "open_database", lambda: space.db)
+    monkeypatch.setattr(ingest.context, "load_keys", lambda: space.ring)
     run = accept(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
-    batches.form(space.db, size=64, batches=8)
-    (batch,) = batches.undispatched(space.db)
+    batches.form_batches(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(space.db)
     state, artifacts = asyncio.run(_flow_and_its_artifacts(batch))
     gc.collect()
     assert state.name == "CompletedWithFailures"
@@ -109,7 +109,7 @@ def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble)
     monkeypatch.setattr(report, "aupdate_progress_artifact", update)
 
     async def listing():
-        async with report.finding("ns_1", lambda: {"found": 1}):
+        async with report.report_listing("ns_1", lambda: {"found": 1}):
             if trouble:
                 raise trouble
 
@@ -160,7 +160,7 @@ def test_what_was_told_amid_a_listing_does_not_arrive_after_its_end(monkeypatch)
     monkeypatch.setattr(report, "LOOK_SECONDS", 0.001)
 
     async def listing():
-        async with report.finding("ns_1", lambda: {"found": 1}):
+        async with report.report_listing("ns_1", lambda: {"found": 1}):
             await asyncio.sleep(0.02)
         await prefect.settled()
 

@@ -51,7 +51,7 @@ def web(tree=TREE, site=SITE):
 
 
 def forget():
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
     for made in registry._made.values():
@@ -226,7 +226,7 @@ def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason
         steps.discover(found)
     assert WORDS not in str(caught.value)
     assert crawler.starts() == 1
-    discover.fail(space.db, found.lease, found.listing, str(caught.value))
+    discover.fail_listing(space.db, found.lease, found.listing, str(caught.value))
     assert "no credit left" in "".join(reasons(space, run).values())
     crawler.always.append(faults.status(401, WORDS))
     accept(space, "WEBSITE", url=f"{SITE}/")
@@ -462,9 +462,9 @@ def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
 
 def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert discover.load(space.db, run)
-    discover.forget(space.db)
-    assert discover.load(space.db, run) == []
+    assert discover.load_frontier(space.db, run)
+    discover.delete_frontiers(space.db)
+    assert discover.load_frontier(space.db, run) == []
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):

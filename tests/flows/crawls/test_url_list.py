@@ -44,7 +44,7 @@ def html(text, **headers):
 
 
 def _forget():
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
     registry._made.clear()

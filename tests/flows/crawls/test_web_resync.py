@@ -34,7 +34,7 @@ def ingested(space, site):
 def again(space, url):
     """Resync that document alone; its job run."""
     chosen = DocumentFilter(external_ids=(url,))
-    started = space.call(resync.start(space.db, space.scope, chosen))
+    started = space.call(resync.start_resync(space.db, space.scope, chosen))
     assert [one.status for one in started.documents] == ["QUEUED_FOR_RESYNC"]
     space.work()
     return space.run(started.job_runs[0])

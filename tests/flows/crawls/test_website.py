@@ -220,8 +220,8 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     assert set(paths(space, site, run)) == everything
     assert not had & set(site.paths()[before:])
     space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
-    garbage.forget(space.db)
-    assert discover.load(space.db, run) == []
+    garbage.delete_expired(space.db)
+    assert discover.load_frontier(space.db, run) == []
 
 
 def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):

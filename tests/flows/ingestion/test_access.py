@@ -62,16 +62,16 @@ def accepted(db, scope, **said):
 
     asyncio.run(post())
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
+    (wanted,) = discover.waiting_listings(db, lease)
     return lease, wanted
 
 
 def found(db, lease, wanted, *pages):
     """What this run lists."""
-    discover.run(db, lease, wanted, Listing(*pages))
+    discover.record_listing(db, lease, wanted, Listing(*pages))
     with db.transaction() as connection:
         connection.execute("update job_runs set finished_at = now() where batch_id = %(b)s", {"b": lease.batch_id})
-    batches.finish(db, lease)
+    batches.finish_batch(db, lease)
     return [
         row["external_id"].removeprefix(f"{SITE}/")
         for row in db.rows(

@@ -64,7 +64,7 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     run = accept(db, scope, connection_id=None)
     assert read(db, scope, run).status == "QUEUED"
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
+    (wanted,) = discover.waiting_listings(db, lease)
     source = Listing("a", "b")
     seen = []
 
@@ -73,14 +73,14 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
             seen.append(read(db, scope, run).status)
             yield from source.discover(request, cursor)
 
-    discover.run(db, lease, wanted, Watched())
+    discover.record_listing(db, lease, wanted, Watched())
     after = read(db, scope, run)
     assert seen == ["PRE_PROCESSING"]
     assert after.status == "PROCESSING"
     assert [entry.status for entry in after.queued] == ["QUEUED", "QUEUED"]
     assert source.asked[0].config == {"url": SITE}
     assert source.asked[0].scope == scope
-    assert discover.waiting(db, lease) == []
+    assert discover.waiting_listings(db, lease) == []
     rows = db.rows(
         "select external_id, document_type, source, metadata from documents where job_run_id = %(run)s order by 1",
         {"run": run.job_run_id},
@@ -95,8 +95,8 @@ def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.run(db, lease, discover.waiting(db, lease)[0], Listing())
-    results.settle(db, lease)
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing())
+    results.settle_runs(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [*after.queued, *after.processing, *after.completed, *after.failed, *after.cancelled] == []
@@ -106,7 +106,7 @@ def test_a_run_that_has_not_found_out_everything_is_not_completed(db, new_scope)
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    results.settle(db, lease)
+    results.settle_runs(db, lease)
     assert read(db, scope, run).status == "QUEUED"
 
 
@@ -114,8 +114,8 @@ def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.fail(db, lease, discover.waiting(db, lease)[0], "The site did not answer.")
-    results.settle(db, lease)
+    discover.fail_listing(db, lease, discover.waiting_listings(db, lease)[0], "The site did not answer.")
+    results.settle_runs(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [entry.error for entry in after.failed] == ["The site did not answer."]
@@ -125,12 +125,12 @@ def test_a_listing_that_breaks_off_keeps_what_it_found_and_goes_on_there(db, new
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
+    (wanted,) = discover.waiting_listings(db, lease)
     with pytest.raises(Fatal):
-        discover.run(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
+        discover.record_listing(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
     assert len(read(db, scope, run).queued) == 1
     again = Listing("a", "b")
-    discover.run(db, lease, wanted, again)
+    discover.record_listing(db, lease, wanted, again)
     assert again.cursors == ["1"]
     assert len(read(db, scope, run).queued) == 2
 
@@ -139,16 +139,16 @@ def test_a_listing_without_an_end_is_not_taken_for_a_complete_one(db, new_scope)
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
+    (wanted,) = discover.waiting_listings(db, lease)
 
     class Cut(Listing):
         def discover(self, request, cursor):
             yield next(super().discover(request, cursor))
 
     with pytest.raises(Retryable, match="broke off"):
-        discover.run(db, lease, wanted, Cut("a", "b"))
+        discover.record_listing(db, lease, wanted, Cut("a", "b"))
     assert read(db, scope, run).status == "PRE_PROCESSING"
-    assert discover.waiting(db, lease) == [wanted]
+    assert discover.waiting_listings(db, lease) == [wanted]
 
 
 def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
@@ -156,7 +156,7 @@ def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     broken = SourceItem(f"{SITE}/x", "page x", error="The page is gone.")
-    discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", broken, "b"))
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing("a", broken, "b"))
     after = read(db, scope, run)
     assert len(after.queued) == 2
     assert [entry.error for entry in after.failed] == ["The page is gone."]
@@ -167,7 +167,7 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
+    (wanted,) = discover.waiting_listings(db, lease)
     asked = count()
 
     class Endless:
@@ -178,8 +178,8 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
                     db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": run.job_run_id})
                 yield Page([SourceItem(f"{SITE}/{number}", "page")], str(number), done=False)
 
-    discover.run(db, lease, wanted, Endless())
-    results.settle(db, lease)
+    discover.record_listing(db, lease, wanted, Endless())
+    results.settle_runs(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert len(after.cancelled) == 2
@@ -189,8 +189,8 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", "b"))
-    batches.finish(db, lease)
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing("a", "b"))
+    batches.finish_batch(db, lease)
     db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run.job_run_id})
     run = accept(db, scope)
     lease = claimed(db)
@@ -202,7 +202,7 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
             yield from super().discover(request, None)
 
     gone = SourceItem(f"{SITE}/a", "page a", deleted=True)
-    discover.run(db, lease, discover.waiting(db, lease)[0], Counting(gone, "b"))
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Counting(gone, "b"))
     left = db.rows(
         "select d.external_id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(id)s and d.deleted_at is null",
@@ -221,9 +221,9 @@ def test_a_page_listed_again_is_the_same_document(db, new_scope):
     for _ in range(2):
         run = accept(db, scope)
         lease = claimed(db)
-        discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", "a"))
+        discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing("a", "a"))
         found.append([entry.id for entry in read(db, scope, run).queued])
-        batches.finish(db, lease)
+        batches.finish_batch(db, lease)
     assert len(found[0]) == 1
     assert found[0] == found[1]
 
@@ -233,7 +233,7 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     given_up = Open(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
-    batches.end(db, given_up, status="FAILED", error="It was tried 3 times.")
+    batches.end_batch(db, given_up, status="FAILED", error="It was tried 3 times.")
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [entry.error for entry in after.failed] == ["It was tried 3 times."]
@@ -265,11 +265,11 @@ def test_pages_are_fetched_each_for_itself(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     source = Pages("a", "gone", "busy", "b")
-    discover.run(db, lease, discover.waiting(db, lease)[0], source)
-    (window,) = items.windows(db, lease, documents=64, size=1 << 20)
-    items.start(db, lease, window)
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], source)
+    (window,) = items.list_windows(db, lease, documents=64, size=1 << 20)
+    items.start_window(db, lease, window)
     with pytest.raises(Retryable):
-        download.run(db, lease, items.at_stage(db, lease, window, "accepted"), shelf, source)
+        download.download_documents(db, lease, items.at_stage(db, lease, window, "accepted"), shelf, source)
     assert [entry.error for entry in read(db, scope, run).failed] == ["The page is gone."]
     stored = [item for item in items.at_stage(db, lease, window, "accepted") if item.raw_key]
     assert [shelf[item.raw_key] for item in stored] == [f"{SITE}/a".encode(), f"{SITE}/b".encode()]
@@ -289,16 +289,16 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
         dimensions=None,
         created_at=datetime.now(UTC),
         updated_at=datetime.now(UTC),
-        **namespaces.split(namespaces.EMBEDDED),
+        **namespaces.split_configs(namespaces.EMBEDDED),
     )
-    db.rows(namespaces.INSERT, namespaces.values(ring, embedded))
+    db.rows(namespaces.INSERT, namespaces.row_values(ring, embedded))
     scope = Scope(scope.organization, embedded.id)
     run = accept(db, scope, "SITEMAP")
     monkeypatch.setattr(registry, "SOURCES", {})
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    monkeypatch.setattr(ingest.context, "database", lambda: db)
-    monkeypatch.setattr(ingest.context, "keys", lambda: ring)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
+    monkeypatch.setattr(ingest.context, "load_keys", lambda: ring)
     with pytest.raises(FailedRun, match="1 failed"):
         asyncio.run(ingest.ingest_sitemap(batch.id, batch.attempt))
     gc.collect()
@@ -309,7 +309,7 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
 
 
 def test_every_source_has_a_flow_and_a_deployment():
-    deployed = {entry["name"]: entry["entrypoint"] for entry in allowed_flows.plan()["deployments"]}
+    deployed = {entry["name"]: entry["entrypoint"] for entry in allowed_flows.read_plan()["deployments"]}
     assert set(deployed) >= set(prefect_client.FLOWS.values())
     assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *sources.FETCHED}
     for name in prefect_client.FLOWS.values():

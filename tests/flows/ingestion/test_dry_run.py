@@ -46,9 +46,9 @@ def space(db, monkeypatch, allowed):
 
 
 def watch(space, monkeypatch):
-    monkeypatch.setattr(context, "database", lambda: space.db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
-    monkeypatch.setattr(dry_run, "find_out", dry_run.estimate)
+    monkeypatch.setattr(context, "open_database", lambda: space.db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
+    monkeypatch.setattr(dry_run, "find_out", dry_run.estimate_ingestion)
     monkeypatch.setattr(dry_run, "get_run_logger", lambda: logging.getLogger("test"))
 
 
@@ -61,7 +61,7 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
     """The run of a dry run, which has left nothing and embedded nothing."""
     before = rows(space)
     receipt = space.call(
-        dry_runs.accept(
+        dry_runs.accept_dry_run(
             space.db,
             space.scope,
             source=source,
@@ -71,15 +71,15 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
             content=content,
         )
     )
-    batches.form(space.db, size=64, batches=8)
-    (batch,) = batches.undispatched(space.db)
+    batches.form_batches(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(space.db)
     assert batch.source == "DRY_RUN"
-    batches.dispatched(space.db, batch, "run")
-    lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
-    for run in dry_runs.waiting(space.db, lease):
+    batches.record_flow_run(space.db, batch, "run")
+    lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
+    for run in dry_runs.waiting_trials(space.db, lease):
         asyncio.run(dry_run._estimate_run(lease, run))
     dry_runs.close_cancelled(space.db, lease)
-    batches.finish(space.db, lease)
+    batches.finish_batch(space.db, lease)
     assert rows(space) == before
     seen = space.run(receipt.job_run_id)
     assert (seen.status, seen.dry_run) == ("COMPLETED", True)
@@ -220,14 +220,14 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
 
 def work(space):
     lease = space.lease()
-    for wanted in discover.waiting(space.db, lease):
+    for wanted in discover.waiting_listings(space.db, lease):
         steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
-    while windows := items.windows(space.db, lease, documents=64, size=1 << 24):
+    while windows := items.list_windows(space.db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(space.db, space.ring, lease, window))
-                results.settle(space.db, lease)
-    batches.finish(space.db, lease)
+                results.settle_runs(space.db, lease)
+    batches.finish_batch(space.db, lease)
 
 
 def test_one_that_cannot_look_says_why(space, site):

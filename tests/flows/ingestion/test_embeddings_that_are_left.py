@@ -27,13 +27,13 @@ SECONDS = 6.0
 def space(monkeypatch, tmp_path, fresh_database, request):
     """In a database of its own: the check looks at all of it."""
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path))
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
     (tmp_path / files_folder.MARKER).write_text("a folder in use\n")
     db = Database(fresh_database(f"left_{abs(hash(request.node.name)) % 10**9}"), size=8)
     yield Configured(db)
     db.close()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
 
 
@@ -62,7 +62,7 @@ def test_of_a_text_that_is_deleted_while_the_model_is_at_work(space, monkeypatch
     space.work()
     assert space.search("hunting") == ["owls"]
     assert embeddings(space) == 1
-    assert check.run(instance(space)).found == []
+    assert check.run_check(instance(space)).found == []
 
 
 def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
@@ -70,7 +70,7 @@ def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
     space.work()
     space.db.rows("delete from embeddings")
     whole = instance(space)
-    found = [one for one in check.find(whole) if one.kind == "MISSING_EMBEDDING"]
+    found = [one for one in check.find_all(whole) if one.kind == "MISSING_EMBEDDING"]
     assert len(found) == 1
     with psycopg.connect(space.db.url) as sweep:  # what the sweep of the deleted document does, slowly
         sweep.execute("select pg_advisory_xact_lock(partition_id) from chunks")
@@ -91,9 +91,9 @@ def test_of_a_chunk_of_no_document(space):
     space.db.rows("delete from run_documents")
     space.db.rows("delete from documents")
     whole = instance(space)
-    found = check.find(whole)
+    found = check.find_all(whole)
     assert "ORPHAN_CHUNK" in {one.kind for one in found}
-    check.mend(whole, [one for one in found if one.kind == "ORPHAN_CHUNK"])
+    check.repair_all(whole, [one for one in found if one.kind == "ORPHAN_CHUNK"])
     assert embeddings(space) == 0
 
 
@@ -139,7 +139,7 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
         time.sleep(0.2)
 
     def look():
-        check.run(instance(space), repair=True)
+        check.run_check(instance(space), repair=True)
 
     threads = [loop(act) for act in (come, go, space.sweep, look, lose)]
     for thread in threads:
@@ -149,4 +149,4 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     assert trouble == []
     space.work()
     space.sweep()
-    assert [one for one in check.run(instance(space)).found if one.kind == "ORPHAN_EMBEDDING"] == []
+    assert [one for one in check.run_check(instance(space)).found if one.kind == "ORPHAN_EMBEDDING"] == []

@@ -20,7 +20,7 @@ STEPS = ("fetch", "parse", "chunk", "embed", "upsert")
 
 
 def figures(space):
-    return told(exposition.text(Figures(space.db).read(space.scope.organization), of_organization=True))
+    return told(exposition.render_text(Figures(space.db).read(space.scope.organization), of_organization=True))
 
 
 def test_after_a_thousand_documents_every_figure_is_the_databases(db):

@@ -39,11 +39,11 @@ def space(db, monkeypatch, tmp_path):
     """Twelve documents, each with a question, and a worker without Prefect; the next model is OpenAI's, on loopback."""
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
     made = Configured(db)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: made.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: made.ring)
 
     async def run(step, work):
         step.fn(work)
@@ -52,7 +52,7 @@ def space(db, monkeypatch, tmp_path):
         return NoBar()
 
     monkeypatch.setattr(reembed, "run_step", run)
-    monkeypatch.setattr(reembed, "judge_generation", reembed.judged)
+    monkeypatch.setattr(reembed, "judge_generation", reembed.judge_new_generation)
     monkeypatch.setattr(reembed.report, "ProgressBar", start)
     monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
     for animal in ANIMALS:
@@ -60,7 +60,7 @@ def space(db, monkeypatch, tmp_path):
     made.work()
     yield made
     registry._made.clear()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def next_model(monkeypatch, **options):
     """Its config, while it can be reached."""
     with embedding_server.running("OPENAI", **options) as vendor:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         yield vendor.config()
         for made in list(registry._made.values()):
             if hasattr(made, "close") and hasattr(made, "provider"):
@@ -93,20 +93,20 @@ def judged(space, tenant=""):
 
 def begin(space, model, evaluation, **asked):
     now = space.config
-    wanted = gate.dump(Gate(evaluation, asked.pop("metric", "ndcgAt10"), **asked))
+    wanted = gate.dump_gate(Gate(evaluation, asked.pop("metric", "ndcgAt10"), **asked))
     later = replace(now, embedding_model=model)
-    return space.call(reembedding.begin(space.db, space.ring, now, later, wanted))[1]
+    return space.call(reembedding.begin_reembedding(space.db, space.ring, now, later, wanted))[1]
 
 
 def rebuild(space):
-    batches.form(space.db, size=64, batches=8)
-    (batch,) = [one for one in batches.undispatched(space.db) if one.source == "REEMBED"]
-    batches.dispatched(space.db, batch, "run")
-    lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
+    batches.form_batches(space.db, size=64, batches=8)
+    (batch,) = [one for one in batches.undispatched_batches(space.db) if one.source == "REEMBED"]
+    batches.record_flow_run(space.db, batch, "run")
+    lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
     circuits = Circuits(space.db, lease)
-    swapped = asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), circuits))
-    reembedding.drop(space.db, lease)
-    batches.finish(space.db, lease)
+    swapped = asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), circuits))
+    reembedding.drop_runs(space.db, lease)
+    batches.finish_batch(space.db, lease)
     circuits.end()
     return swapped
 
@@ -119,7 +119,9 @@ def answers(space):
             query = Query(f"where does the {animal} hunt", semantic_weight=weight, keyword_weight=1 - weight)
             vectors = registry.vector_store(config, space.db)
             embedder = registry.make_embedder(config)
-            found.append(search.run(space.db, space.scope, query, viewer=None, embedder=embedder, vectors=vectors).hits)
+            found.append(
+                search.run_search(space.db, space.scope, query, viewer=None, embedder=embedder, vectors=vectors).hits
+            )
     return repr(found)
 
 
@@ -147,7 +149,7 @@ def test_a_sabotaged_model_is_refused_and_search_stays_as_it_was(space, monkeypa
 
 @pytest.mark.parametrize("asked", [{"minimum": 0.9}, {"not_worse_than": 0.01}], ids=["minimum", "tolerance"])
 def test_a_model_that_answers_as_well_is_swapped_in_with_the_figures(space, monkeypatch, asked):
-    before, meanwhile, ask = answers(space), [], judge.judge
+    before, meanwhile, ask = answers(space), [], judge.judge_setting
 
     def watched(*args):
         measured = ask(*args)
@@ -155,7 +157,7 @@ def test_a_model_that_answers_as_well_is_swapped_in_with_the_figures(space, monk
             meanwhile.append(others.submit(answers, space).result())
         return measured
 
-    monkeypatch.setattr(judge, "judge", watched)
+    monkeypatch.setattr(judge, "judge_setting", watched)
     with next_model(monkeypatch) as model:
         run = begin(space, model, judged(space), **asked)
         assert rebuild(space) is True
@@ -187,13 +189,13 @@ def test_questions_of_a_tenant_judge_what_the_tenant_has(space, monkeypatch):
 
 def test_one_that_is_cancelled_while_it_is_judged_is_cancelled(space, monkeypatch):
     monkeypatch.setattr(gate, "_LOOK_SECONDS", 0.0)
-    find = gate.find
+    find = gate.find_questions
 
     def cancelled_by_then(*args):
-        control.cancel(space.db, space.scope, run)
+        control.cancel_run(space.db, space.scope, run)
         return find(*args)
 
-    monkeypatch.setattr(gate, "find", cancelled_by_then)
+    monkeypatch.setattr(gate, "find_questions", cancelled_by_then)
     with next_model(monkeypatch) as model:
         run = begin(space, model, judged(space), minimum=0.5)
         assert rebuild(space) is False

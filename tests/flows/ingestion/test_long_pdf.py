@@ -64,17 +64,17 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     content = path.read_bytes()
     assert parser.document_parser().pool._limits.memory_bytes == MOST_BYTES
     run = house.file("rules.pdf", content).job_run_id
-    batches.form(house.db, size=64, batches=8)
-    (batch,) = batches.undispatched(house.db)
-    batches.dispatched(house.db, batch, "run")
-    lease = batches.claim(house.db, batch.id, batch.attempt, seconds=LEASE_SECONDS)
+    batches.form_batches(house.db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(house.db)
+    batches.record_flow_run(house.db, batch, "run")
+    lease = batches.claim_lease(house.db, batch.id, batch.attempt, seconds=LEASE_SECONDS)
     with keep_lease(house.db, lease, seconds=LEASE_SECONDS), Watch(house.db, lease) as watch:
-        for window in items.windows(house.db, lease, documents=64, size=1 << 24):
+        for window in items.list_windows(house.db, lease, documents=64, size=1 << 24):
             for step in STEPS:
                 step(steps.Work(house.db, house.ring, lease, window))
-        results.settle(house.db, lease)
-        batches.finish(house.db, lease)
-    assert [one.status for one in results.table(house.db, lease)] == ["SUCCESS"]
+        results.settle_runs(house.db, lease)
+        batches.finish_batch(house.db, lease)
+    assert [one.status for one in results.list_outcomes(house.db, lease)] == ["SUCCESS"]
     assert house.run(run).status == "COMPLETED"
     assert not watch.lost
     assert 0 < watch.memory < MOST_BYTES

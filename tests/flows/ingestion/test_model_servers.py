@@ -55,7 +55,7 @@ def new_process():
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
     registry._made.clear()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 def chunks(count, about="Chapter"):

@@ -14,7 +14,7 @@ from connectors import registry
 from local import admin
 from retrieval import ids, settings
 from retrieval.access import groups
-from retrieval.access.reading import reading
+from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
 from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations
@@ -49,12 +49,12 @@ def home(monkeypatch, tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / files_folder.MARKER).write_text("a folder in use\n")
         monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(folder))
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         registry._made.clear()
         return folder
 
     yield enter
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
 
 
@@ -85,7 +85,7 @@ def answers(db, ring, namespace, tenant=""):
     for query in QUERIES:
         for semantic, keyword in MODES:
             asked = Query(query, semantic_weight=semantic, keyword_weight=keyword)
-            result = search.run(
+            result = search.run_search(
                 db,
                 scope,
                 asked,
@@ -99,16 +99,16 @@ def answers(db, ring, namespace, tenant=""):
 
 def exported(space, tmp_path):
     file = tmp_path / "namespace.tar"
-    done = exporting.run(space.db, space.scope.namespace, lambda: registry.file_store(space.config), file)
+    done = exporting.export_namespace(space.db, space.scope.namespace, lambda: registry.file_store(space.config), file)
     return file, done
 
 
 def imported(db, ring, file, organization=None, name="copy"):
     organization = organization or ids.organization_id()
     db.rows("insert into organizations (id, name) values (%(id)s, 'x') on conflict do nothing", {"id": organization})
-    with archive.opened(file) as found:
+    with archive.open_archive(file) as found:
         _, configs = importing.configs_of(found)
-        config = importing.draft(organization, name, configs, {}, importing.language_of(found))
+        config = importing.draft_namespace(organization, name, configs, {}, importing.language_of(found))
         target = frame.Target(
             db,
             ring,
@@ -117,12 +117,12 @@ def imported(db, ring, file, organization=None, name="copy"):
             vectors=lambda size: registry.vector_store(replace(config, dimensions=size), db),
             language="english",
         )
-        return importing.run(target, found)
+        return importing.import_namespace(target, found)
 
 
 def checked(db, ring):
     whole = Instance(db, lambda one: admin.build_stores(db, ring, one), "english", registry.local_files())
-    return check.run(whole).found
+    return check.run_check(whole).found
 
 
 def visible(db):
@@ -248,7 +248,7 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     assert checked(db, space.ring) == []
     assert db.rows("select 1 from sweeps where due_at > now() + interval '10 minutes'", {})
     db.rows("update sweeps set due_at = now()", {})
-    garbage.run(db, lambda one: admin.build_stores(db, space.ring, one))
+    garbage.collect_garbage(db, lambda one: admin.build_stores(db, space.ring, one))
     for table in ("partitions", "documents", "chunks", "embeddings", "vectors", "postings", "jobs", "sweeps"):
         assert db.rows(f"select 1 from {table} limit 1", {}) == [], table
     assert [one.name for one in folder.iterdir()] == [files_folder.MARKER]
@@ -401,7 +401,7 @@ def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home,
     space_ids = {row["name"]: row["id"] for row in two[0].rows("select id, name from documents", {})}
     assert space_ids["page.html"] == read
     file = tmp_path / "namespace.tar"
-    done = exporting.run(two[0], space.scope.namespace, files, file)
+    done = exporting.export_namespace(two[0], space.scope.namespace, files, file)
     assert (done.documents, done.missing) == (5, 0)
     assert kept <= {path.relative_to(folder) for path in folder.rglob("raw")}
     space.sweep()
@@ -465,7 +465,7 @@ def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, sh
 
 def seen_by(db, scope, user):
     viewer = viewer_of(db, scope, user)
-    rows = reading(db, viewer).rows(
+    rows = viewed_database(db, viewer).rows(
         "select d.name from documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(space)s"
         " where d.deleted_at is null",
         {"space": scope.namespace},
@@ -486,7 +486,7 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
         space.text(f"The text {name}.", name, access=access)
     space.work()
     accepted = space.text("The text ada.", "ada", access=Access(users=("ada", "bob")))
-    control.cancel(two[0], space.scope, accepted.job_run_id)
+    control.cancel_run(two[0], space.scope, accepted.job_run_id)
     space.call(groups.put(two[0], space.scope, "staff", ["bob"], ["board"]))
     space.call(groups.put(two[0], space.scope, "board", ["cyd"], ["staff"]))
     users = ("ada", "bob", "cyd", "eve")

@@ -22,7 +22,9 @@ def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypa
     def again():
         if way == "ingest":
             return ingest(house, "seal.txt", NOTE)
-        house.call(resync.start(house.db, house.scope, DocumentFilter(document_ids=(ids_of(house)["seal.txt"],))))
+        house.call(
+            resync.start_resync(house.db, house.scope, DocumentFilter(document_ids=(ids_of(house)["seal.txt"],)))
+        )
         return work(house)
 
     embedded = "select count(*) as n from embeddings"

@@ -24,9 +24,9 @@ OWLS, BATS = "Owls hunt mice at night.", "Bats hunt moths at night."
 def index(pinecone_index, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_READBACK_SECONDS", "3")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     yield pinecone_index(dimension=DIMENSIONS)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_what_is_not_shown_in_time_fails_and_the_version_before_stays(space, ind
     first = space.text(OWLS, "owls")
     space.work()
     monkeypatch.setenv("RETRIEVAL_READBACK_SECONDS", "0.3")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     index.reads = 10**6
     second = space.text(BATS, "owls")
     space.work()

@@ -62,21 +62,21 @@ class House:
         return asyncio.run(call())
 
     def lease(self):
-        batches.form(self.db, size=64, batches=8)
-        for batch in batches.undispatched(self.db):
-            batches.dispatched(self.db, batch, "run")
-            if lease := batches.claim(self.db, batch.id, batch.attempt, seconds=30):
+        batches.form_batches(self.db, size=64, batches=8)
+        for batch in batches.undispatched_batches(self.db):
+            batches.record_flow_run(self.db, batch, "run")
+            if lease := batches.claim_lease(self.db, batch.id, batch.attempt, seconds=30):
                 return lease
         raise AssertionError("nothing waits")
 
     def steps(self, lease, window, *, until=None, parser=None):
-        items.start(self.db, lease, window)
+        items.start_window(self.db, lease, window)
         for name, step in {
-            "fetch": lambda: fetch.run(self.db, lease, window, self.files, MODEL),
-            "parse": lambda: parse.run(self.db, lease, window, self.files, parser),
-            "chunk": lambda: chunk.run(self.db, lease, window, self.files, self.tokenizer, self.model),
-            "embed": lambda: embed.run(self.db, lease, window, self.model),
-            "upsert": lambda: upsert.run(self.db, lease, window, self.vectors, "english"),
+            "fetch": lambda: fetch.fetch_documents(self.db, lease, window, self.files, MODEL),
+            "parse": lambda: parse.parse_documents(self.db, lease, window, self.files, parser),
+            "chunk": lambda: chunk.chunk_documents(self.db, lease, window, self.files, self.tokenizer, self.model),
+            "embed": lambda: embed.embed_documents(self.db, lease, window, self.model),
+            "upsert": lambda: upsert.upsert_documents(self.db, lease, window, self.vectors, "english"),
         }.items():
             step()
             if name == until:
@@ -85,10 +85,10 @@ class House:
     def work(self, **options):
         """Take everything that waits through all steps."""
         lease = self.lease()
-        for window in items.windows(self.db, lease, documents=64, size=1 << 24):
+        for window in items.list_windows(self.db, lease, documents=64, size=1 << 24):
             self.steps(lease, window, **options)
-        results.settle(self.db, lease)
-        batches.finish(self.db, lease)
+        results.settle_runs(self.db, lease)
+        batches.finish_batch(self.db, lease)
 
     def ingest(self, text, name, **ingestion):
         accepted = self.post(text, name, **ingestion)
@@ -97,7 +97,7 @@ class House:
 
     def sweep(self):
         self.db.rows("update sweeps set due_at = now()")
-        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files, lambda _: None)):
+        while sweep.collect_garbage(self.db, lambda _: sweep.Stores(self.vectors, self.files, lambda _: None)):
             pass
 
     def contents(self):
@@ -160,7 +160,7 @@ def test_a_replacement_shows_whole_or_not_at_all(house):
     old = house.contents()
     house.post(paragraphs(30, changed=3), "doc")
     lease = house.lease()
-    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
     for step in ("fetch", "parse", "chunk", "embed"):
         house.steps(lease, window, until=step)
         assert house.contents() == old
@@ -175,10 +175,10 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
     house.post(paragraphs(20), "doc")
     for step in ("fetch", "parse", "chunk", "embed", "upsert"):
         lease = house.lease()
-        (window,) = items.windows(house.db, lease, documents=64, size=1 << 24) or [[]]
+        (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24) or [[]]
         house.steps(lease, window, until=step)
         (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
-        poison_detection.again(house.db, batch)
+        poison_detection.start_again(house.db, batch)
     house.work()
     house.sweep()
     assert house.footprint() == expected
@@ -198,24 +198,24 @@ def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(hous
 def test_an_older_run_that_ends_later_does_not_win(house):
     house.post("the older text", "doc")
     older = house.lease()
-    (window,) = items.windows(house.db, older, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, older, documents=64, size=1 << 24)
     house.steps(older, window, until="embed")
     house.ingest("the newer text", "doc")
-    upsert.run(house.db, older, window, house.vectors, "english")
-    results.settle(house.db, older)
+    upsert.upsert_documents(house.db, older, window, house.vectors, "english")
+    results.settle_runs(house.db, older)
     assert house.contents() == ["the newer text"]
 
 
 def test_a_document_deleted_in_flight_stays_deleted(house):
     accepted = house.post("soon to be gone", "doc")
     lease = house.lease()
-    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="embed")
     where = DocumentFilter(document_ids=(accepted.document_id,))
     assert house.run_async(documents.delete(house.db, house.scope, where)).documents == 1
     house.steps(lease, window)
-    results.settle(house.db, lease)
-    run = house.run_async(runs.read(house.db, house.scope, accepted.job_run_id))
+    results.settle_runs(house.db, lease)
+    run = house.run_async(runs.read_run(house.db, house.scope, accepted.job_run_id))
     assert (run.status, [entry.status for entry in run.cancelled]) == ("COMPLETED", ["CANCELLED"])
     assert house.contents() == []
     house.sweep()
@@ -246,7 +246,7 @@ def test_one_unreadable_file_fails_alone_with_its_reason(house):
             )
         )
     house.work(parser=Parser())
-    read = {n: house.run_async(runs.read(house.db, house.scope, a.job_run_id)) for n, a in accepted.items()}
+    read = {n: house.run_async(runs.read_run(house.db, house.scope, a.job_run_id)) for n, a in accepted.items()}
     assert [entry.error for entry in read["bad.pdf"].failed] == ["The PDF is damaged; export it again."]
     assert len(read["good.pdf"].completed) == len(read["fine.pdf"].completed) == 1
 
@@ -254,11 +254,11 @@ def test_one_unreadable_file_fails_alone_with_its_reason(house):
 def test_vectors_of_a_wrong_size_are_refused_before_anything_is_stored(house):
     house.post("some text", "doc")
     lease = house.lease()
-    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="chunk")
     house.model.embed = lambda texts, kind: np.zeros((len(texts), 5), dtype=np.float32)
     with pytest.raises(Fatal, match="5 dimensions where"):
-        embed.run(house.db, lease, window, house.model)
+        embed.embed_documents(house.db, lease, window, house.model)
     assert house.footprint()["embeddings"] == 0
 
 

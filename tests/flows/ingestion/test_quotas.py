@@ -12,8 +12,8 @@ from tests.flows.jobs.test_batches import claimed
 def listed(db, scope, *names):
     run = accept(db, scope).job_run_id
     lease = claimed(db)
-    (wanted,) = discover.waiting(db, lease)
-    discover.run(db, lease, wanted, Listing(*names))
+    (wanted,) = discover.waiting_listings(db, lease)
+    discover.record_listing(db, lease, wanted, Listing(*names))
     return run, lease
 
 
@@ -43,7 +43,7 @@ def runs_of(db, scope, run):
 
 async def told(db, scope, run):
     try:
-        return await runs.read(db, scope, run)
+        return await runs.read_run(db, scope, run)
     finally:
         await db.async_close()
 
@@ -59,7 +59,7 @@ def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_sc
     db.rows("insert into tenants (organization_id, id) values (%(o)s, 'alice')", {"o": scope.organization})
     quotas.set_tenant(db, scope.organization, "alice", {"storedBytes": 250})
     run, lease = listed(db, scope, "a", "b", "c")
-    window = items.windows(db, lease, documents=10, size=10**6)[0]
+    window = items.list_windows(db, lease, documents=10, size=10**6)[0]
     for key in window:
         db.rows(
             "update run_documents set stage = 'CHUNKED', raw_size = 100, properties = '{\"fileSize\": 100}'"
@@ -67,9 +67,9 @@ def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_sc
             {"run": key.job_run_id, "id": key.document_id},
         )
     work = items.at_stage(db, lease, window, stage_of(db, run))
-    kept = within_quotas.affordable(db, lease, work)
+    kept = within_quotas.affordable_items(db, lease, work)
     assert len(kept) == 2
-    assert [item.key for item in within_quotas.affordable(db, lease, kept)] == [item.key for item in kept]
+    assert [item.key for item in within_quotas.affordable_items(db, lease, kept)] == [item.key for item in kept]
     [(name, reason)] = [(name, error) for name, error in runs_of(db, scope, run).items() if error]
     assert name == "page c"
     assert reason.startswith("The tenant's quota of 250 stored bytes is used up (200 are used).")
@@ -84,7 +84,7 @@ def test_members_of_an_archive_fill_what_is_left(db, new_scope):
     quotas.set_organization(db, scope.organization, {"documents": 3, "storedBytes": 100})
     run, _ = listed(db, scope, "archive")
     with db.transaction() as connection:
-        reasons = within_quotas.members(connection, run, [60, 60, 40, 1])
+        reasons = within_quotas.member_reasons(connection, run, [60, 60, 40, 1])
     assert [reason is None for reason in reasons] == [True, False, True, False]
     assert "stored bytes" in reasons[1]
     assert "documents" in reasons[3]

@@ -28,19 +28,19 @@ LONG = "\n\n".join(f"Owl {n} hunts mice in valley {n} at night, and sleeps in ba
 def quiet(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
     registry._made.clear()
     yield db
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
 
 
 def receipt(space, deletion=None):
     scope = space.scope
     asked = {"organization": scope.organization, "namespace": None, "tenant": "", "all_tenants": True}
-    return space.call(receipts.find(space.db, deletion or space.deletion, **asked))
+    return space.call(receipts.find_receipt(space.db, deletion or space.deletion, **asked))
 
 
 def stores(found):
@@ -171,8 +171,8 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
 
     def deleted(step):
         if step == "fetch":
-            begun = items.windows(quiet, lease, documents=64, size=1 << 24)
-            items.start(quiet, lease, begun[0])
+            begun = items.list_windows(quiet, lease, documents=64, size=1 << 24)
+            items.start_window(quiet, lease, begun[0])
             space.delete(text.document_id)
             space.sweep()
             assert receipt(space).status == "PENDING"
@@ -190,7 +190,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
     space = Configured(quiet, vectorStorageConfig=index.config())
     text, late = space.text(LONG, "owls"), []
     lease = space.lease()
-    batches.renew(quiet, lease, seconds=1)
+    batches.renew_lease(quiet, lease, seconds=1)
 
     def on_its_way(step):
         """The namespace is deleted and cleared while the request for the vectors has not come to the vendor."""
@@ -223,26 +223,26 @@ def test_a_run_that_has_not_come_to_a_deleted_document_leaves_it_out(quiet, tmp_
 
 
 def cancelled(space, run):
-    control.cancel(space.db, space.scope, run)
+    control.cancel_run(space.db, space.scope, run)
 
 
 def given_up(space, run):
     asked = breakers.Asked(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
-    breakers.failed(space.db, asked, "bat_1", seconds=60, reason="It hangs.")
+    breakers.record_failure(space.db, asked, "bat_1", seconds=60, reason="It hangs.")
     space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": asked.key})
     space.db.rows(
         "update job_runs set waits_for = %(key)s, created_at = now() - interval '1 hour' where id = %(id)s",
         {"key": asked.key, "id": run},
     )
-    assert breaker_timeout.expire(space.db) == 1
+    assert breaker_timeout.expire_runs(space.db) == 1
 
 
 def cancelled_in_prefect(space, _run):
-    batches.form(space.db, size=64, batches=8)
-    for batch in batches.undispatched(space.db):
-        batches.dispatched(space.db, batch, "run")
+    batches.form_batches(space.db, size=64, batches=8)
+    for batch in batches.undispatched_batches(space.db):
+        batches.record_flow_run(space.db, batch, "run")
     (batch,) = batches.open_batches(space.db)
-    assert batches.end(space.db, batch, status="CANCELLED", error=None)
+    assert batches.end_batch(space.db, batch, status="CANCELLED", error=None)
 
 
 @pytest.mark.parametrize("end", [cancelled, given_up, cancelled_in_prefect])
@@ -252,7 +252,9 @@ def test_the_store_of_a_move_that_was_ended_from_outside_holds_up_no_deletion(qu
     text = space.text("Owls hunt mice at night.", "owls")
     space.work()
     now = space.config
-    _, run = space.call(reembedding.begin(quiet, space.ring, now, replace(now, vector_storage=index.config())))
+    _, run = space.call(
+        reembedding.begin_reembedding(quiet, space.ring, now, replace(now, vector_storage=index.config()))
+    )
     end(space, run)
     assert space.run(run).status == "COMPLETED"
     index.always += [(path, status(503)) for path in ("/vectors/delete", "/vectors/list")]

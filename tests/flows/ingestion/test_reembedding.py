@@ -39,15 +39,15 @@ def space(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     from retrieval import settings
 
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     registry._made.clear()
     made = Configured(db, embeddingModelConfig=MINILM)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: made.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: made.ring)
     made.ids = {name: made.text(text, name).document_id for name, text in TEXTS.items()}
     made.work()
     yield made
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture
@@ -74,24 +74,24 @@ def by_hand(monkeypatch):
 
 def begin(space, model=WORDS):
     now = space.config
-    _, run = space.call(reembedding.begin(space.db, space.ring, now, replace(now, embedding_model=model)))
+    _, run = space.call(reembedding.begin_reembedding(space.db, space.ring, now, replace(now, embedding_model=model)))
     return run
 
 
 def lease_of(space, source="REEMBED"):
-    batches.form(space.db, size=64, batches=8)
-    for batch in batches.undispatched(space.db):
+    batches.form_batches(space.db, size=64, batches=8)
+    for batch in batches.undispatched_batches(space.db):
         if batch.source == source:
-            batches.dispatched(space.db, batch, "run")
-            return batches.claim(space.db, batch.id, batch.attempt, seconds=30)
+            batches.record_flow_run(space.db, batch, "run")
+            return batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
     raise AssertionError("nothing waits")
 
 
 def rebuild(space, lease=None):
     lease = lease or lease_of(space)
-    swapped = asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
-    reembedding.drop(space.db, lease)
-    batches.finish(space.db, lease)
+    swapped = asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
+    reembedding.drop_runs(space.db, lease)
+    batches.finish_batch(space.db, lease)
     return swapped
 
 
@@ -150,7 +150,7 @@ def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_han
 
 def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
     run = begin(space)
-    by_hand.hook = lambda step, _work: control.cancel(space.db, space.scope, run) if step == "shadow" else None
+    by_hand.hook = lambda step, _work: control.cancel_run(space.db, space.scope, run) if step == "shadow" else None
     assert not rebuild(space)
     assert space.run(run).status == "COMPLETED"
     assert len(space.run(run).cancelled) == 3
@@ -166,7 +166,7 @@ def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
 
 def test_cancelled_before_it_began(space, by_hand):
     run = begin(space)
-    control.cancel(space.db, space.scope, run)
+    control.cancel_run(space.db, space.scope, run)
     assert space.run(run).status == "COMPLETED"
     begin(space)
     assert rebuild(space)
@@ -182,12 +182,12 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
 
     by_hand.hook = die
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(reembed.rebuild(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
+        asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
     space.db.rows(
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
     (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
-    poison_detection.again(space.db, lost)
+    poison_detection.start_again(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append((step, len(items.not_past(work.db, work.lease, work.window, step))))
     assert rebuild(space)
@@ -224,9 +224,9 @@ def test_what_is_ingested_changed_and_deleted_meanwhile_is_right_after_the_swap(
 
 def test_an_ingestion_that_embedded_for_the_old_model_embeds_again(space, by_hand):
     space.text("Glaciers carve valleys into mountains.", "ice")
-    batches.form(space.db, size=64, batches=8)
+    batches.form_batches(space.db, size=64, batches=8)
     slow = lease_of(space, "TEXT")
-    (window,) = items.windows(space.db, slow, documents=64, size=1 << 20)
+    (window,) = items.list_windows(space.db, slow, documents=64, size=1 << 20)
     work = steps.Work(space.db, space.ring, slow, window)
     for step in STEPS[:-1]:
         step(work)
@@ -290,19 +290,19 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
     from retrieval import settings
 
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     with pinecone.running(dimension=256, metric="cosine") as index:
         now = space.config
         theirs = index.config()
         later = replace(now, embedding_model=WORDS, vector_storage=theirs)
-        space.call(reembedding.begin(space.db, space.ring, now, later))
+        space.call(reembedding.begin_reembedding(space.db, space.ring, now, later))
         assert rebuild(space)
         finds_all(space)
         space.sweep()
         assert stored(space)["vectors"] == {}
         now = space.config
         back = replace(now, vector_storage={"provider": "PGVECTOR"})
-        space.call(reembedding.begin(space.db, space.ring, now, back))
+        space.call(reembedding.begin_reembedding(space.db, space.ring, now, back))
         assert rebuild(space)
         finds_all(space)
         store = registry.vector_store(now, space.db)
@@ -346,8 +346,8 @@ def test_a_namespace_deleted_meanwhile_stays_deleted(space, by_hand):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
 def test_the_flow_runs_in_prefect(space):
     run = begin(space)
-    batches.form(space.db, size=64, batches=8)
-    (batch,) = batches.undispatched(space.db)
+    batches.form_batches(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(space.db)
     state = asyncio.run(reembed.reembed(batch.id, batch.attempt, return_state=True))
     gc.collect()
     assert state.name == "Completed"
@@ -359,7 +359,7 @@ def test_the_flow_runs_in_prefect(space):
 def test_no_key_of_the_next_model_lies_in_a_plain_column(space):
     now = space.config
     later = replace(now, embedding_model={"provider": "OPENAI", "model": "m", "apiKey": "canary-next-key"})
-    space.call(reembedding.begin(space.db, space.ring, now, later))
+    space.call(reembedding.begin_reembedding(space.db, space.ring, now, later))
     row = space.db.row("select to_jsonb(n)::text as all from namespaces n where id = %(id)s", {"id": now.id})
     assert "canary-next-key" not in row["all"]
     assert b"canary-next-key".hex() not in row["all"]
@@ -376,7 +376,7 @@ def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(s
 
     lease = lease_of(space)
     turn = Brief(space.db, lease)
-    assert asyncio.run(reembed.rebuild(lease, turn, Circuits(space.db, lease))) is None
+    assert asyncio.run(reembed.rebuild_documents(lease, turn, Circuits(space.db, lease))) is None
     assert turn.hand_back(Circuits(space.db, lease)) == 1
     assert models(space) == {MINILM["model"]}
     finds_all(space)

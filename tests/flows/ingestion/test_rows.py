@@ -12,7 +12,7 @@ from connectors import registry
 from retrieval.database.database import Database
 from retrieval.documents import documents, facets
 from retrieval.errors import ErrorCode
-from retrieval.filters import parse
+from retrieval.filters import parse_filter
 from retrieval.search import search
 from retrieval.search.search import Query
 from tests.flows.configured import Configured
@@ -58,11 +58,11 @@ def house(db):
 
 
 def find(house, query, where=None, *, semantic=0.5, top_k=10):
-    filtered = None if where is None else parse({"where": where}, INVALID)
+    filtered = None if where is None else parse_filter({"where": where}, INVALID)
     config = house.config
     asked = Query(query, top_k, where=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
     vectors = registry.vector_store(config, house.db)
-    return search.run(
+    return search.run_search(
         house.db, house.scope, asked, viewer=None, embedder=registry.make_embedder(config), vectors=vectors
     ).hits
 
@@ -112,19 +112,19 @@ def test_a_record_is_found_by_its_fields(house):
 
 
 def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
-    where = parse({"where": {"row.status": "open"}}, INVALID)
+    where = parse_filter({"where": {"row.status": "open"}}, INVALID)
     listed = house.call(documents.list_page(house.db, house.scope, where, viewer=None))
     assert {row.name for row in listed.items} == {"orders.csv", "stock.jsonl"}
-    fields = facets.fields(["row.status", "document.name"], INVALID, where="facets")
-    everything = parse({}, INVALID)
-    counts = house.call(facets.count(house.db, house.scope, everything, fields, viewer=None))
+    fields = facets.parse_fields(["row.status", "document.name"], INVALID, where="facets")
+    everything = parse_filter({}, INVALID)
+    counts = house.call(facets.count_values(house.db, house.scope, everything, fields, viewer=None))
     assert [(count.value, count.documents) for count in counts["row.status"]] == [
         ("open", 133 + 50),
         ("shipped", 134),
         ("returned", 133),
     ]
-    few = parse({"where": {"row.amount_eur": {"lte": 10}}}, INVALID)
-    counts = house.call(facets.count(house.db, house.scope, few, fields, viewer=None))
+    few = parse_filter({"where": {"row.amount_eur": {"lte": 10}}}, INVALID)
+    counts = house.call(facets.count_values(house.db, house.scope, few, fields, viewer=None))
     assert sum(count.documents for count in counts["row.status"]) == 9
 
 

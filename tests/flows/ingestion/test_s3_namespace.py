@@ -22,9 +22,9 @@ def storage():
 def bucket(storage, monkeypatch):
     storage.faults, storage.always = [], None
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     yield s3_server.bucket(storage)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 def receiver(monkeypatch):
     with otlp_receiver.running() as found:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
-        tracing.end()
+        tracing.end_tracing()
         yield found
-        tracing.end()
+        tracing.end_tracing()
 
 
 def work(space):
@@ -57,7 +57,7 @@ def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai
     posted(space, "Not sampled.", "req_9", f"00-{TRACE[:-1]}9-b7ad6b7169203339-00")
     openai.faults = [faults.status(500)]
     work(space)
-    tracing.end()
+    tracing.end_tracing()
     for number, run in runs.items():
         found = receiver.of(f"{TRACE[:-1]}{number}")
         flow = found["flow run TEXT"]
@@ -104,20 +104,20 @@ def test_the_requests_id_is_on_each_line_of_its_flow_run(db, caplog, monkeypatch
 def test_without_a_receiver_nothing_is_traced(monkeypatch, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    tracing.end()
-    assert tracing.tracer("test") is None
-    tracing.end()
+    tracing.end_tracing()
+    assert tracing.make_tracer("test") is None
+    tracing.end_tracing()
 
 
 def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-    tracing.end()
+    tracing.end_tracing()
     space = Configured(db)
     run = posted(space, "A seal.", "req_1", f"00-{TRACE}-b7ad6b7169203331-01")
     work(space)
     assert space.run(run.job_run_id).status == "COMPLETED"
-    tracing.end()
+    tracing.end_tracing()
 
 
 @pytest.mark.parametrize(

@@ -64,21 +64,21 @@ def accept(house, name, data, **ingestion):
 
 
 def leased(house):
-    batches.form(house.db, size=64, batches=8)
-    (batch,) = batches.undispatched(house.db)
-    batches.dispatched(house.db, batch, "run")
-    return batches.claim(house.db, batch.id, batch.attempt, seconds=60)
+    batches.form_batches(house.db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(house.db)
+    batches.record_flow_run(house.db, batch, "run")
+    return batches.claim_lease(house.db, batch.id, batch.attempt, seconds=60)
 
 
 def work(house):
     db, lease = house.db, leased(house)
-    while windows := items.windows(db, lease, documents=64, size=1 << 24):
+    while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, house.ring, lease, window))
-        results.settle(db, lease)
-    batches.finish(db, lease)
-    return {row.name: (row.status, row.stage, row.error) for row in results.table(db, lease)}
+        results.settle_runs(db, lease)
+    batches.finish_batch(db, lease)
+    return {row.name: (row.status, row.stage, row.error) for row in results.list_outcomes(db, lease)}
 
 
 def rows(house):
@@ -161,7 +161,7 @@ def bounds(monkeypatch):
     def change(**chosen):
         for name, value in chosen.items():
             monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(value))
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
 
     return change
 
@@ -309,12 +309,12 @@ def test_a_member_that_was_deleted_by_itself_leaves_its_archive_alone(house):
 def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house):
     accept(house, "boat.zip", packed([("a.txt", TIDES)]))
     lease = leased(house)
-    for window in items.windows(house.db, lease, documents=64, size=1 << 24):
+    for window in items.list_windows(house.db, lease, documents=64, size=1 << 24):
         one = steps.Work(house.db, house.ring, lease, window)
         steps.fetch(one)
         house.delete(ids_of(house)["boat.zip"])
         steps.parse(one)
-    batches.finish(house.db, lease)
+    batches.finish_batch(house.db, lease)
     assert rows(house) == {}
     unused = house.db.rows(
         "select s.file_key from sweeps s join partitions p on p.id = s.partition_id"
@@ -327,7 +327,7 @@ def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house)
 def resynced(house, *external_ids):
     known = ids_of(house)
     where = DocumentFilter(document_ids=tuple(known[name] for name in external_ids))
-    asked = house.call(resync.start(house.db, house.scope, where))
+    asked = house.call(resync.start_resync(house.db, house.scope, where))
     names = {value: key for key, value in known.items()}
     return {names[one.id]: (one.status, one.error) for one in asked.documents}
 

@@ -43,14 +43,14 @@ def allowed(monkeypatch, tmp_path):
 
     def at(vendor):
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({vendor.name: {"base_url": vendor.base_url}}))
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
 
     yield at
     for made in list(registry._made.values()):
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
     registry._made.clear()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture

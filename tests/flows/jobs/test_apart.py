@@ -93,28 +93,28 @@ def test_work_of_another_namespace_is_formed_while_rows_of_one_are_held(db, disp
     column = "id" if what == "partitions" else "partition_id"
     held.execute(f"select from {what} where {column} = {mine} for update")
     began = time.monotonic()
-    assert batches.form(dispatcher, size=64, batches=8) == 1
+    assert batches.form_batches(dispatcher, size=64, batches=8) == 1
     assert time.monotonic() - began < 5
     assert (waiting(db, mine), waiting(db, theirs)) == (1, 0)
     held.rollback()
-    assert batches.form(dispatcher, size=64, batches=8) == 1
+    assert batches.form_batches(dispatcher, size=64, batches=8) == 1
 
 
 def test_a_batch_that_is_written_under_is_not_waited_for(db, dispatcher, new_scope, held):
     post(db, new_scope(), "a")
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
     (found,) = batches.open_batches(db)
     held.execute("select from batches where id = %s for share", [batch.id])
     began = time.monotonic()
-    assert not poison_detection.again(dispatcher, found)
-    assert not batches.end(dispatcher, found, status="FAILED", error="gone")
+    assert not poison_detection.start_again(dispatcher, found)
+    assert not batches.end_batch(dispatcher, found, status="FAILED", error="gone")
     assert time.monotonic() - began < 0.9, "a dispatcher waits for rows for a second, and then gives up"
     (still,) = batches.open_batches(db)
     assert still.attempt == 1
     held.rollback()
-    assert poison_detection.again(dispatcher, found)
+    assert poison_detection.start_again(dispatcher, found)
     assert batches.open_batches(db) == []
 
 
@@ -154,7 +154,7 @@ def test_a_sweep_that_fails_stops_no_other(db, swept, new_scope, error):
     mine, theirs = partition_of(db, one), partition_of(db, other)
     for partition in (mine, theirs, mine, theirs):
         due(db, partition, "key")
-    assert garbage.run(swept, stores(places)) == 2
+    assert garbage.collect_garbage(swept, stores(places)) == 2
     assert (left(db, mine), left(db, theirs)) == (2, 0)
 
 

@@ -25,7 +25,7 @@ def post(db, scope, *texts):
 
 def read(db, scope, run):
     async def look():
-        found = await runs.read(db, scope, run.job_run_id)
+        found = await runs.read_run(db, scope, run.job_run_id)
         await db.async_close()
         return found
 
@@ -33,52 +33,52 @@ def read(db, scope, run):
 
 
 def claimed(db):
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, batch.attempt, seconds=30)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=30)
     assert lease is not None
     return lease
 
 
 def test_waiting_job_runs_of_one_scope_share_a_batch_up_to_its_size(db, new_scope):
     post(db, new_scope(), *"abcde")
-    assert batches.form(db, size=2, batches=8) == 3
-    assert sorted(len(batch.job_runs) for batch in batches.undispatched(db)) == [1, 2, 2]
+    assert batches.form_batches(db, size=2, batches=8) == 3
+    assert sorted(len(batch.job_runs) for batch in batches.undispatched_batches(db)) == [1, 2, 2]
 
 
 def test_two_scopes_never_share_a_batch(db, new_scope):
     one, other = new_scope(), new_scope()
     post(db, one, "a")
     post(db, other, "b")
-    assert batches.form(db, size=64, batches=8) == 2
+    assert batches.form_batches(db, size=64, batches=8) == 2
 
 
 def test_a_batch_is_held_by_one_worker(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
-    assert batches.claim(db, lease.batch_id, 1, seconds=30) is None
+    assert batches.claim_lease(db, lease.batch_id, 1, seconds=30) is None
 
 
 def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
     (batch,) = batches.open_batches(db)
-    poison_detection.again(db, batch)
+    poison_detection.start_again(db, batch)
     with pytest.raises(Superseded):
-        items.start(db, lease, [])
-    assert not batches.renew(db, lease, seconds=30)
-    (again,) = batches.undispatched(db)
+        items.start_window(db, lease, [])
+    assert not batches.renew_lease(db, lease, seconds=30)
+    (again,) = batches.undispatched_batches(db)
     assert again.attempt == 2
     assert again.idempotency_key != f"{lease.batch_id}:1"
 
 
 def test_a_lost_lease_shows(db, new_scope):
     post(db, new_scope(), "a")
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    batches.claim(db, batch.id, 1, seconds=-1)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    batches.claim_lease(db, batch.id, 1, seconds=-1)
     (seen,) = batches.open_batches(db)
     assert seen.lease_lost
 
@@ -88,7 +88,7 @@ def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scop
     (run,) = post(db, scope, "a")
     claimed(db)
     (batch,) = batches.open_batches(db)
-    batches.end(db, batch, status="FAILED", error="The worker died 3 times on this.")
+    batches.end_batch(db, batch, status="FAILED", error="The worker died 3 times on this.")
     seen = read(db, scope, run)
     assert seen.status == "COMPLETED"
     assert [entry.error for entry in seen.failed] == ["The worker died 3 times on this."]
@@ -99,7 +99,7 @@ def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     one, other = post(db, scope, "a", "b")
     lease = claimed(db)
     db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": one.job_run_id})
-    results.settle(db, lease)
+    results.settle_runs(db, lease)
     assert len(read(db, scope, one).cancelled) == 1
     assert read(db, scope, one).status == "COMPLETED"
     assert len(read(db, scope, other).queued) == 1
@@ -108,9 +108,9 @@ def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
 def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     post(db, new_scope(), *["x" * 600] * 5)
     lease = claimed(db)
-    assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
-    assert [len(window) for window in items.windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
-    assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000, known=9)] == [2, 2, 1]
+    assert [len(window) for window in items.list_windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
+    assert [len(window) for window in items.list_windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
+    assert [len(window) for window in items.list_windows(db, lease, documents=2, size=10_000, known=9)] == [2, 2, 1]
 
 
 def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db, new_scope):
@@ -122,9 +122,9 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
         " where m.document_id = d.id and r.batch_id = %(batch)s and mod(r.number, 2) = 0",
         {"batch": lease.batch_id},
     )
-    windows = items.windows(db, lease, documents=64, size=1 << 24, known=1024)
+    windows = items.list_windows(db, lease, documents=64, size=1 << 24, known=1024)
     assert [len(window) for window in windows] == [10, 10]
-    (all_of_them,) = items.windows(db, lease, documents=64, size=1 << 24)
+    (all_of_them,) = items.list_windows(db, lease, documents=64, size=1 << 24)
     assert set(all_of_them) == {*windows[0], *windows[1]}
     order = {key: place for place, key in enumerate(all_of_them)}
     assert all(window == sorted(window, key=order.__getitem__) for window in windows)
@@ -132,8 +132,8 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
 
 def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):
     asyncio.run(_post_nameless(db, new_scope()))
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
     assert batch.name.startswith("text ")
     assert "secret" not in batch.name
 

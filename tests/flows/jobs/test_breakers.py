@@ -36,13 +36,13 @@ def vendor(monkeypatch):
     monkeypatch.setattr(circuits, "LOOK_SECONDS", 0.05)
     with embedding_server.running("OPENAI") as found:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         yield found
     for made in list(registry._made.values()):
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
     registry._made.clear()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 class Worker:
@@ -51,7 +51,7 @@ class Worker:
     def __init__(self, db, spaces, monkeypatch, asked=()):
         self.db = db
         self._asked = asked
-        monkeypatch.setattr(context, "database", lambda: db)
+        monkeypatch.setattr(context, "open_database", lambda: db)
         monkeypatch.setattr(report, "ProgressBar", _no_bar)
         monkeypatch.setattr(ingest, "tasks", _Plain)
         self._rings = {space.scope.namespace: space.ring for space in spaces}
@@ -60,11 +60,11 @@ class Worker:
     def turn(self):
         """Take up every batch that may leave, one after the other: how often each asked the vendor, by namespace."""
         asked = {}
-        batches.form(self.db, size=1000, batches=8)
-        for batch in batches.undispatched(self.db):
-            batches.dispatched(self.db, batch, "run")
-            lease = batches.claim(self.db, batch.id, batch.attempt, seconds=30)
-            self._monkeypatch.setattr(context, "keys", lambda ring=self._rings[batch.namespace]: ring)
+        batches.form_batches(self.db, size=1000, batches=8)
+        for batch in batches.undispatched_batches(self.db):
+            batches.record_flow_run(self.db, batch, "run")
+            lease = batches.claim_lease(self.db, batch.id, batch.attempt, seconds=30)
+            self._monkeypatch.setattr(context, "load_keys", lambda ring=self._rings[batch.namespace]: ring)
             before = len(self._asked)
             self.take(lease)
             asked[batch.namespace] = len(self._asked) - before
@@ -74,11 +74,11 @@ class Worker:
         turn, mine = TimeSlice(self.db, lease), Circuits(self.db, lease)
         with disable_run_logger():
             asyncio.run(ingest._pipeline(lease, turn, mine, Intake(self.db, lease)))
-        results.settle(self.db, lease)
+        results.settle_runs(self.db, lease)
         if mine.left_out:
             turn.hand_back(mine)
         else:
-            batches.finish(self.db, lease)
+            batches.finish_batch(self.db, lease)
         mine.end()
 
 
@@ -135,7 +135,7 @@ def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(
     while len(requests) < 20:
         requests |= worker.turn()
     assert set(requests.values()) == {1}, "a place is kept for one time-out"
-    assert readiness.look(db).breakers == 20
+    assert readiness.read_dispatch(db).breakers == 20
     assert worker.turn() == {}, "every place is free"
     mine = local.text("the local text", "local")
     assert worker.turn() == {local.scope.namespace: 0}, "it waits for nobody"
@@ -178,13 +178,13 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
     waits = asyncio.run(place(db, later))
     assert waits.start is not None
     time.sleep(1.1)
-    batches.form(db, size=1000, batches=8)
-    (probe,) = batches.undispatched(db)
+    batches.form_batches(db, size=1000, batches=8)
+    (probe,) = batches.undispatched_batches(db)
     assert len(probe.job_runs) == 1
-    batches.form(db, size=1000, batches=8)
-    assert len(batches.undispatched(db)) == 1, "one probe at a time"
-    batches.dispatched(db, probe, "run")
-    worker.take(batches.claim(db, probe.id, 1, seconds=30))
+    batches.form_batches(db, size=1000, batches=8)
+    assert len(batches.undispatched_batches(db)) == 1, "one probe at a time"
+    batches.record_flow_run(db, probe, "run")
+    worker.take(batches.claim_lease(db, probe.id, 1, seconds=30))
     assert len(asked) == breakers.FAILURES + 1
     assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
     (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
@@ -194,7 +194,7 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
 
 async def place(db, run):
     try:
-        return await queueing.place(db, run.job_run_id)
+        return await queueing.queue_place(db, run.job_run_id)
     finally:
         await db.async_close()
 
@@ -221,7 +221,7 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     db.rows("update breakers set opened_at = now() - interval '2 hours'")
     db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": old.job_run_id})
     young = space.text("young", "young")
-    assert breaker_timeout.expire(db) == 1
+    assert breaker_timeout.expire_runs(db) == 1
     told = space.run(old.job_run_id)
     assert (told.status, told.outcome) == ("COMPLETED", "FAILED")
     assert "OpenAI has not answered for 120 minutes" in told.failed[0].error
@@ -232,12 +232,12 @@ def test_a_listing_that_waits_for_two_at_once_ends_with_one_reason(db, space):
     run = listed(space, "https://slow.example/a")
     partition = db.row("select partition_id from job_runs where id = %(id)s", {"id": run})["partition_id"]
     for asked in (site(space), Asked(space.scope.organization, "OpenAI", {"apiKey": "x"}, 300)):
-        breakers.failed(db, asked, "bat_1", seconds=60, reason="It hangs.")
+        breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")
         with db.transaction() as connection:
-            breakers.wait(connection, partition, [asked.key])
+            breakers.wait_for_breakers(connection, partition, [asked.key])
     db.rows("update breakers set opened_at = now() - interval '2 hours'")
     db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": run})
-    assert breaker_timeout.expire(db) == 1
+    assert breaker_timeout.expire_runs(db) == 1
     assert len(space.run(run).failed) == 1
 
 
@@ -248,7 +248,7 @@ def test_a_cancelled_run_does_not_wait(db, vendor, space, monkeypatch):
     worker = Worker(db, [space], monkeypatch)
     run = space.text("one", "one")
     worker.turn()
-    control.cancel(db, space.scope, run.job_run_id)
+    control.cancel_run(db, space.scope, run.job_run_id)
     assert space.run(run.job_run_id).outcome == "CANCELLED"
 
 
@@ -274,66 +274,66 @@ def listed(space, *urls):
 
 def test_a_site_holds_only_the_runs_that_need_it(db, space):
     slow, other = listed(space, "https://slow.example/"), listed(space, "https://quick.example/")
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, 1, seconds=30)
-    breakers.failed(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
+    breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
     mine = Circuits(db, lease)
     with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
         raise AssertionError("it is asked")
     TimeSlice(db, lease).hand_back(mine)
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
     assert batch.job_runs == (other,)
-    breakers.succeeded(db, site(space).key)
-    batches.form(db, size=64, batches=8)
-    assert {one.job_runs for one in batches.undispatched(db)} == {(other,), (slow,)}
+    breakers.record_success(db, site(space).key)
+    batches.form_batches(db, size=64, batches=8)
+    assert {one.job_runs for one in batches.undispatched_batches(db)} == {(other,), (slow,)}
 
 
 def test_a_probe_that_dies_is_followed_by_another(db, space):
     asked = site(space)
-    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.state(db, asked.key, "bat_one").probe == "bat_one"
-    assert breakers.state(db, asked.key, "bat_two").probe == "bat_one"
+    assert breakers.breaker_state(db, asked.key, "bat_one").probe == "bat_one"
+    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_one"
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
+    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_two"
 
 
 def test_a_probe_that_did_not_ask_leaves_it_to_the_next(db, space):
     asked = site(space)
-    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    breakers.state(db, asked.key, "bat_one")
-    breakers.probed(db, "bat_one", 1)
-    assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
+    breakers.breaker_state(db, asked.key, "bat_one")
+    breakers.release_probes(db, "bat_one", 1)
+    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_two"
 
 
 @pytest.mark.parametrize("way", ["lost", "closed", "finished", "handed back"])
 def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, way):
     """Though its process died before it could say so."""
     listed(space, "https://slow.example/")
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, 1, seconds=30)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
     asked = site(space)
-    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.state(db, asked.key, lease.batch_id).probe == lease.batch_id
-    assert breakers.state(db, asked.key, "bat_other").probe == lease.batch_id
+    assert breakers.breaker_state(db, asked.key, lease.batch_id).probe == lease.batch_id
+    assert breakers.breaker_state(db, asked.key, "bat_other").probe == lease.batch_id
     (seen,) = batches.open_batches(db)
     match way:
         case "lost":
-            assert poison_detection.again(db, seen, weight=poison_detection.LOSS)
+            assert poison_detection.start_again(db, seen, weight=poison_detection.LOSS)
         case "closed":
-            assert batches.end(db, seen, status="CANCELLED", error=None)
+            assert batches.end_batch(db, seen, status="CANCELLED", error=None)
         case "finished":
-            batches.finish(db, lease)
+            batches.finish_batch(db, lease)
         case "handed back":
             batches.hand_back(db, lease)
-    assert breakers.state(db, asked.key, "bat_other").probe == "bat_other"
+    assert breakers.breaker_state(db, asked.key, "bat_other").probe == "bat_other"
 
 
 def test_a_namespace_with_another_key_does_not_wait_for_the_old_one(db, vendor, space, monkeypatch):
@@ -351,11 +351,11 @@ def test_a_namespace_with_another_key_does_not_wait_for_the_old_one(db, vendor, 
 
 def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     run = listed(space, "https://slow.example/")
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, 1, seconds=30)
-    breakers.failed(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
+    breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
     mine = Circuits(db, lease)
     with pytest.raises(Unavailable), mine.through(site(space), job_run=run, each=True):
         raise AssertionError("it is asked")

@@ -51,9 +51,9 @@ class Killed(BaseException):
 def index(pinecone_index, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_READBACK_SECONDS", "3")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     yield pinecone_index(dimension=256)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def taken_up(space):
     """The batch of a worker that was lost, by another one."""
     space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
     for row in space.db.rows("select id, attempt from batches where finished_at is null"):
-        lease = batches.claim(space.db, row["id"], row["attempt"], seconds=30)
+        lease = batches.claim_lease(space.db, row["id"], row["attempt"], seconds=30)
         assert lease is not None
         space.take(lease)
 
@@ -176,17 +176,17 @@ def test_a_change_of_a_document_that_failed_survives_its_retry(db, monkeypatch):
     space.work()
     again = space.text(AFTER, "owls", metadata=SECOND)
     with monkeypatch.context() as once:
-        once.setattr("retrieval.ingestion.embed.run", _failing)
+        once.setattr("retrieval.ingestion.embed.embed_documents", _failing)
         space.work()
     assert metadata(space, sent.document_id) == FIRST
     change(space, sent.document_id)
-    space.call(control.retry(db, space.scope, again.job_run_id))
+    space.call(control.retry_run(db, space.scope, again.job_run_id))
     space.work()
     assert metadata(space, sent.document_id) == KINDS["a new version with other metadata"][3]
 
 
 def _failing(db, lease, window, _embedder):
-    items.fail(db, lease, dict.fromkeys(window, "The model is away."))
+    items.fail_items(db, lease, dict.fromkeys(window, "The model is away."))
 
 
 def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):
@@ -230,7 +230,7 @@ def test_a_change_before_an_item_is_listed_survives(db, account, monkeypatch, ho
             wanted = KINDS["a new version with other metadata"][3]
         else:
             change(space, document)
-            assert schedules.ingest(db, space.connection).job_run_id
+            assert schedules.record_run(db, space.connection).job_run_id
             wanted = KINDS["a new version without"][3]
         space.work()
         assert metadata(space, document) == wanted

@@ -34,10 +34,10 @@ def asked(db, monkeypatch):
         yield None
 
     monkeypatch.setattr(dispatch, "get_client", nobody)
-    monkeypatch.setattr(dispatch.prefect_client, "workers", question("workers", 1))
-    monkeypatch.setattr(dispatch.prefect_client, "closed", question("queues", set()))
-    monkeypatch.setattr(dispatch.reconcile, "once", question("flow runs", 0))
-    monkeypatch.setattr(dispatch.schedules, "reconcile", question("schedules", 0))
+    monkeypatch.setattr(dispatch.prefect_client, "count_workers", question("workers", 1))
+    monkeypatch.setattr(dispatch.prefect_client, "closed_queues", question("queues", set()))
+    monkeypatch.setattr(dispatch.reconcile, "reconcile_batches", question("flow runs", 0))
+    monkeypatch.setattr(dispatch.schedules, "reconcile_schedules", question("schedules", 0))
     monkeypatch.setattr(dispatch, "RECONCILE_SECONDS", 0.01)
     monkeypatch.setattr(dispatch, "SCHEDULE_SECONDS", 0.01)
     return seen
@@ -46,7 +46,7 @@ def asked(db, monkeypatch):
 @asynccontextmanager
 async def going(db, name):
     """One loop of a dispatcher."""
-    made = Dispatcher(settings.load(), db)
+    made = Dispatcher(settings.load_settings(), db)
     task = asyncio.create_task(made.loops[name](made.threads[name]))
     try:
         yield made
@@ -71,7 +71,7 @@ def test_prefect_is_asked_once_until_a_batch_is_made(db, asked):
 
 def test_prefect_is_asked_again_and_again_while_a_batch_is_open(db, asked):
     Configured(db).text("about owls", "owls")
-    dispatch.batches.form(db, size=64, batches=8)
+    dispatch.batches.form_batches(db, size=64, batches=8)
 
     async def through():
         async with going(db, "reconcile"):
@@ -83,7 +83,7 @@ def test_prefect_is_asked_again_and_again_while_a_batch_is_open(db, asked):
 
 def test_schedules_are_compared_when_ours_have_changed(db, asked, monkeypatch):
     ours = {}
-    monkeypatch.setattr(dispatch.connections_by_schedule, "wanted", lambda _db: dict(ours))
+    monkeypatch.setattr(dispatch.connections_by_schedule, "wanted_schedules", lambda _db: dict(ours))
 
     async def through():
         async with going(db, "schedule"):
@@ -103,7 +103,7 @@ def test_whoever_listens_to_the_database_hears_at_once_and_does_nothing_meanwhil
         loop = asyncio.get_running_loop()
         add = loop.add_reader
         monkeypatch.setattr(loop, "add_reader", lambda *given: waits.append(1) or add(*given))
-        async with await listening.connect(db.url) as connection:
+        async with await listening.connect_listener(db.url) as connection:
             await connection.execute("listen told_in_a_test")
             waits.clear()
             async for _ in connection.notifies(timeout=1):
@@ -131,8 +131,8 @@ def looks(monkeypatch):
     async def evaluated(*_args):
         return None
 
-    monkeypatch.setattr(dispatch, "dispatch", dispatched)
-    monkeypatch.setattr(dispatch, "evaluate", evaluated)
+    monkeypatch.setattr(dispatch, "dispatch_batches", dispatched)
+    monkeypatch.setattr(dispatch, "start_evaluations", evaluated)
     monkeypatch.setattr(dispatch, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(dispatch, "PACE_SECONDS", 0.0)
     return seen
@@ -161,7 +161,7 @@ def test_what_waits_is_looked_for_rarely_while_nothing_is_open_and_at_once_when_
 def test_deliveries_are_looked_for_rarely_while_there_is_no_webhook(db, asked):
     assert asked == []
     db.rows("delete from webhooks")
-    made = Dispatcher(settings.load(), db)
+    made = Dispatcher(settings.load_settings(), db)
     try:
         assert made._until_next(db) == dispatch.QUIET_SECONDS
         space = Configured(db)
@@ -169,7 +169,7 @@ def test_deliveries_are_looked_for_rarely_while_there_is_no_webhook(db, asked):
         space.call(endpoints.create(db, space.ring, reach, url="https://example.com/", events=["*"], description=None))
         assert made._until_next(db) == dispatch.LOOK_SECONDS
         space.text("about owls", "owls")
-        dispatch.batches.form(db, size=64, batches=8)
+        dispatch.batches.form_batches(db, size=64, batches=8)
         assert made._until_next(db) == dispatch.LISTENED_SECONDS
     finally:
         for thread in made.threads.values():

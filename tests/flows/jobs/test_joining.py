@@ -30,14 +30,14 @@ def no_short(monkeypatch):
 
 def lease_of(db, space, *, attempt=1):
     """Of the namespace's newest batch, formed and claimed here."""
-    batches.form(db, size=1000, batches=8, places=2)
-    (batch,) = (one for one in batches.undispatched(db) if one.namespace == space.scope.namespace)
-    batches.dispatched(db, batch, "run")
-    return batches.claim(db, batch.id, attempt, seconds=30)
+    batches.form_batches(db, size=1000, batches=8, places=2)
+    (batch,) = (one for one in batches.undispatched_batches(db) if one.namespace == space.scope.namespace)
+    batches.record_flow_run(db, batch, "run")
+    return batches.claim_lease(db, batch.id, attempt, seconds=30)
 
 
 def forms(db, places=2):
-    return batches.form(db, size=1000, batches=8, places=places)
+    return batches.form_batches(db, size=1000, batches=8, places=places)
 
 
 def age(db, space, seconds):
@@ -51,8 +51,8 @@ def age(db, space, seconds):
 
 def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):
     monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
     late = [["two", "three"], ["four"], []]
     windows = []
@@ -74,7 +74,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
             return taken.joined
 
     assert asyncio.run(work()) == 3
-    batches.finish(db, lease)
+    batches.finish_batch(db, lease)
     assert windows == [1, 2, 1]
     assert not open_runs(space)
     assert set(space.search("about text", top_k=9)) == {"one", "two", "three", "four"}
@@ -121,7 +121,7 @@ def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_sh
     post(db, space.scope, "one")
     assert lease_of(db, space).grows
     (batch,) = batches.open_batches(db)
-    poison_detection.again(db, batch)
+    poison_detection.start_again(db, batch)
     assert not lease_of(db, space, attempt=2).grows
     monkeypatch.setattr(job_queue, "SHORT_RUNS", 8)
     post(db, space.scope, "two")
@@ -132,7 +132,7 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
     (batch,) = batches.open_batches(db)
-    poison_detection.again(db, batch)
+    poison_detection.start_again(db, batch)
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
         batch_append.append_waiting(db, lease, size=9)
@@ -159,9 +159,9 @@ def test_what_is_sent_waits_a_moment_for_a_batch_that_looks_and_no_longer(db, sp
     assert forms(db) == 1
     post(db, space.scope, "two")
     assert forms(db) == 0, "it travels with the one that no worker has yet"
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, 1, seconds=30)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
     assert batch_append.append_waiting(db, lease, size=1000)
     post(db, space.scope, "three")
     assert forms(db) == 0

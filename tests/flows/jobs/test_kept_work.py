@@ -67,7 +67,7 @@ def begun(house, texts):  # noqa: F811
     for name, text in texts.items():
         house.post(text, name)
     lease = house.lease()
-    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="fetch")
     return lease, window
 
@@ -85,7 +85,7 @@ def seen(house, lease):  # noqa: F811
 def lose(house):  # noqa: F811
     """The process died; the next attempt's lease."""
     (batch,) = batches.open_batches(house.db)
-    poison_detection.again(house.db, batch, weight=poison_detection.DEATH)
+    poison_detection.start_again(house.db, batch, weight=poison_detection.DEATH)
     return house.lease()
 
 
@@ -93,7 +93,7 @@ def test_what_was_parsed_beside_a_file_that_kills_its_process_stays_parsed(house
     lease, window = begun(house, dict.fromkeys(NAMES, "raw"))
     uploaded = dataclasses.replace(lease, source="LOCAL_FILE")
     with pytest.raises(Lost):
-        parsing.run(house.db, uploaded, window, house.files, DyingParser())
+        parsing.parse_documents(house.db, uploaded, window, house.files, DyingParser())
     assert {name: stage for name, (stage, _) in seen(house, lease).items()} == {
         **dict.fromkeys(NAMES[:-1], "parsed"),
         NAMES[-1]: "fetched",
@@ -104,7 +104,7 @@ def test_what_was_cut_before_a_text_that_kills_its_process_stays_cut(house):  # 
     lease, window = begun(house, {name: f"This is {name}." for name in NAMES})
     house.steps(lease, window, until="parse")
     with pytest.raises(Lost):
-        chunk.run(house.db, lease, window, house.files, DyingTokenizer(house.tokenizer), house.model)
+        chunk.chunk_documents(house.db, lease, window, house.files, DyingTokenizer(house.tokenizer), house.model)
     kept = [name for name, (stage, _) in seen(house, lease).items() if stage == "chunked"]
     assert kept[:2] == list(NAMES[:2])
 
@@ -113,10 +113,10 @@ def test_a_long_document_is_embedded_on_from_where_its_process_was_lost(house): 
     house.model = DyingModel()
     house.post(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
     lease = house.lease()
-    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="chunk")
     with pytest.raises(Lost):
-        embed.run(house.db, lease, window, house.model)
+        embed.embed_documents(house.db, lease, window, house.model)
     kept = house.footprint()["embeddings"]
     assert kept == len(house.model.texts) > 0
     again = lose(house)

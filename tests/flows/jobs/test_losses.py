@@ -29,22 +29,22 @@ ATTEMPTS = 3
 
 def claim(db, seconds=30):
     """The next attempt of what waits, as a worker takes it."""
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, batch.attempt, seconds=seconds)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=seconds)
     assert lease is not None
     return lease
 
 
 def lose(db, weight=poison_detection.DEATH):
     (batch,) = batches.open_batches(db)
-    poison_detection.again(db, batch, weight=weight, attempts=ATTEMPTS)
+    poison_detection.start_again(db, batch, weight=weight, attempts=ATTEMPTS)
 
 
 def begin(db, lease):
-    for window in items.windows(db, lease, documents=64, size=1 << 24):
-        items.start(db, lease, window)
+    for window in items.list_windows(db, lease, documents=64, size=1 << 24):
+        items.start_window(db, lease, window)
 
 
 def succeed(db, lease, keys):
@@ -52,7 +52,7 @@ def succeed(db, lease, keys):
         "update run_documents set status = 'SUCCESS' where document_id = any(%(ids)s)",
         {"ids": [key.document_id for key in keys]},
     )
-    results.settle(db, lease)
+    results.settle_runs(db, lease)
 
 
 def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
@@ -61,8 +61,8 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
     for _ in range(10):
         lease = claim(db)
         begin(db, lease)
-        poison_detection.release(db, lease)
-        assert not batches.renew(db, lease, seconds=30)
+        poison_detection.release_lease(db, lease)
+        assert not batches.renew_lease(db, lease, seconds=30)
         lose(db, weight=0)
     lease = claim(db)
     assert poison_detection.list_suspects(db, lease) == []
@@ -83,12 +83,12 @@ def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, n
             continue
         for key in blamed:
             if key.document_id == poison:
-                with pytest.raises(KeyboardInterrupt), poison_detection.alone(db, lease, key.document_id):
+                with pytest.raises(KeyboardInterrupt), poison_detection.mark_alone(db, lease, key.document_id):
                     raise KeyboardInterrupt
                 deaths += 1
                 lose(db)
                 break
-            with poison_detection.alone(db, lease, key.document_id):
+            with poison_detection.mark_alone(db, lease, key.document_id):
                 succeed(db, lease, [key])
         else:
             break
@@ -106,7 +106,7 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
         lease = claim(db)
         begin(db, lease)
         for key in poison_detection.list_suspects(db, lease):
-            with pytest.raises(SystemExit), poison_detection.alone(db, lease, key.document_id):
+            with pytest.raises(SystemExit), poison_detection.mark_alone(db, lease, key.document_id):
                 raise SystemExit
         lose(db, poison_detection.LOSS)
     assert len(read(db, scope, run).processing) == 1
@@ -126,9 +126,9 @@ def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
             lease = claim(db)
         key = DocumentKey(run.job_run_id, run.document_id)
         before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
-        items.advance(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
+        items.advance_items(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
         assert poison_detection.list_suspects(db, lease) == []
-        poison_detection.release(db, lease)
+        poison_detection.release_lease(db, lease)
         lose(db, weight=0)
 
 
@@ -137,18 +137,18 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
     good, bad = accept(db, scope), accept(db, scope)
     for page in range(5):
         lease = claim(db)
-        first, second = discover.waiting(db, lease)
+        first, second = discover.waiting_listings(db, lease)
         listing = Listing(*"abcdefgh"[: page + 1], RuntimeError())
-        with pytest.raises(RuntimeError), poison_detection.alone(db, lease, first.job_run_id):
-            discover.run(db, lease, first, listing)
+        with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, first.job_run_id):
+            discover.record_listing(db, lease, first, listing)
         lose(db)
     for _ in range(ATTEMPTS):
         lease = claim(db)
-        with pytest.raises(RuntimeError), poison_detection.alone(db, lease, second.job_run_id):
-            discover.run(db, lease, second, Listing(RuntimeError()))
+        with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, second.job_run_id):
+            discover.record_listing(db, lease, second, Listing(RuntimeError()))
         lose(db)
     lease = claim(db)
-    assert [one.job_run_id for one in discover.waiting(db, lease)] == [good.job_run_id]
+    assert [one.job_run_id for one in discover.waiting_listings(db, lease)] == [good.job_run_id]
     assert len(read(db, scope, good).queued) == 5
     assert "each time it listed this" in read(db, scope, bad).failed[0].error
 
@@ -187,20 +187,20 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         raise error
 
     monkeypatch.setattr(ingest, "_pipeline", go_away)
-    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
     for _ in range(2 * ATTEMPTS):
-        batches.form(db, size=64, batches=8)
-        (batch,) = batches.undispatched(db)
-        batches.dispatched(db, batch, "run")
+        batches.form_batches(db, size=64, batches=8)
+        (batch,) = batches.undispatched_batches(db)
+        batches.record_flow_run(db, batch, "run")
         ended = asyncio.run(ingest.ingest_text.fn(batch.id, batch.attempt))
         (opened,) = batches.open_batches(db)
         seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
-        action = reconcile.decide(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
+        action = reconcile.decide_batch(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
         db.rows(
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
+        poison_detection.start_again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 
@@ -222,7 +222,7 @@ def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope,
     lease = claim(db, seconds=3)
     with keep_lease(db, lease, seconds=3):
         with db.transaction() as connection:
-            batches.guard(connection, lease)
+            batches.guard_lease(connection, lease)
             time.sleep(4)
         time.sleep(0.5)
         (seen,) = batches.open_batches(db)
@@ -263,7 +263,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
 
     monkeypatch.setattr(report, "ProgressBar", start)
     monkeypatch.setattr(ingest, "_through", through)
-    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
     asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
     assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
     assert seen[0][1] is None

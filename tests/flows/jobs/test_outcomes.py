@@ -21,15 +21,15 @@ def close(db, lease, **ends):
             " from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s and d.name like %(name)s",
             {"status": status, "batch": lease.batch_id, "name": f"%{name}"},
         )
-    results.settle(db, lease)
-    batches.finish(db, lease)
+    results.settle_runs(db, lease)
+    batches.finish_batch(db, lease)
 
 
 def listed(db, scope, *names, **options):
     """A website's run that found these pages, and its lease."""
     run = accept(db, scope, **options)
     lease = claimed(db)
-    discover.run(db, lease, discover.waiting(db, lease)[0], Listing(*names))
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing(*names))
     return run, lease
 
 
@@ -58,8 +58,8 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     run = accept(db, scope)
     lease = claimed(db)
     if found:
-        discover.run(db, lease, discover.waiting(db, lease)[0], Listing(*found))
-    control.cancel(db, scope, run.job_run_id)
+        discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing(*found))
+    control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
     after = read(db, scope, run)
     assert (after.status, after.outcome, after.notices) == ("COMPLETED", "CANCELLED", [])
@@ -70,7 +70,7 @@ def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
     scope = new_scope()
     run, lease = listed(db, scope, "a")
     db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
-    control.cancel(db, scope, run.job_run_id)
+    control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
     assert read(db, scope, run).outcome == "SUCCEEDED"
 
@@ -79,7 +79,7 @@ def test_a_run_that_could_not_look_failed(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.fail(db, lease, discover.waiting(db, lease)[0], "The site did not answer.")
+    discover.fail_listing(db, lease, discover.waiting_listings(db, lease)[0], "The site did not answer.")
     close(db, lease)
     assert read(db, scope, run).outcome == "FAILED"
 
@@ -103,7 +103,7 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
         def discover(self, _request, _cursor):
             yield Page([], "0", done=True, skipped=skipped)
 
-    discover.run(db, lease, discover.waiting(db, lease)[0], Empty())
+    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Empty())
     close(db, lease)
     after = read(db, scope, run)
     assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)
@@ -121,7 +121,7 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
     ],
 )
 def test_names_are_bounded_and_tell_no_query(given, shown):
-    assert run_names.plain(given) == shown
+    assert run_names.plain_name(given) == shown
 
 
 def test_a_run_is_called_by_what_it_is_about(db, new_scope):
@@ -131,8 +131,8 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     (text,) = post(db, scope, "a")
     assert read(db, scope, run).name == "docs.example.org"
     assert read(db, scope, text).name == "text 0"
-    batches.form(db, size=64, batches=8)
-    named = {batch.source: (batch.name, prefect_client.tags(batch)) for batch in batches.undispatched(db)}
+    batches.form_batches(db, size=64, batches=8)
+    named = {batch.source: (batch.name, prefect_client.batch_tags(batch)) for batch in batches.undispatched_batches(db)}
     assert named["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
     assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
@@ -140,11 +140,11 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
 def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
     scope = new_scope()
     post(db, scope, *[str(number) for number in range(27)])
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
     namespace = db.row("select name from namespaces where id = %(id)s", {"id": scope.namespace})["name"]
     assert batch.name == f"27 texts in {namespace}"
-    assert prefect_client.tags(batch) == [scope.namespace]
+    assert prefect_client.batch_tags(batch) == [scope.namespace]
 
 
 def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
@@ -157,9 +157,9 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
         "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
     )
     again = retry.of_batch(db, lease.batch_id, "flow")
-    assert retry.newest(db, lease.batch_id, "flow") == again
-    second = batches.claim(db, again, 1, seconds=30)
-    (window,) = items.windows(db, second, documents=64, size=1 << 20)
+    assert retry.newest_batch(db, lease.batch_id, "flow") == again
+    second = batches.claim_lease(db, again, 1, seconds=30)
+    (window,) = items.list_windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
     assert retry.of_batch(db, lease.batch_id, "flow") is None

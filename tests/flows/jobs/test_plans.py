@@ -162,28 +162,28 @@ def everything(db, house):
     house.sweep()
     house.post("waits", "three")
     batches.in_flight(db)
-    batches.form(db, size=64, batches=4)
-    for batch in batches.undispatched(db):
-        batches.dispatched(db, batch, "run")
+    batches.form_batches(db, size=64, batches=4)
+    for batch in batches.undispatched_batches(db):
+        batches.record_flow_run(db, batch, "run")
     for batch in batches.open_batches(db):
-        poison_detection.again(db, batch)
-        lease = batches.claim(db, batch.id, batch.attempt + 1, seconds=30)
-        batches.renew(db, lease, seconds=30)
+        poison_detection.start_again(db, batch)
+        lease = batches.claim_lease(db, batch.id, batch.attempt + 1, seconds=30)
+        batches.renew_lease(db, lease, seconds=30)
     waits = house.post("waits longer", "four")
-    readiness.record(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
-    readiness.look(db)
+    readiness.record_loops(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
+    readiness.read_dispatch(db)
     asked = breakers.Asked(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
-    breakers.failed(db, asked, "bat_1", seconds=60, reason="It hangs.")
+    breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")
     with db.transaction() as connection:
         partition = connection.execute("select max(id) as id from partitions").fetchone()["id"]
-        breakers.wait(connection, partition, [asked.key])
+        breakers.wait_for_breakers(connection, partition, [asked.key])
     db.rows("update breakers set opened_at = now() - interval '1 hour', open_until = now() + interval '1 hour'")
-    batches.form(db, size=64, batches=4)
-    readiness.look(db)
-    breaker_timeout.expire(db)
-    breakers.succeeded(db, asked.key)
-    discover.forget(db)
-    garbage.forget(db)
+    batches.form_batches(db, size=64, batches=4)
+    readiness.read_dispatch(db)
+    breaker_timeout.expire_runs(db)
+    breakers.record_success(db, asked.key)
+    discover.delete_frontiers(db)
+    garbage.delete_expired(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]
         bm25_scorer.rank_chunks(connection, bm25_scorer.read_terms(connection, partition, "owls sleep", "english"))
@@ -191,11 +191,11 @@ def everything(db, house):
     few = DocumentFilter(types=("TEXT",), document_ids=("doc_1",))
     for semantic, where in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
         query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, where=where)
-        search.run(db, house.scope, query, viewer=None, embedder=Given(), vectors=house.vectors)
+        search.run_search(db, house.scope, query, viewer=None, embedder=Given(), vectors=house.vectors)
 
     async def read():
-        await runs.read(db, house.scope, document.job_run_id)
-        assert await queueing.place(db, waits.job_run_id) is not None
+        await runs.read_run(db, house.scope, document.job_run_id)
+        assert await queueing.queue_place(db, waits.job_run_id) is not None
         await db.async_close()
 
     asyncio.run(read())

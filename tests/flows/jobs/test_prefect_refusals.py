@@ -26,7 +26,7 @@ REFUSED = "Prefect refuses the credentials"
 )
 def test_the_lever_says_how_prefect_answers(db, status, words):
     async def read(url):
-        dispatcher = Dispatcher(settings.load(), db)
+        dispatcher = Dispatcher(settings.load_settings(), db)
         try:
             with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_client.AWAY):
                 await dispatcher.read_levers(dispatcher.threads[dispatch.LEVERS])
@@ -40,7 +40,7 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
             asyncio.run(read(url))
     if status is None:
         asyncio.run(read(url))
-    (lever,) = readiness.look(db).levers
+    (lever,) = readiness.read_dispatch(db).levers
     assert lever.effect.startswith(words)
     assert lever.holds_all
-    levers.record(db, [])
+    levers.record_levers(db, [])

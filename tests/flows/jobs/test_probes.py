@@ -9,7 +9,7 @@ from tests.flows.configured import Configured
 def hung(space, name="vendor"):
     """A namespace all of whose ingestion waits for somebody who may be asked again from now on."""
     asked = breakers.Asked(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
-    breakers.failed(space.db, asked, "bat_before", seconds=60, reason="It hangs.")
+    breakers.record_failure(space.db, asked, "bat_before", seconds=60, reason="It hangs.")
     partition = space.db.row(
         "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}
     )["id"]
@@ -37,10 +37,10 @@ def waiting(db, count=1, organization=None):
 
 def left(db):
     """Namespaces whose batch left, and how many job runs it took along."""
-    batches.form(db, size=64, batches=8)
+    batches.form_batches(db, size=64, batches=8)
     found = {}
-    for batch in batches.undispatched(db):
-        batches.dispatched(db, batch, "run")
+    for batch in batches.undispatched_batches(db):
+        batches.record_flow_run(db, batch, "run")
         found[batch.namespace] = len(batch.job_runs)
     return found
 
@@ -57,7 +57,7 @@ def test_an_organization_probes_one_thing_at_a_time(db):
     assert left(db) == {first.scope.namespace: 1}
     (second,) = waiting(db, organization=first.scope.organization)
     assert left(db) == {}
-    breakers.succeeded(db, first.asked.key)
+    breakers.record_success(db, first.asked.key)
     assert left(db)[second.scope.namespace] == 1
 
 
@@ -66,7 +66,7 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     probing = left(db)
     assert list(probing.values()) == [1, 1]
     done = next(space for space in spaces if space.scope.namespace in probing)
-    breakers.succeeded(db, done.asked.key)
+    breakers.record_success(db, done.asked.key)
     more = left(db)
     assert more.pop(done.scope.namespace) == 1, "what is left of it goes, too"
     assert list(more.values()) == [1]
@@ -74,7 +74,7 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
 
 def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
     def figures():
-        lines = exposition.text(Figures(db).read(space.scope.organization)).decode().splitlines()
+        lines = exposition.render_text(Figures(db).read(space.scope.organization)).decode().splitlines()
         return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line[0] != "#"}
 
     space = Configured(db)

@@ -38,17 +38,17 @@ def post(db, scope, *, minutes_ago=0):
 def test_what_was_handed_back_a_moment_ago_is_not_late(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
     db.rows("update job_runs set updated_at = now()")
-    assert readiness.look(db).waiting == pytest.approx(0, abs=10)
+    assert readiness.read_dispatch(db).waiting == pytest.approx(0, abs=10)
 
 
 def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):
-    found = readiness.look(db)
+    found = readiness.read_dispatch(db)
     assert (found.waiting, found.loops, found.stalled) == (None, (), False)
 
 
 def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
-    found = readiness.look(db)
+    found = readiness.read_dispatch(db)
     assert found.waiting == pytest.approx(300, abs=10)
     assert "no dispatcher reports" in found.reasons[0]
 
@@ -56,54 +56,54 @@ def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
 def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
     """As while Prefect's server is lost after it has created them."""
     post(db, new_scope())
-    dispatch.batches.form(db, size=64, batches=8)
-    readiness.record(db, "here:1", beats())
+    dispatch.batches.form_batches(db, size=64, batches=8)
+    readiness.record_loops(db, "here:1", beats())
     for seconds, told in ((10, ()), (90, ("No worker has begun a flow run that was created 90 s ago",))):
         db.rows("update batches set dispatched_at = now() - make_interval(secs => %(s)s)", {"s": seconds})
-        found = readiness.look(db)
+        found = readiness.read_dispatch(db)
         assert [reason.partition(":")[0] for reason in found.reasons] == list(told)
     db.rows("update batches set started_at = now(), lease_until = now() + interval '30 s'")
-    assert not readiness.look(db).stalled
+    assert not readiness.read_dispatch(db).stalled
 
 
 def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_when(db):
     late = [beat for beat in beats() if beat.loop != "dispatch"]
-    readiness.record(db, "here:1", [*late, Beat("dispatch", 95.0, 200.0, "PoolTimeout")])
-    found = readiness.look(db)
+    readiness.record_loops(db, "here:1", [*late, Beat("dispatch", 95.0, 200.0, "PoolTimeout")])
+    found = readiness.read_dispatch(db)
     assert found.stalled
     assert found.reasons == ("The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",)
 
 
 def test_a_loop_that_never_succeeded_is_as_old_as_its_dispatcher(db):
-    readiness.record(db, "here:1", [Beat("dispatch", None, 40.0)])
-    assert "has not succeeded for 40 s" in readiness.look(db).reasons[0]
+    readiness.record_loops(db, "here:1", [Beat("dispatch", None, 40.0)])
+    assert "has not succeeded for 40 s" in readiness.read_dispatch(db).reasons[0]
 
 
 def test_one_dispatcher_that_works_is_enough(db):
-    readiness.record(db, "here:1", beats(dispatch=500.0))
-    readiness.record(db, "there:1", beats())
-    assert not readiness.look(db).stalled
-    assert readiness.look(db, dispatcher="here:1").stalled
+    readiness.record_loops(db, "here:1", beats(dispatch=500.0))
+    readiness.record_loops(db, "there:1", beats())
+    assert not readiness.read_dispatch(db).stalled
+    assert readiness.read_dispatch(db, dispatcher="here:1").stalled
 
 
 def test_a_late_sweep_is_shown_and_stops_nobody(db):
-    readiness.record(db, "here:1", beats(sweep=5_000.0))
-    found = readiness.look(db)
+    readiness.record_loops(db, "here:1", beats(sweep=5_000.0))
+    found = readiness.read_dispatch(db)
     assert not found.stalled
     assert [loop.name for loop in found.late] == ["sweep"]
 
 
 def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
-    readiness.record(db, "here:1", beats())
-    assert readiness.look(db).stalled
+    readiness.record_loops(db, "here:1", beats())
+    assert readiness.read_dispatch(db).stalled
     db.rows("update job_runs set batch_id = null")
     partition = db.row("select partition_id as id from job_runs where finished_at is null")["id"]
     db.rows(
         "insert into batches (id, partition_id, source, dispatched_at) values ('bat_x', %(id)s, 'TEXT', now())",
         {"id": partition},
     )
-    found = readiness.look(db)
+    found = readiness.read_dispatch(db)
     assert found.waiting is not None
     assert not found.stalled
 
@@ -114,14 +114,14 @@ def test_the_same_is_told_on_the_event_loop(db):
         await db.async_close()
         return found
 
-    readiness.record(db, "here:1", beats(reconcile=100.0))
-    assert asyncio.run(look()).reasons == readiness.look(db).reasons
+    readiness.record_loops(db, "here:1", beats(reconcile=100.0))
+    assert asyncio.run(look()).reasons == readiness.read_dispatch(db).reasons
 
 
 def test_dispatchers_that_are_gone_are_forgotten(db):
-    readiness.record(db, "gone:1", beats())
+    readiness.record_loops(db, "gone:1", beats())
     db.rows("update dispatcher_loops set recorded_at = now() - interval '11 minutes'")
-    readiness.record(db, "here:1", beats())
+    readiness.record_loops(db, "here:1", beats())
     assert {row["dispatcher"] for row in db.rows("select dispatcher from dispatcher_loops")} == {"here:1"}
 
 
@@ -130,25 +130,25 @@ def test_a_pulse_tells_success_and_the_last_error(db):
     heartbeat.succeeded("dispatch")
     heartbeat.failed("sweep", TimeoutError())
     heartbeat.write(db)
-    told = {loop.name: loop for loop in readiness.look(db, dispatcher=heartbeat.dispatcher).loops}
+    told = {loop.name: loop for loop in readiness.read_dispatch(db, dispatcher=heartbeat.dispatcher).loops}
     assert told["dispatch"].age < 5
     assert told["dispatch"].reason is None
     assert told["sweep"].reason == "TimeoutError"
     heartbeat.end(db)
-    assert readiness.look(db).loops == ()
+    assert readiness.read_dispatch(db).loops == ()
 
 
 @pytest.mark.usefixtures("prefect_server")
 def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, database_url, monkeypatch):
-    monkeypatch.setattr(dispatch.context, "database", lambda: Database(database_url))
-    monkeypatch.setattr(dispatch.context, "stores", lambda _: None)
+    monkeypatch.setattr(dispatch.context, "open_database", lambda: Database(database_url))
+    monkeypatch.setattr(dispatch.context, "open_stores", lambda _: None)
     told = []
 
     async def watch():
-        running = asyncio.create_task(dispatch.run())
+        running = asyncio.create_task(dispatch.run_dispatcher())
         for _ in range(100):
             await asyncio.sleep(0.1)
-            told[:] = readiness.look(db).loops
+            told[:] = readiness.read_dispatch(db).loops
             if {"dispatch", "sweep"} <= {loop.name for loop in told if loop.age < loop.running}:
                 break
         os.kill(os.getpid(), dispatch.signal.SIGTERM)
@@ -156,7 +156,7 @@ def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, databa
 
     asyncio.run(watch())
     assert {loop.name for loop in told} == set(LATE)
-    assert readiness.look(db).loops == ()
+    assert readiness.read_dispatch(db).loops == ()
 
 
 def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_path, capsys):
@@ -164,11 +164,11 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     me = Process.of(os.getpid())
     roles = [RoleRecord("dispatcher", "up", me.pid, me.started, 1.0)]
     instance.save_record(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
-    levers.record(db, [])
-    readiness.record(db, "here:1", beats())
+    levers.record_levers(db, [])
+    readiness.record_loops(db, "here:1", beats())
     assert health.print_status(Namespace(json=False), settings) == 0
     assert "dispatch: running" in capsys.readouterr().out
-    readiness.record(db, "here:1", beats(dispatch=90.0))
+    readiness.record_loops(db, "here:1", beats(dispatch=90.0))
     assert health.print_status(Namespace(json=True), settings) == 3
     shown = json.loads(capsys.readouterr().out)
     assert shown["roles"][0]["state"] == "stalled"

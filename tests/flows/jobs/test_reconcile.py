@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from flows.prefect_client import Seen
-from flows.reconcile import decide
+from flows.reconcile import decide_batch
 from retrieval.jobs.queries.batches import Open
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def state(name, age, called=""):
     ],
 )
 def test_every_state_leads_somewhere(held, seen, action):
-    assert decide(held, seen, NOW, lease=LEASE) == action
+    assert decide_batch(held, seen, NOW, lease=LEASE) == action
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_every_state_leads_somewhere(held, seen, action):
 )
 def test_moments_that_are_still_to_come_were_written_before_a_clock_went_back(held, seen, action):
     """Neither is waited for, however long it takes the clock to come there again."""
-    assert decide(held, seen, NOW, lease=LEASE) == action
+    assert decide_batch(held, seen, NOW, lease=LEASE) == action

@@ -50,8 +50,8 @@ def _no_bar(_namespace, _total):
 @pytest.fixture
 def space(db, monkeypatch):
     space = Configured(db)
-    monkeypatch.setattr(context, "database", lambda: db)
-    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
     monkeypatch.setattr(ingest, "run_step", _run_step)
     monkeypatch.setattr(ingest, "PATIENCE_SECONDS", 0.2)
@@ -92,7 +92,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
         held.released.set()
         worker.join(SECONDS)
     assert space.run(slow).outcome == "SUCCEEDED"
-    batches.finish(db, lease)
+    batches.finish_batch(db, lease)
 
 
 def test_files_of_a_batch_do_not_wait_until_a_large_one_is_embedded(db, space, monkeypatch):
@@ -116,7 +116,7 @@ def test_files_of_a_batch_do_not_wait_until_a_large_one_is_embedded(db, space, m
         held.released.set()
         worker.join(SECONDS * 3)
     assert space.run(large).outcome == "SUCCEEDED"
-    batches.finish(db, lease)
+    batches.finish_batch(db, lease)
 
 
 def until(condition):

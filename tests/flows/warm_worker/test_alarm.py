@@ -12,7 +12,7 @@ def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
     monkeypatch.setattr(program, "CANCEL_SECONDS", 0.01)
     monkeypatch.setattr(program, "FREE_SECONDS", 0.0)
     monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
     async def through():
         polled, looked = asyncio.Queue(), asyncio.Queue()

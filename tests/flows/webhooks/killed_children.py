@@ -36,11 +36,11 @@ def work() -> None:
     space.scope = Scope(os.environ["KILLED_ORGANIZATION"], os.environ["KILLED_NAMESPACE"])
     ready()
     while True:
-        batches.form(space.db, size=64, batches=8)
-        for batch in batches.undispatched(space.db):
-            batches.dispatched(space.db, batch, "run")
+        batches.form_batches(space.db, size=64, batches=8)
+        for batch in batches.undispatched_batches(space.db):
+            batches.record_flow_run(space.db, batch, "run")
         for row in space.db.rows("select id, attempt from batches where finished_at is null order by created_at"):
-            if lease := batches.claim(space.db, row["id"], row["attempt"], seconds=1):
+            if lease := batches.claim_lease(space.db, row["id"], row["attempt"], seconds=1):
                 space.take(lease)
         time.sleep(0.05)
 

@@ -40,10 +40,10 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     space.text("told to nobody", "before")
     space.work()
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
-    events.switch(space.db, on=True)
+    events.switch_recording(space.db, on=True)
     run = space.text("The harbour seal dives.", "seals").job_run_id
     space.work()
-    sending.publish(space.db)
+    sending.publish_outbox(space.db)
     thread = LoopThread("events", space.db)
     assert asyncio.run(emit_events(thread)) == 3
     assert asyncio.run(emit_events(thread)) == 0
@@ -60,7 +60,7 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     assert (labels["retrieval.outcome"], labels["retrieval.source"]) == ("SUCCEEDED", "TEXT")
     assert labels["retrieval.namespaceId"] == space.scope.namespace
     assert "seal" not in str(found)
-    events.switch(space.db, on=False)
+    events.switch_recording(space.db, on=False)
     space.text("told to nobody", "after")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
 

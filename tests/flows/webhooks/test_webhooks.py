@@ -274,7 +274,7 @@ def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sende
     space.text("words", "two")
     send(sender)
     assert len(receiver.seen) == count
-    space.call(deliveries.test(space.db, reach(space), made.id))
+    space.call(deliveries.send_test(space.db, reach(space), made.id))
     send(sender)
     assert receiver.types() == ["WEBHOOK_TEST"]
 
@@ -282,15 +282,15 @@ def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sende
 def test_both_secrets_sign_while_they_overlap(space, receiver, sender):
     made = hook(space, receiver)
     old = receiver.secret
-    _, new = space.call(endpoints.rotate(space.db, space.ring, reach(space), made.id, 24))
+    _, new = space.call(endpoints.rotate_secret(space.db, space.ring, reach(space), made.id, 24))
     for secret in (old, new):
         receiver.secret = secret
-        space.call(deliveries.test(space.db, reach(space), made.id))
+        space.call(deliveries.send_test(space.db, reach(space), made.id))
         send(sender)
     assert receiver.types() == ["WEBHOOK_TEST", "WEBHOOK_TEST"]
     assert len(receiver.seen[0][1]["webhook-signature"].split()) == 2
     space.db.rows("update webhooks set previous_until = now() where id = %(id)s", {"id": made.id})
-    space.call(deliveries.test(space.db, reach(space), made.id))
+    space.call(deliveries.send_test(space.db, reach(space), made.id))
     send(sender)
     assert len(receiver.seen[2][1]["webhook-signature"].split()) == 1
     row = space.db.row("select * from webhooks where id = %(id)s", {"id": made.id})
@@ -312,7 +312,7 @@ def test_a_private_address_is_never_dialled(space, receiver):
 def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     made = hook(space, receiver)
     space.text("words", "one")
-    sending.publish(space.db)
+    sending.publish_outbox(space.db)
     due = queries.list_due(space.db, full=[], each=4, limit=64)
     taken = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE)
     assert len(taken) == 1  # the first of its run; nobody sends it
@@ -379,7 +379,7 @@ def test_several_senders_share_the_work_and_the_order_of_each_run(space, receive
 def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, receiver, sender):
     hook(space, receiver, whole=True)
     first = space.text("words", "one")
-    control.cancel(space.db, space.scope, first.job_run_id)
+    control.cancel_run(space.db, space.scope, first.job_run_id)
     space.work()
     send(sender)
     assert receiver.taken[-1].data["outcome"] == "CANCELLED"
@@ -398,7 +398,7 @@ def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
     send(sender)
     assert len(listed(space, made)) == 2
     space.db.rows("update webhook_deliveries set created_at = now() - interval '8 days'")
-    garbage.forget(space.db)
+    garbage.delete_expired(space.db)
     assert listed(space, made) == []
 
 

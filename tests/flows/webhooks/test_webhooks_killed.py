@@ -75,11 +75,11 @@ class Roles:
 @pytest.fixture
 def space(fresh_database, tmp_path, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     db = Database(fresh_database("webhooks_killed"))
     yield Configured(db)
     db.close()
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
 
 
 @pytest.fixture

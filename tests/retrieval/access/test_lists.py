@@ -7,11 +7,11 @@ import pytest
 
 from retrieval import ids
 from retrieval.access import lists
-from retrieval.principals import Access, Viewer, group, user
+from retrieval.principals import Access, Viewer, group_principal, user_principal
 
 USERS, GROUPS = ["ada", "bob@x.org", "cyd@y.org"], ["staff", "guests", "domain:x.org"]
 VIEWERS = [
-    Viewer(name, (user(name), *map(group, [*held, *domain])))
+    Viewer(name, (user_principal(name), *map(group_principal, [*held, *domain])))
     for name, domain in zip(USERS, ([], ["domain:x.org"], ["domain:y.org"]), strict=True)
     for held in ([], ["staff"], ["guests"], ["staff", "guests"])
 ]
@@ -46,7 +46,7 @@ def test_two_lists_together_show_nobody_more_than_either_and_nobody_less_than_na
         for viewer in VIEWERS:
             by_both = viewer.sees(old) and viewer.sees(new)
             assert not viewer.sees(both) or by_both
-            alike = {*old.users, *map(group, old.groups)} & {*new.users, *map(group, new.groups)}
+            alike = {*old.users, *map(group_principal, old.groups)} & {*new.users, *map(group_principal, new.groups)}
             of_domain = viewer.user == "bob@x.org" and all(
                 {"bob@x.org", "domain:x.org"} & {*one.users, *one.groups} for one in (old, new)
             )
@@ -128,10 +128,10 @@ def test_a_list_applies_with_its_version_and_what_inherits_waits_for_its_own(db,
     for document in (archive, text):
         version(db, document, Access(("bob", "cyd")))
     with db.transaction() as connection:
-        lists.show(connection, [(archive, 2)], same=False)
+        lists.show_versions(connection, [(archive, 2)], same=False)
     assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob"]]
     with db.transaction() as connection:
-        lists.show(connection, [(text, 2)], same=False)
+        lists.show_versions(connection, [(text, 2)], same=False)
     assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob", "u:cyd"]]
 
 
@@ -142,5 +142,5 @@ def test_a_list_that_a_client_sets_takes_the_place_of_those_that_were_to_come(db
     give(db, **{archive: Access(("ada",))})
     assert readers(db, *packed) == [["u:ada"]] * 3
     with db.transaction() as connection:
-        lists.show(connection, [(archive, 2), (text, 2)], same=False)
+        lists.show_versions(connection, [(archive, 2), (text, 2)], same=False)
     assert readers(db, *packed) == [["u:ada"]] * 3

@@ -47,7 +47,7 @@ def hidden(db, library):
 def seen(db, table, viewer, document):
     column = "id" if table == "documents" else "document_id"
     statement = f"select 1 as yes from {table} where {column} = %(id)s"
-    return bool(reading.reading(db, viewer).rows(statement, {"id": document}))
+    return bool(reading.viewed_database(db, viewer).rows(statement, {"id": document}))
 
 
 @pytest.mark.parametrize("table", OF_DOCUMENTS)
@@ -72,11 +72,11 @@ def test_the_policy_alone_hides_the_rows_of_another_scope(db, library, new_libra
     statement = f"select 1 as yes from {table} where partition_id = %(partition)s"
     values = {"partition": other.partition}
     assert db.rows(statement, values)
-    assert not reading.reading(db, ada).rows(statement, values)
+    assert not reading.viewed_database(db, ada).rows(statement, values)
     policy = db.row("select qual from pg_policies where tablename = %(table)s", {"table": table})["qual"]
     db.rows(f"alter policy visible on {table} using (true)")
     try:
-        assert reading.reading(db, ada).rows(statement, values), "the policy is what hides it"
+        assert reading.viewed_database(db, ada).rows(statement, values), "the policy is what hides it"
     finally:
         db.rows(f"alter policy visible on {table} using ({policy})")
 
@@ -92,13 +92,13 @@ def test_a_cancelled_request_of_one_user_leaves_no_connection_that_shows_another
 
     async def names_after(pauses: int) -> str:
         """Ada's settings after a request of bob's on the same connection was cancelled at some point of it."""
-        await reading.reading(db, ada).async_rows(statement, {"yes": True})
-        request = asyncio.ensure_future(reading.reading(db, bob).async_rows(statement, {"yes": True}))
+        await reading.viewed_database(db, ada).async_rows(statement, {"yes": True})
+        request = asyncio.ensure_future(reading.viewed_database(db, bob).async_rows(statement, {"yes": True}))
         for _ in range(pauses):
             await asyncio.sleep(0)
         request.cancel()
         await asyncio.wait({request})
-        return (await reading.reading(db, ada).async_rows(statement, {"yes": True}))[0]["names"]
+        return (await reading.viewed_database(db, ada).async_rows(statement, {"yes": True}))[0]["names"]
 
     async def every_point() -> set[str]:
         try:

@@ -83,7 +83,7 @@ def test_a_document_has_a_thousand_names_at_most():
 
 def test_what_is_written_is_read_back():
     access = Access.of(["Ada"], ["Staff"], ["Bob"], ["guests"], public=True)
-    assert Access.load(json.loads(principals.stored(access))) == access
+    assert Access.load(json.loads(principals.stored_access(access))) == access
 
 
 def listed(db, document):

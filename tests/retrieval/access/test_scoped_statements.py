@@ -61,17 +61,17 @@ class Reader:
         return len(self.run(documents.list_page(self.db, self.scope, WHERE, viewer=self.ada)).items)
 
     def counted(self):
-        return self.run(documents.stats(self.db, self.scope, WHERE, viewer=self.ada)).by_status["SUCCESS"]
+        return self.run(documents.count_documents(self.db, self.scope, WHERE, viewer=self.ada)).by_status["SUCCESS"]
 
     def sites(self):
-        return len(self.run(documents.sites(self.db, self.scope, WHERE, viewer=self.ada)))
+        return len(self.run(documents.count_sites(self.db, self.scope, WHERE, viewer=self.ada)))
 
     def facets(self):
         field = {"kind": Field("kind", is_metadata=True)}
-        return self.run(facets.count(self.db, self.scope, WHERE, field, viewer=self.ada))["kind"][0].documents
+        return self.run(facets.count_values(self.db, self.scope, WHERE, field, viewer=self.ada))["kind"][0].documents
 
     def files(self):
-        found = [self.run(stored_files.find(self.db, document, self.ada)) for document in self.pair]
+        found = [self.run(stored_files.find_files(self.db, document, self.ada)) for document in self.pair]
         return sum(files is not None for files in found)
 
     def matched(self):

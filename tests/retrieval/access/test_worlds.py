@@ -159,15 +159,15 @@ async def write(db, place: Place, world: World, rng: random.Random) -> None:
 
 async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
     """What each way to look shows, but for searches."""
-    viewer = await viewers.viewer(db, place.scope, user)
+    viewer = await viewers.find_viewer(db, place.scope, user)
     where = DocumentFilter()
     listed = await documents.list_page(db, place.scope, where, page_size=5, viewer=viewer)
     pages = [row.id for row in listed.items]
     while listed.cursor is not None:
         listed = await documents.list_page(db, place.scope, where, 5, listed.cursor, viewer=viewer)
         pages += [row.id for row in listed.items]
-    counted = await documents.stats(db, place.scope, where, viewer=viewer)
-    tags = await facets.count(db, place.scope, where, {"tag": Field("tag", is_metadata=True)}, viewer=viewer)
+    counted = await documents.count_documents(db, place.scope, where, viewer=viewer)
+    tags = await facets.count_values(db, place.scope, where, {"tag": Field("tag", is_metadata=True)}, viewer=viewer)
     return {
         "list": set(pages),
         "stats": sum(counted.by_status.values()),
@@ -177,7 +177,7 @@ async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
 
 async def opened(db, place: Place, user: str, name: str) -> set[str]:
     """Which ways to read one document open it."""
-    viewer = await viewers.viewer(db, place.scope, user)
+    viewer = await viewers.find_viewer(db, place.scope, user)
     ways = {}
     for way, read in {
         "chunks": lambda: listing.list_chunks(db, place.scope, name, viewer=viewer),
@@ -188,7 +188,7 @@ async def opened(db, place: Place, user: str, name: str) -> set[str]:
         except ServiceError as error:
             ways[way] = error.code is not ErrorCode.DOCUMENTS_NOT_FOUND
     of_link = await viewers.viewer_of(db, name, user)
-    ways["link"] = await stored_files.find(db, name, of_link) is not None
+    ways["link"] = await stored_files.find_files(db, name, of_link) is not None
     return {way for way, is_open in ways.items() if is_open}
 
 
@@ -200,7 +200,9 @@ def searched(db, place: Place, viewer, weights, **more) -> list[str]:
         keyword_weight=weights[1],
         **more,
     )
-    hits = search.run(db, place.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=place.library.store).hits
+    hits = search.run_search(
+        db, place.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=place.library.store
+    ).hits
     return [hit.document_id for hit in hits]
 
 
@@ -241,7 +243,7 @@ class Look:
         assert found["list"] == expected, about
         assert found["stats"] == len(expected), about
         assert found["facets"] == {tag: tags.count(tag) for tag in set(tags)}, about
-        viewer = self.runner.run(viewers.viewer(db, place.scope, self.user))
+        viewer = self.runner.run(viewers.find_viewer(db, place.scope, self.user))
         weights = rng.choice(WAYS)
         assert set(searched(db, place, viewer, weights)) == expected, f"{about}: search {weights}"
         one = rng.choice(place.names)

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.conditions.model import instant
+from retrieval.conditions.model import parse_instant
 from retrieval.conditions.rule import matches, restricts
-from retrieval.conditions.sql import sql
+from retrieval.conditions.sql import condition_sql
 from retrieval.errors import ServiceError
 from tests.conditions import CODE, CONDITIONS, DOCS, Doc, condition_of
 
 
 def in_database(db, condition, docs):
     """Which of the documents the SQL picks, by position."""
-    fragment, params = sql(condition, "d")
+    fragment, params = condition_sql(condition, "d")
     rows = [{**vars(doc), "n": n} for n, doc in enumerate(docs)]
     found = db.rows(
         "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, name text, source text, document_type text,"
@@ -194,9 +194,9 @@ def test_what_holds_for_a_document_without_any_field_does_not_restrict(data, nam
 
 @pytest.mark.parametrize("day", ["2024-02-29", "2000-02-29", "2023-02-28", "0004-02-29", "9999-12-31"])
 def test_days_of_the_calendar_are_dates(day):
-    assert instant(day) is not None
+    assert parse_instant(day) is not None
 
 
 @pytest.mark.parametrize("day", ["2023-02-29", "1900-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "0000-01-01"])
 def test_other_days_are_none(day):
-    assert instant(day) is None
+    assert parse_instant(day) is None

@@ -411,10 +411,10 @@ def test_what_passes_leads_to_where_it_seems_to(text, start):
     """Whatever is accepted, our parser and the redirect agree on its host, and its scheme is safe."""
     url = start + text
     try:
-        redirects.check(url)
+        redirects.check_redirect(url)
     except ServiceError:
         return
-    parts = urlsplit(redirects.target(url, "conn_1", "ACTIVE"))
+    parts = urlsplit(redirects.redirect_target(url, "conn_1", "ACTIVE"))
     assert (parts.scheme, parts.netloc) == (urlsplit(url).scheme, urlsplit(url).netloc)
     assert parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
     assert "@" not in parts.netloc
@@ -425,7 +425,7 @@ def test_what_passes_leads_to_where_it_seems_to(text, start):
 def test_a_listed_host_is_the_only_one(host, after, before):
     url = f"https://{before}{host}{after}"
     try:
-        redirects.check(url, [host])
+        redirects.check_redirect(url, [host])
     except ServiceError:
         return
     assert urlsplit(url).hostname == host

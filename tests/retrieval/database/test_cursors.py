@@ -121,5 +121,5 @@ def test_a_place_by_age_is_read_as_it_was_written(moment, name):
     ],
 )
 def test_a_page_has_a_cursor_where_more_was_found(found, size, page):
-    cut = pages.cut(found, size, str)
+    cut = pages.take_page(found, size, str)
     assert (cut.items, cut.cursor) == page

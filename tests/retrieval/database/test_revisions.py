@@ -19,7 +19,7 @@ def empty_url(postgres_url):
 def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp_path, monkeypatch, capsys):
     for name, value in {"HOME": str(tmp_path), "DATABASE_URL": empty_url, "SECRET_KEY": f"1:{'A' * 43}="}.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     try:
         assert cli.main(["migrate", "--check"]) == 1
         assert capsys.readouterr().out.splitlines()[0].startswith(revisions.BASELINE)
@@ -28,4 +28,4 @@ def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp
         assert cli.main(["migrate", "--check"]) == 0
         assert capsys.readouterr().out == "The database has the newest schema.\n"
     finally:
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()

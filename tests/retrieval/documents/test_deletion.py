@@ -23,7 +23,7 @@ def by_a_client(db, ids):
 
 def by_a_listing(db, ids):
     with db.transaction() as connection:
-        return deletion.delete(connection, ids)
+        return deletion.delete_documents(connection, ids)
 
 
 WAYS = pytest.mark.parametrize("delete", [by_a_client, by_a_listing])
@@ -33,7 +33,7 @@ def found(library):
     query = Query("wing", semantic_weight=0.0, keyword_weight=1.0)
     return {
         hit.document_id
-        for hit in search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+        for hit in search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
     }
 
 

@@ -33,7 +33,7 @@ def call(db):
 
 def by_words(library, text):
     query = Query(text, semantic_weight=0.0, keyword_weight=1.0)
-    return search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+    return search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
 
 
 def test_metadata_merges_by_key_and_operators_follow(library, call):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from retrieval import text_filter
-from retrieval.conditions.parse import parse
+from retrieval.conditions.parse import parse_condition
 from retrieval.database import pages, scopes
 from retrieval.documents import documents
 from retrieval.errors import ErrorCode
@@ -44,7 +44,7 @@ def listed(db, scope, viewer=None, **wanted):
 
 
 def found(library, text):
-    return listed(library.db, library.scope, words=text_filter.words(text, CODE, where="text"))
+    return listed(library.db, library.scope, words=text_filter.parse_words(text, CODE, where="text"))
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, name
     for name, external_id, kind in given:
         library.put(name=name, external_id=external_id, document_type=kind)
     assert found(library, text) == names
-    wanted = text_filter.words(text, CODE, where="text")
+    wanted = text_filter.parse_words(text, CODE, where="text")
     assert {
-        name for name, external_id, kind in given if text_filter.has(Named(name, external_id, kind), wanted)
+        name for name, external_id, kind in given if text_filter.has_all_words(Named(name, external_id, kind), wanted)
     } == names
 
 
@@ -121,16 +121,16 @@ def test_any_name_can_be_kept_and_found(library, name):
 def test_the_site_of_an_address_is_its_host(db, library, address, site):
     """The rule, its SQL and the index say the same."""
     library.put(name="page", external_id=address, document_type="URL")
-    assert text_filter.site(Named("page", address, "URL")) == site
-    assert awaited(db, documents.sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
+    assert text_filter.page_site(Named("page", address, "URL")) == site
+    assert awaited(db, documents.count_sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
     if site:
         assert listed(db, library.scope, sites=(site,)) == {"page"}
 
 
 def plan(db, scope, where, *, most=51):
     matched, params = documents.of_scope(where)
-    statement = f"explain (analyze, format json) select d.id from {matched}" + pages.older("d")
-    values = params | scopes.params(scope) | pages.after_age(None, most - 1)
+    statement = f"explain (analyze, format json) select d.id from {matched}" + pages.order_desc("d")
+    values = params | scopes.scope_params(scope) | pages.after_age(None, most - 1)
     return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
 
 
@@ -158,7 +158,7 @@ def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
         {"partition": library.partition, "many": MANY},
     )
     db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
-    since = parse({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, where="where")
+    since = parse_condition({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, where="where")
     for where, most in (
         (DocumentFilter(words=("manual", "7777.pdf")), 100),
         (DocumentFilter(words=("nowhere",)), 10),

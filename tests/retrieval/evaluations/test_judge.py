@@ -23,11 +23,11 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
         {"query": "owls", "relevant": relevant, "filter": None},
         {"query": "owls", "relevant": relevant[:1], "filter": None},
     ]
-    found = judge.judge(bench, questions, {}, WORDS, lambda: None)
+    found = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
     assert found.ranks == [[1, 1, None], [1]]
     assert [one["recallAt10"] for one in found.measures] == [0.5, 1.0]
     assert [one["spanRecallAt10"] for one in found.measures] == [1.0, 1.0]
-    both = judge.judge(bench, [{**questions[0], "relevant": relevant[:2]}], {}, WORDS, lambda: None)
+    both = judge.judge_setting(bench, [{**questions[0], "relevant": relevant[:2]}], {}, WORDS, lambda: None)
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
 
@@ -38,9 +38,9 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
     nobody: Any = None
     bench = Bench(library.db, library.scope, nobody, library.store, lambda: nobody, "english")
     questions = [{"query": "owls", "relevant": [{"externalId": "seal"}, {"externalId": "owl"}], "filter": None}]
-    found = judge.judge(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
+    found = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
     assert found.ranks == [[None, 1]]
-    assert found.measures == judge.judge(bench, questions, {}, WORDS, lambda: None).measures
+    assert found.measures == judge.judge_setting(bench, questions, {}, WORDS, lambda: None).measures
 
 
 class Backwards:
@@ -69,7 +69,7 @@ def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first,
     nobody: Any = None
     bench = Bench(library.db, library.scope, nobody, nobody, Backwards, "english", reranks)
     questions = [{"query": "owls", "relevant": [{"externalId": first}], "filter": None}]
-    judged = judge.judge(bench, questions, {}, {**WORDS, **asked}, lambda: None)
+    judged = judge.judge_setting(bench, questions, {}, {**WORDS, **asked}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)
-    (shown,) = judge.result(questions, [{**WORDS, **asked}], [judged])["settings"]
+    (shown,) = judge.run_result(questions, [{**WORDS, **asked}], [judged])["settings"]
     assert shown.get("reranked") == reranked

@@ -35,7 +35,7 @@ def of_trec_eval(grades, order):
 @settings(max_examples=200, deadline=None)
 def test_measures_equal_trec_evals(grades, order):
     judged = [Judged(str(key), grade) for key, grade in grades.items()]
-    measured = metrics.measure(judged, found(order))
+    measured = metrics.measure_question(judged, found(order))
     for name, value in of_trec_eval(grades, order).items():
         assert measured[name] == pytest.approx(value, abs=1e-9), name
     assert measured["spanRecallAt10"] is None
@@ -43,9 +43,9 @@ def test_measures_equal_trec_evals(grades, order):
 
 def test_a_document_counts_at_its_best_result():
     judged = [Judged("b", 3)]
-    measured = metrics.measure(judged, found(["a", "a", "a", "b", "b"]))
+    measured = metrics.measure_question(judged, found(["a", "a", "a", "b", "b"]))
     assert measured["mrr"] == 0.5
-    assert metrics.ranks([*judged, Judged("c")], found(["a", "a", "b"])) == [2, None]
+    assert metrics.judged_ranks([*judged, Judged("c")], found(["a", "a", "b"])) == [2, None]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_document_counts_at_its_best_result():
     ],
 )
 def test_the_share_of_a_span_that_the_first_ten_results_cover(results, share):
-    assert metrics.measure([Judged("d", span=(100, 200))], results)["spanRecallAt10"] == pytest.approx(share)
+    assert metrics.measure_question([Judged("d", span=(100, 200))], results)["spanRecallAt10"] == pytest.approx(share)
 
 
 def test_intervals_are_those_of_a_paired_bootstrap():
@@ -73,7 +73,7 @@ def test_intervals_are_those_of_a_paired_bootstrap():
         name: [{**dict.fromkeys(metrics.NAMES), "mrr": float(one)} for one in part]
         for name, part in (("first", first), ("second", second))
     }
-    compared = metrics.compare(values)
+    compared = metrics.compare_settings(values)
     one, other = compared["first"]["mrr"], compared["second"]["mrr"]
     assert one.value == pytest.approx(first.mean())
     assert one.low < one.value < one.high
@@ -81,5 +81,5 @@ def test_intervals_are_those_of_a_paired_bootstrap():
     assert other.delta == pytest.approx((0.1, 0.1))  # paired: the same questions, the same difference
     half = 1.96 * first.std() / math.sqrt(200)
     assert one.high - one.low == pytest.approx(2 * half, rel=0.2)
-    assert compared == metrics.compare(values)
+    assert compared == metrics.compare_settings(values)
     assert compared["first"]["spanRecallAt10"] is None

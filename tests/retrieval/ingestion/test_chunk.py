@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.graphemes import is_cut
-from retrieval.ingestion.chunking.splitter import effective_size, split
+from retrieval.ingestion.chunking.splitter import effective_size, split_text
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Chunk, Parsed
 
@@ -42,7 +42,7 @@ TEXT = st.one_of(st.text(max_size=120), st.lists(st.one_of(PARTS, st.text(max_si
 
 
 def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM) -> list[Chunk]:
-    return split(Parsed(text), tokenizer_for("LOCAL", model), size, overlap)
+    return split_text(Parsed(text), tokenizer_for("LOCAL", model), size, overlap)
 
 
 @given(TEXT, st.integers(1, 40), st.integers(0, 39), MODELS)
@@ -171,7 +171,7 @@ def test_joined_emoji_and_flags_stay_whole_where_the_size_allows() -> None:
 
 def test_pages_count_from_one() -> None:
     text = "First page. " * 10 + "Second page. " * 10
-    chunks = split(Parsed(text, pages=(0, 120)), tokenizer_for("LOCAL", MINILM), 15, 0)
+    chunks = split_text(Parsed(text, pages=(0, 120)), tokenizer_for("LOCAL", MINILM), 15, 0)
     assert [chunk.page for chunk in chunks] == [1 if chunk.start < 120 else 2 for chunk in chunks]
     assert {chunk.page for chunk in chunks} == {1, 2}
     assert chunks_of(text, 15)[0].page is None

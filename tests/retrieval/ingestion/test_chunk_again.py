@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import splitter
 from retrieval.ingestion.chunking.cutter import Cutter
-from retrieval.ingestion.chunking.splitter import Piece, split
+from retrieval.ingestion.chunking.splitter import Piece, split_text
 from retrieval.ingestion.chunking.structure import Headers
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
 from retrieval.ingestion.chunking.units import Units
@@ -27,7 +27,7 @@ TEXT = st.lists(WORDS, min_size=1, max_size=150).map(" ".join)
 
 
 def chunks_of(text: str, size: int, overlap: int, before: list[Chunk] | None = None) -> list[Chunk]:
-    return split(Parsed(text), tokenizer_for("LOCAL", MINILM), size, overlap, before=pieces(before or []))
+    return split_text(Parsed(text), tokenizer_for("LOCAL", MINILM), size, overlap, before=pieces(before or []))
 
 
 def pieces(chunks: list[Chunk]) -> list[Piece]:
@@ -127,7 +127,7 @@ def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
         ranges = list(cutter.ranges())
         before = [Piece(text[start:end], 0) for start, end in ranges]
         started = time.process_time()
-        assert splitter.ranges(cutter, before) == ranges
+        assert splitter.chunk_ranges(cutter, before) == ranges
         return time.process_time() - started
 
     cpu(2_000)

@@ -28,7 +28,7 @@ def table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -> titles.Cut:
     parsed = Parsed(text, "Orders of this year", (), {"mimeType": media_type})
-    return titles.split(parsed, TOKENIZER, size, overlap, 254)
+    return titles.split_titled(parsed, TOKENIZER, size, overlap, 254)
 
 
 def test_each_chunk_of_a_long_table_embeds_the_header_before_whole_rows() -> None:
@@ -79,7 +79,9 @@ def test_groups_above_the_column_names_are_shown_before_them_and_are_no_column_n
 
 
 def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
-    (found,) = structure.find("| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |").tables
+    (found,) = structure.find_structure(
+        "| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |"
+    ).tables
     assert found.header == "Cups\nTeam | Wins"
     assert found.values == [{"team": "Blues", "wins": 1}, {"team": "Flyers", "wins": 2}]
 
@@ -103,17 +105,17 @@ def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
     ],
 )
 def test_a_column_is_typed_by_all_of_its_cells(cells: list[str], values: list[object]) -> None:
-    rows = row_values.typed(["Amount (EUR)"], [[cell] for cell in cells])
+    rows = row_values.typed_rows(["Amount (EUR)"], [[cell] for cell in cells])
     assert [row.get("amount_eur") for row in rows] == values
 
 
 def test_columns_without_a_name_or_with_the_same_one_keep_apart() -> None:
-    assert row_values.typed(["A", "", "a"], [["x", "y", "z"]]) == [{"a": "x", "column_2": "y", "a_2": "z"}]
+    assert row_values.typed_rows(["A", "", "a"], [["x", "y", "z"]]) == [{"a": "x", "column_2": "y", "a_2": "z"}]
 
 
 def test_fields_within_a_record_are_named_by_their_path() -> None:
     record = {"Id": 7, "at": {"City": "Bergen", "pos": {"x": 1.5}}, "tags": ["a", "b"], "none": None, "rows": [{}]}
-    assert row_values.flattened(record) == {"id": 7, "at.city": "Bergen", "at.pos.x": 1.5, "tags": ["a", "b"]}
+    assert row_values.flatten_record(record) == {"id": 7, "at.city": "Bergen", "at.pos.x": 1.5, "tags": ["a", "b"]}
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson", ""])
@@ -133,6 +135,6 @@ def test_fields_within_a_record_are_named_by_their_path() -> None:
 )
 def test_a_hostile_text_costs_seconds_and_fails_nothing(text: str, media_type: str) -> None:
     started = time.process_time()
-    found = structure.find(text, media_type)
+    found = structure.find_structure(text, media_type)
     found.rows(0, min(len(text), 10_000))
     assert time.process_time() - started < 5

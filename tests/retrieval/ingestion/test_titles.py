@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.splitter import split
-from retrieval.ingestion.chunking.titles import embedded_text, usable
+from retrieval.ingestion.chunking.splitter import split_text
+from retrieval.ingestion.chunking.titles import embedded_text, usable_title
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Parsed
 
@@ -20,7 +20,7 @@ TOKENIZER = tokenizer_for("LOCAL", MINILM)
     ["Harbour rules", "Mitochondria", "Annual report 2024", "Don't panic", "流体力学", "Größe & Gewicht: Normen"],
 )
 def test_a_title_in_words_counts(title: str) -> None:
-    assert usable(f"  {title}\n", TOKENIZER) == title
+    assert usable_title(f"  {title}\n", TOKENIZER) == title
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_a_title_in_words_counts(title: str) -> None:
      "Microsoft Word - letter.doc"],
 )  # fmt: skip
 def test_a_file_name_an_address_or_a_number_is_no_title(name: str) -> None:
-    assert usable(name, TOKENIZER) == ""
+    assert usable_title(name, TOKENIZER) == ""
 
 
 def test_a_long_title_is_cut_between_words() -> None:
-    found = usable("winding roads " * 100, TOKENIZER)
+    found = usable_title("winding roads " * 100, TOKENIZER)
     assert found == ("winding roads " * 16).strip()
 
 
@@ -46,11 +46,13 @@ def test_the_title_stands_on_a_line_before_the_chunk_unless_it_is_there() -> Non
 
 def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
     text = "Ships wait outside until the pilot comes. " * 60
-    short = titles.split(Parsed(text, "Harbour rules"), TOKENIZER, 100, 20, 254)
-    assert (short.size, short.chunks) == (100, split(Parsed(text), TOKENIZER, 100, 20))
-    whole = titles.split(Parsed("# Harbour rules\n\n" + "ship " * 249, "Harbour rules"), TOKENIZER, 1000, 200, 254)
+    short = titles.split_titled(Parsed(text, "Harbour rules"), TOKENIZER, 100, 20, 254)
+    assert (short.size, short.chunks) == (100, split_text(Parsed(text), TOKENIZER, 100, 20))
+    whole = titles.split_titled(
+        Parsed("# Harbour rules\n\n" + "ship " * 249, "Harbour rules"), TOKENIZER, 1000, 200, 254
+    )
     assert (whole.size, len(whole.chunks)) == (254, 1)
-    long = titles.split(Parsed("ship " * 600, "Harbour rules"), TOKENIZER, 1000, 200, 254)
+    long = titles.split_titled(Parsed("ship " * 600, "Harbour rules"), TOKENIZER, 1000, 200, 254)
     assert long.size < 254
     assert all(
         len(TOKENIZER.spans([embedded_text(long.title, chunk.header, chunk.text)])[0]) <= 254 for chunk in long.chunks
@@ -60,7 +62,7 @@ def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
 @given(st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM, WORDLLAMA]))
 @settings(max_examples=150, deadline=None)
 def test_any_title_any_text(title: str, text: str, most: int, model: str) -> None:
-    cut = titles.split(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, most)
+    cut = titles.split_titled(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, most)
     assert 1 <= cut.size <= most
     assert all(text[chunk.start : chunk.end] == chunk.text for chunk in cut.chunks)
     assert not "".join(text.split()) or cut.chunks

@@ -159,7 +159,7 @@ def test_numbers_within_an_identifier_are_found(found, numbers):
 def find(library):
     def run(text):
         query = Query(text, top_k=10, semantic_weight=0.0, keyword_weight=1.0)
-        hits = search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+        hits = search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
         return [hit.content for hit in hits]
 
     return run
@@ -245,7 +245,7 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
 def test_why_tells_of_the_words_as_they_were_looked_for(library):
     document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
     query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
-    told = explain.explain(
+    told = explain.explain_document(
         library.db, library.scope, query, document=document, external_id=None, parts=(), embedder=None, vectors=None,
         language="english",
     )  # fmt: skip

@@ -19,7 +19,7 @@ def find(library, text, top_k=10):
     query = Query(text, top_k=top_k, semantic_weight=0.0, keyword_weight=1.0)
     return [
         hit.content
-        for hit in search.run(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
+        for hit in search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
     ]
 
 

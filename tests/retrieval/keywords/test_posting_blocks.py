@@ -324,7 +324,7 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
         candidates |= set(sorted(words, key=lambda key: (-words[key], names.index(key)))[:wanted])
     fused = {key: weight * near[key] + (1 - weight) * keyword[key] for key in candidates}
     best = sorted(fused, key=lambda key: (-fused[key], key))[:10]
-    hits = search.run(
+    hits = search.run_search(
         library.db,
         library.scope,
         Query(query, semantic_weight=weight, keyword_weight=1 - weight),

@@ -122,10 +122,10 @@ def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
     pepper, made = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
         assert_opens(db, AFTER, pepper, made)
-    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=5 * 4 + 1, left=0)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=5 * 4 + 1, left=0)
     assert_opens(db, AFTER, pepper, made)
     stamps = [namespaces.load(db, AFTER, space).updated_at for space, *_ in made]
-    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=0, left=0)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=0, left=0)
     assert [namespaces.load(db, AFTER, space).updated_at for space, *_ in made] == stamps
 
 
@@ -138,7 +138,7 @@ def test_what_no_key_opens_is_counted_and_left_alone(db):
         " values (%(caller)s, 'k', '', %(sealed)s) returning key",
         {"caller": make_lost, "sealed": other.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
     )
-    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=5, left=1)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=5, left=1)
     assert_opens(db, AFTER, pepper, made)
 
 
@@ -167,12 +167,12 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
 
     writer = threading.Thread(target=lambda: asyncio.run(change_all()))
     writer.start()
-    resealed = key_rotation.reseal(db, BOTH).resealed
+    resealed = key_rotation.reseal_secrets(db, BOTH).resealed
     while not ended.is_set():
-        resealed += key_rotation.reseal(db, BOTH).resealed
+        resealed += key_rotation.reseal_secrets(db, BOTH).resealed
     writer.join(20)
     assert resealed >= 1
-    assert key_rotation.reseal(db, BOTH).left == 0
+    assert key_rotation.reseal_secrets(db, BOTH).left == 0
     assert len(written) == 30, "a change was refused"
     for space in spaces:
         found = namespaces.load(db, AFTER, space)
@@ -212,7 +212,7 @@ def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", rotated_url)
     monkeypatch.setenv("RETRIEVAL_SECRET_KEY", f"new:{NEW},old:{OLD}")
-    settings.load.cache_clear()
+    settings.load_settings.cache_clear()
     mask = os.umask(0o022)
     try:
         assert cli.main(["rotate-secrets"]) == 0
@@ -220,9 +220,9 @@ def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
         assert said == "9 stored secrets are sealed anew, with the key new.\nNo other key is needed any more.\n"
         assert_opens(db, AFTER, pepper, made)
         monkeypatch.setenv("RETRIEVAL_SECRET_KEY", f"old:{OLD}")
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()
         assert cli.main(["rotate-secrets"]) == 1
         assert "9 still need another key" in capsys.readouterr().err
     finally:
         os.umask(mask)
-        settings.load.cache_clear()
+        settings.load_settings.cache_clear()

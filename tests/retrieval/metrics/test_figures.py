@@ -81,12 +81,12 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
             for one in first or ("",):
                 for two in (*rest, ())[0] or ("",):
                     labels = [label for label in (one, two) if label][: len(metric.labels)]
-                    count = counts.observe if metric.buckets else counts.add
+                    count = counts.observe_seconds if metric.buckets else counts.add_count
                     count(metric, *([2.0, *labels] if metric.buckets else labels))
     for path in (f"/v1/{number}" for number in range(TENANTS)):
-        counts.add(catalog.HTTP, catalog.route(path), "2xx")
-    counts.write(own_db)
-    samples = told(exposition.text(Figures(own_db).read()))
+        counts.add_count(catalog.HTTP, catalog.route_label(path), "2xx")
+    counts.write_counts(own_db)
+    samples = told(exposition.render_text(Figures(own_db).read()))
     assert len(samples) <= catalog.MOST_SERIES
     assert sum(metric.series for metric in catalog.CATALOG.values()) <= catalog.MOST_SERIES
     by_status = Counter(row["status"] for row in own_db.rows("select status from documents"))
@@ -100,7 +100,7 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
 
 
 def test_a_fresh_installation_tells_every_pinned_name(own_db):
-    text = exposition.text(Figures(own_db).read())
+    text = exposition.render_text(Figures(own_db).read())
     samples = told(text)
     assert samples["retrieval_documents", ("status", "SUCCESS")] == 0
     assert samples["retrieval_job_runs", ("status", "COMPLETED")] == 0
@@ -118,9 +118,9 @@ from retrieval.metrics import catalog, counts
 db = Database(sys.argv[1], size=1)
 for _ in range(50):
     for seconds in (0.04, 0.3, 400):
-        counts.observe(catalog.STAGE, seconds, "embed")
-    counts.add(catalog.TOKENS, by=7)
-    counts.write(db)
+        counts.observe_seconds(catalog.STAGE, seconds, "embed")
+    counts.add_count(catalog.TOKENS, by=7)
+    counts.write_counts(db)
 db.close()
 """
 
@@ -128,7 +128,7 @@ db.close()
 def test_what_several_processes_count_is_added_up(own_db):
     started = [subprocess.Popen([sys.executable, "-c", PROCESS, own_db.url]) for _ in range(3)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
-    samples = told(exposition.text(Figures(own_db).read()))
+    samples = told(exposition.render_text(Figures(own_db).read()))
     assert samples[("retrieval_tokens_embedded_total",)] == 3 * 50 * 7
     assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 3 * 150
     assert samples["retrieval_stage_seconds_bucket", ("le", "0.05"), ("stage", "embed")] == 150
@@ -139,21 +139,21 @@ def test_what_several_processes_count_is_added_up(own_db):
 
 def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(own_db, monkeypatch):
     monkeypatch.setattr("retrieval.database.database.WAIT", 0.5)
-    counts.add(catalog.TOKENS, by=3)
-    counts.write(own_db)
+    counts.add_count(catalog.TOKENS, by=3)
+    counts.write_counts(own_db)
     figures = Figures(own_db)
-    assert told(exposition.text(figures.read()))[("retrieval_database_up",)] == 1
+    assert told(exposition.render_text(figures.read()))[("retrieval_database_up",)] == 1
     url, own_db._url = own_db._url, "postgresql://127.0.0.1:1/nowhere?connect_timeout=1"
     own_db.close()
-    counts.add(catalog.TOKENS, by=4)
-    counts.write(own_db)
-    samples = told(exposition.text(figures.read()))
+    counts.add_count(catalog.TOKENS, by=4)
+    counts.write_counts(own_db)
+    samples = told(exposition.render_text(figures.read()))
     assert samples[("retrieval_database_up",)] == 0
     assert samples[("retrieval_tokens_embedded_total",)] == 3
     own_db.close()
     own_db._url = url
-    counts.write(own_db)
-    assert told(exposition.text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
+    counts.write_counts(own_db)
+    assert told(exposition.render_text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
 
 
 def test_what_takes_long_to_count_is_counted_seldom(own_db, monkeypatch):

@@ -240,7 +240,7 @@ def test_the_transport_dials_no_attack(dialled):
 
 def test_the_operator_allows_ranges(witness):
     port, _ = witness
-    guard = fetch_guard.guard(Settings(fetch_allow="127.0.0.0/8, fd12::/16", _env_file=None))
+    guard = fetch_guard.make_guard(Settings(fetch_allow="127.0.0.0/8, fd12::/16", _env_file=None))
     guard.check_url(f"http://127.0.0.1:{port}/")
     guard.connect("127.0.0.1", port, timeout=5).close()
     guard.check_url("http://[::ffff:127.0.0.1]/")
@@ -341,18 +341,18 @@ SPELLED = ["127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]",
 @pytest.mark.parametrize("part", ["api_port", "ui_port", "prefect_port"])
 def test_the_service_never_fetches_itself_whatever_is_allowed(listening, host, part):
     everything = {"fetch_allow": "0.0.0.0/0, ::/0", "_env_file": None}
-    guard = fetch_guard.guard(Settings(**everything, **{part: listening}))
+    guard = fetch_guard.make_guard(Settings(**everything, **{part: listening}))
     with pytest.raises(Blocked):
         guard.connect(host.strip("[]"), listening)
     with pytest.raises(Blocked):
         guard.check_url(f"http://{host}:{listening}/")
-    other = fetch_guard.guard(Settings(**everything))
+    other = fetch_guard.make_guard(Settings(**everything))
     other.connect("127.0.0.1", listening, timeout=5).close()
 
 
 def test_the_service_is_refused_on_every_address_of_its_machine(listening):
     own = {where[4][0] for where in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    guard = fetch_guard.guard(Settings(fetch_allow="0.0.0.0/0", api_port=listening, _env_file=None))
+    guard = fetch_guard.make_guard(Settings(fetch_allow="0.0.0.0/0", api_port=listening, _env_file=None))
     for address in own:
         with pytest.raises(Blocked):
             guard.check_url(f"http://{address}:{listening}/")
@@ -371,7 +371,7 @@ def test_the_service_is_refused_on_every_address_of_its_machine(listening):
 )
 def test_parts_on_other_machines_are_refused_too(monkeypatch, given):
     named = {key: value.replace("PORT", "18123") for key, value in given.items()}
-    guard = fetch_guard.guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **named))
+    guard = fetch_guard.make_guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **named))
     answers(monkeypatch, ["10.0.0.7"])
     for url in ("http://10.0.0.7:18123/", "http://parts.internal:18123/", "http://alias.internal:18123/"):
         with pytest.raises(Blocked):
@@ -387,7 +387,7 @@ def test_the_setting_refuses_what_is_no_range():
 
 def test_the_setting_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8,::1/128")
-    guard = fetch_guard.guard(Settings(_env_file=None))
+    guard = fetch_guard.make_guard(Settings(_env_file=None))
     assert guard.allowed == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
     guard.check_url("http://[::1]/")
 

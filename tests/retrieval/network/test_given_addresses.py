@@ -53,9 +53,9 @@ BAD = [
 @pytest.mark.parametrize("address", BAD)
 def test_what_could_mislead_is_refused(address):
     with pytest.raises(ValueError, match=r"must|not a valid"):
-        service_urls.require(address)
+        service_urls.require_url(address)
     with pytest.raises(ServiceError):
-        redirects.check(address)
+        redirects.check_redirect(address)
     for area, key, code, _ in validation._ADDRESSES:
         if key != "authorizationUrl" and address == "a.example":
             continue
@@ -69,7 +69,7 @@ def test_what_could_mislead_is_refused(address):
     "address", ["https://a.example", "https://a.example:8443/b?c=d&e=%20", "https://[::1]:9/x", "https://127.0.0.1/"]
 )
 def test_a_whole_address_is_taken(address):
-    service_urls.require(address)
+    service_urls.require_url(address)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_service_may_be_named_shorter(address):
 
 @given(st.text(max_size=30), st.sampled_from(["", "https://", "https://a", "https://a.example/"]))
 def test_whatever_is_sent_is_taken_or_refused(text, start):
-    for check in (service_urls.require, service_urls.require_service):
+    for check in (service_urls.require_url, service_urls.require_service):
         with suppress(ValueError):
             check(start + text)
 

@@ -10,7 +10,7 @@ from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
 def find(library, shape, **fields):
     query = Query("wing", shape=shape, **fields)
-    return search.run(
+    return search.run_search(
         library.db, library.scope, query, viewer=None, embedder=FixedEmbedder(), vectors=library.store
     ).hits
 

@@ -40,9 +40,11 @@ def seen_by(library, run, monkeypatch):
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
-        viewer = run(viewers.viewer(library.db, scope, user))
+        viewer = run(viewers.find_viewer(library.db, scope, user))
         query = Query("wing", top_k=top_k, **weights)
-        found = search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
+        found = search.run_search(
+            library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
+        )
         return {hit.document_id for hit in found.hits}
 
     return ask
@@ -107,9 +109,11 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     run(groups.put(library.db, library.scope, "staff", [], []))
     assert seen_by(**way) == set()
     assert seen_by(scope=scope, **way) == {theirs}
-    viewer = run(viewers.viewer(library.db, scope, "ada"))
+    viewer = run(viewers.find_viewer(library.db, scope, "ada"))
     query = Query("wing", **way)
-    found = search.run(library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
+    found = search.run_search(
+        library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
+    )
     assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
 
 
@@ -134,9 +138,9 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypa
 
     def ask():
         tried.clear()
-        viewer = run(viewers.viewer(library.db, library.scope, "ada"))
+        viewer = run(viewers.find_viewer(library.db, library.scope, "ada"))
         query = Query("wing", **hybrid(0.5))
-        found = search.run(
+        found = search.run_search(
             library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
         )
         assert len(found.hits) == 4
@@ -155,22 +159,22 @@ def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(li
         for name, said in world.said.items():
             say(library, name, None if said is None else Access(**{key: _tuple(value) for key, value in said.items()}))
         user = dice.choice(["ada", "bob", "eve"])
-        groups_of = [principals.group(one) for one in world.groups_of(user)]
-        viewer = Viewer(user, (principals.user(user), *groups_of), library.partition)
+        groups_of = [principals.group_principal(one) for one in world.groups_of(user)]
+        viewer = Viewer(user, (principals.user_principal(user), *groups_of), library.partition)
         scoped = reading.visible("select id from documents", {}, viewer)
-        assert {row["id"] for row in reading.rows(library.db, scoped)} == world.seen_by(user)
+        assert {row["id"] for row in reading.scoped_rows(library.db, scoped)} == world.seen_by(user)
         for table in ("documents", "chunks", "vectors"):
             column = "id" if table == "documents" else "document_id"
-            rows = reading.reading(library.db, viewer).rows(f"select distinct {column} as id from {table}")
+            rows = reading.viewed_database(library.db, viewer).rows(f"select distinct {column} as id from {table}")
             assert {row["id"] for row in rows} == world.seen_by(user), table
 
 
 def test_a_viewer_of_no_partition_or_another_one_and_a_connection_without_settings_see_nothing(library):
     library.put(["wing"], [axis(0.9)])
     ada = Viewer("ada", ("u:ada",))
-    assert reading.reading(library.db, ada).rows("select id from documents") == []
+    assert reading.viewed_database(library.db, ada).rows("select id from documents") == []
     other = Viewer("ada", ("u:ada",), library.partition + 1)
-    assert reading.reading(library.db, other).rows("select id from documents") == []
+    assert reading.viewed_database(library.db, other).rows("select id from documents") == []
     for table in ("documents", "chunks", "vectors", "run_documents", "embeddings", "postings"):
         assert library.db.viewed({}).rows(f"select * from {table}") == [], table
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -49,7 +49,7 @@ def find(library):
         store, scope = vectors or library.store, scope or library.scope
         if user is not None:
             viewer = viewer_of(library.db, scope, user)
-        return search.run(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=store).hits
+        return search.run_search(library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=store).hits
 
     return run
 
@@ -118,7 +118,7 @@ def test_no_scope_sees_another(new_library, new_scope):
         library.put([text], [axis(0.9)])
     for library, text in ((ours, "wing ours"), (other, "wing other"), (tenant, "wing tenant")):
         for weight in (1.0, 0.5, 0.0):
-            hits = search.run(
+            hits = search.run_search(
                 library.db,
                 library.scope,
                 Query("wing", **hybrid(weight)),
@@ -129,7 +129,9 @@ def test_no_scope_sees_another(new_library, new_scope):
             assert [hit.content for hit in hits] == [text]
     stranger = Scope("org_none", ours.scope.namespace)
     assert (
-        search.run(ours.db, stranger, Query("wing"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store).hits
+        search.run_search(
+            ours.db, stranger, Query("wing"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store
+        ).hits
         == []
     )
 
@@ -139,7 +141,9 @@ def test_another_scopes_vector_id_in_the_store_is_never_shown(new_library):
     secret = other.put(["secret"], [axis(0.9)])
     ours.put(["mine"], [axis(0.1)])
     ours.store.upsert(ours.scope, [Vector(f"{secret}#1#0", secret, axis(1.0))])
-    hits = search.run(ours.db, ours.scope, Query("x"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store).hits
+    hits = search.run_search(
+        ours.db, ours.scope, Query("x"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store
+    ).hits
     assert [hit.content for hit in hits] == ["mine"]
 
 
@@ -204,7 +208,7 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
 
 def test_a_side_of_weight_nothing_is_skipped(library):
     library.put(["wing"], [axis(0.9)])
-    result = search.run(
+    result = search.run_search(
         library.db,
         library.scope,
         Query("wing", **hybrid(0.0)),
@@ -219,7 +223,7 @@ def test_a_side_of_weight_nothing_is_skipped(library):
 
 def test_timings_name_every_step(library):
     library.put(["wing"], [axis(0.9)])
-    result = search.run(
+    result = search.run_search(
         library.db,
         library.scope,
         Query("wing", **hybrid(0.5)),
@@ -273,7 +277,9 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     def explained(where=None, **fields):
         query = Query("wing", where=where, **hybrid(0.5), **fields)
         both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
-        return explain.explain(library.db, library.scope, query, document=last, external_id=None, parts=[], **both)
+        return explain.explain_document(
+            library.db, library.scope, query, document=last, external_id=None, parts=[], **both
+        )
 
     found = explained()
     assert (found.shown, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")

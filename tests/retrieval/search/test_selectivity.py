@@ -32,7 +32,9 @@ def filled(library, monkeypatch):
 
 def _found(library, where, weight, top_k, viewer=None):
     query = search.Query("wing layer flow", top_k=top_k, where=where, **hybrid(weight))
-    found = search.run(library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store)
+    found = search.run_search(
+        library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
+    )
     return [(hit.document_id, hit.index, hit.score) for hit in found.hits]
 
 
@@ -48,7 +50,7 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
         teams = dice.sample(range(10), dice.choice([1, 1, 2, 5]))
         where, top_k = DocumentFilter(metadata={"team": teams}), dice.choice([3, 10])
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 10**6)
-        selectivity.forget(filled.db)
+        selectivity.forget_remembered(filled.db)
         expected = _found(filled, where, weight, top_k)
         met += bool(expected)
         for limit, checked in (
@@ -71,7 +73,9 @@ def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypa
         library.put([], [], metadata={"team": "red"})
     wanted = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
     partition = queries.find_partition(library.db, library.scope)
-    found = selectivity.estimate(library.db, partition, _red(), axis(1.0), 10, viewer=None, by_words=True).matches
+    found = selectivity.estimate_selectivity(
+        library.db, partition, _red(), axis(1.0), 10, viewer=None, by_words=True
+    ).matches
     assert (len(found.chunks), len(found.nearest)) == (1, 1)
     assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
 
@@ -87,7 +91,7 @@ def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(li
     partition = queries.find_partition(library.db, library.scope)
     other = DocumentFilter(metadata={"team": "blue"})
     for where, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other, 100)):
-        selectivity.estimate(library.db, partition, where, None, candidates, viewer=None, by_words=True)
+        selectivity.estimate_selectivity(library.db, partition, where, None, candidates, viewer=None, by_words=True)
     assert asked == [_red(), _red(), other]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.security.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_or_create_key_file, mask
+from retrieval.security.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_or_create_key_file, mask_secret
 
 PROJECT = Path(__file__).resolve().parents[3]
 ROWS = st.text(min_size=1, max_size=60)
@@ -99,6 +99,6 @@ def test_a_key_is_hashed_whatever_its_characters(api_key):
 
 @given(st.text(max_size=200))
 def test_a_mask_shows_at_most_four_characters(secret):
-    assert is_mask(mask(secret))
-    assert len(mask(secret)) <= 8
-    assert mask(secret)[4:] in {"", secret[-4:]}
+    assert is_mask(mask_secret(secret))
+    assert len(mask_secret(secret)) <= 8
+    assert mask_secret(secret)[4:] in {"", secret[-4:]}
