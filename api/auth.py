@@ -16,7 +16,7 @@ from api.errors import to_service_error
 from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
 from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
-from api.queries import BY_KEY, BY_ORGANIZATION, CallerRow
+from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
 from api.rates import LIMIT, AddressCounts, RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database

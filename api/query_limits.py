@@ -9,7 +9,7 @@ from psycopg.errors import QueryCanceled
 
 from api.services import Services
 from retrieval.conditions import rule
-from retrieval.database import limits
+from retrieval.database import statement_budget
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.filters import DocumentFilter
 
@@ -25,7 +25,7 @@ def limit_search(services: Services, where: DocumentFilter | None, *, field: str
     """
     seconds = services.settings.search_seconds
     try:
-        with limits.limit_time(seconds):
+        with statement_budget.limit_time(seconds):
             yield
     except QueryCanceled as error:
         raise _too_dear(where, field, seconds) from error

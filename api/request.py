@@ -23,11 +23,11 @@ from api.permissions import Permission, Reach
 from api.request_context import RequestContext
 from api.services import Services
 from api.wire.common import Answer
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.accounts import idempotency, quotas, tenants
 from retrieval.accounts.idempotency import HEADER, IdempotentRequest
 from retrieval.database.cursors import Cursors
-from retrieval.database.pages import Part
+from retrieval.database.pagination import Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -162,7 +162,7 @@ class ApiRequest(Request[Caller, None, State]):
         """Return the viewer of this scope's documents, or None for the application itself, which sees them all."""
         if self.principal is None:
             return None
-        return await viewers.find_viewer(self.services.db, scope, self.principal, self.context.groups)
+        return await memberships.find_viewer(self.services.db, scope, self.principal, self.context.groups)
 
     async def read_cursor(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
         """Return the position in the listing that a cursor encodes. Raises the operation's error for any other text."""

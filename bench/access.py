@@ -34,7 +34,7 @@ from bench.search import (
     vacuum,
 )
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.access.reading import viewed_database
 from retrieval.database import database
 from retrieval.documents import documents
@@ -136,7 +136,7 @@ def _measure(
         kinds[name] = _search(db, scope, store, query)
         kinds[f"{name}, for the user"] = _search(db, scope, store, query, USER)
         kinds[f"{name}, for the user, first"] = _search(db, scope, store, query, STRANGER)
-    viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, USER))
+    viewer = LOOP.run_until_complete(memberships.find_viewer(db, scope, USER))
 
     def check(name: str, result: search.SearchResult) -> None:
         if "for the user" in name:
@@ -149,7 +149,7 @@ def _search(
     db: database.Database, scope: Scope, store: PgVectorStore, query: Query, user: str | None = None
 ) -> Callable[[str, Any], search.SearchResult]:
     def run(text: str, values: Any) -> search.SearchResult:
-        viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, user)) if user is not None else None
+        viewer = LOOP.run_until_complete(memberships.find_viewer(db, scope, user)) if user is not None else None
         if user == STRANGER:
             selectivity.forget_remembered(db)
         asked = replace(query, text=text)
@@ -161,7 +161,7 @@ def _search(
 
 def _counts(db: database.Database, scope: Scope) -> float:
     """How many times as long documents are counted for the user, by medians."""
-    viewer = LOOP.run_until_complete(viewers.find_viewer(db, scope, USER))
+    viewer = LOOP.run_until_complete(memberships.find_viewer(db, scope, USER))
     spent: dict[bool, list[float]] = {True: [], False: []}
 
     async def ask() -> None:

@@ -28,7 +28,7 @@ from bench.harness import migrated_database, parse_options, write
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
 from retrieval import ids
 from retrieval.database import database
-from retrieval.database.halves import HalfVector
+from retrieval.database.half_vectors import HalfVector
 from retrieval.keywords import posting_blocks
 from retrieval.ports import Scope
 from retrieval.search import search

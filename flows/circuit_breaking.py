@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from retrieval import settings, sources
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries.breakers import Asked
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import DiscoveryRequest, Embedder, FileStore, Page, RawContent, Source, SourceItem, VectorStore

@@ -25,7 +25,7 @@ from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, poison_detection, results
 from retrieval.ingestion.results import Progress
 from retrieval.jobs import names, notifications, run_outcome
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, progress
 from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
 from retrieval.logs import without_query

@@ -29,7 +29,7 @@ from retrieval.ingestion import items, poison_detection, reembedding, results
 from retrieval.ingestion.queries import reembedding_swap
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import notifications, run_outcome
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.namespaces import namespaces

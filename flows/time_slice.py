@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from retrieval.database.database import Database
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, job_queue
 from retrieval.jobs.queries.batches import Lease
 

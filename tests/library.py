@@ -5,7 +5,7 @@ import hashlib
 import json
 
 from retrieval import ids
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.keywords import postings
 from retrieval.ports import Vector
 
@@ -23,7 +23,7 @@ def viewer_of(db, scope, name):
 
     async def read():
         try:
-            return await viewers.find_viewer(db, scope, name)
+            return await memberships.find_viewer(db, scope, name)
         finally:
             await db.async_close()
 

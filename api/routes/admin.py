@@ -21,7 +21,7 @@ from api.wire.common import PartQuery, Timestamp
 from retrieval import principals
 from retrieval.accounts import api_keys, audit, organizations, quotas, tenants, usage
 from retrieval.accounts import quotas as limits
-from retrieval.database.pages import PAGE, Part
+from retrieval.database.pagination import PAGE, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.security import secrets

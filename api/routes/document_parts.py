@@ -25,7 +25,7 @@ from api.request import ApiRequest
 from api.services import Services
 from api.wire import document_parts as wire
 from connectors import registry
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.documents import listing, receipts, stored_files
 from retrieval.documents.stored_files import PagedDocument, StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
@@ -211,7 +211,9 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
         raise _not_found()
     principal, groups = parameters.get("principal"), parameters.get("groups")
     viewer = (
-        None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
+        None
+        if principal is None
+        else await memberships.viewer_of(services.db, document_id, principal, groups_of(groups))
     )
     files = await stored_files.find_files(services.db, document_id, viewer, key=parameters.get("key"))
     if files is None:

@@ -11,7 +11,7 @@ from litestar.params import FromPath, JSONBody
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import evaluations as wire
-from retrieval.database.pages import Part
+from retrieval.database.pagination import Part
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import evaluations, runs
 from retrieval.namespaces import namespaces

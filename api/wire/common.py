@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from retrieval.database.pages import PAGE, Part
+from retrieval.database.pagination import PAGE, Part
 from retrieval.errors import ErrorCode
 
 D = TypeVar("D")

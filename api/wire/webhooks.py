@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
-from retrieval.database.pages import PAGE, Part
+from retrieval.database.pagination import PAGE, Part
 from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.events import EVENTS, EVERY
 

@@ -25,8 +25,8 @@ import structlog
 
 from retrieval import tracing
 from retrieval.errors import Retryable
-from retrieval.jobs import circuits
-from retrieval.jobs.circuits import Circuit
+from retrieval.jobs import breaker_watch
+from retrieval.jobs.breaker_watch import Circuit
 from retrieval.metrics import catalog, counts
 from retrieval.ports import TokenSource
 
@@ -110,7 +110,7 @@ class Retries:
         Each try reports its result to the circuit that it goes through; Unavailable once that is open.
         """
         end = time.monotonic() + self.seconds
-        circuit = circuits.current_circuit()
+        circuit = breaker_watch.current_circuit()
         failed = busy = 0
         while True:
             self._turn(end)

@@ -18,7 +18,7 @@ from psycopg import Connection
 
 from retrieval.access.reading import viewed_database, visible
 from retrieval.database.database import AWAY, Database
-from retrieval.database.halves import HalfVector
+from retrieval.database.half_vectors import HalfVector
 from retrieval.database.sessions import BY_INDEX, ThreadConnection
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import principals, write_details
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
@@ -41,7 +41,7 @@ class GroupRow:
 
 _PUT: LiteralString = (
     "with "
-    + scopes.FIND_OR_MAKE
+    + partitions.FIND_OR_MAKE
     + """
     insert into access_groups (partition_id, id) select id, %(group)s from partition
     on conflict (partition_id, id) do update set updated_at = clock_timestamp()
@@ -84,7 +84,7 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
     """Make the group, or replace all that it holds. NAMESPACE_NOT_FOUND."""
     members = [*map(principals.user_principal, users), *map(principals.group_principal, groups)]
     async with db.async_transaction() as connection:
-        values: dict[str, Any] = {**scopes.scope_params(scope), "group": name, "members": members}
+        values: dict[str, Any] = {**partitions.scope_params(scope), "group": name, "members": members}
         row: GroupRow | None = None
         for _ in range(2):
             row = row or await connection.async_fetch_one(GroupRow, _PUT, values)
@@ -100,14 +100,14 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
 
 async def get(db: Database, scope: Scope, name: str) -> Group | None:
     """The group of this name, None if the scope has none."""
-    row = await db.async_fetch_one(GroupRow, _GET, {**scopes.scope_params(scope), "group": name})
+    row = await db.async_fetch_one(GroupRow, _GET, {**partitions.scope_params(scope), "group": name})
     return None if row is None else _group(row)
 
 
 async def delete(db: Database, scope: Scope, name: str) -> bool:
     """Delete a group; return False if it did not exist. Documents and groups keep naming it, without effect."""
     group = await get(db, scope, name)
-    deleted = bool(await db.async_fetch(str, _DELETE, {**scopes.scope_params(scope), "group": name}))
+    deleted = bool(await db.async_fetch(str, _DELETE, {**partitions.scope_params(scope), "group": name}))
     if group is not None and deleted:
         write_details.record_change(name, {"users": list(group.users), "groups": list(group.groups)}, None)
     return deleted

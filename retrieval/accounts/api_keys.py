@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
 
 SCOPES = (
@@ -71,7 +71,7 @@ INSERT: LiteralString = (
 )
 
 _LIST: LiteralString = (
-    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pages.order_desc()
+    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pagination.order_desc()
 )
 _REVOKE: LiteralString = (
     "update api_keys set revoked_at = coalesce(revoked_at, now())"
@@ -123,8 +123,8 @@ async def add_key(
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
     """`list_all` on the event loop, or a part of it with the cursor of the next."""
-    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pages.part_by_age(part)})
-    return pages.part_cut(keys, part)
+    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pagination.part_by_age(part)})
+    return pagination.part_cut(keys, part)
 
 
 async def find_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
@@ -162,7 +162,7 @@ def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict
 
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
-    whole = pages.part_by_age(None)
+    whole = pagination.part_by_age(None)
     return db.fetch(ApiKey, _LIST, {"organization": organization, **whole})
 
 

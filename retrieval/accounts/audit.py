@@ -17,9 +17,9 @@ from typing import Any, LiteralString
 from psycopg import OperationalError
 
 from retrieval import ids
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import Executor
 
 TOGETHER = 500
@@ -115,7 +115,7 @@ _LIST: LiteralString = (
     " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
     " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
     " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')"
-    + pages.order_desc()
+    + pagination.order_desc()
 )
 _FORGET: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
@@ -172,8 +172,8 @@ def write_entries(db: Executor, entries: Sequence[Entry]) -> None:
 
 async def list_part(db: Database, organization: str, part: Part, wanted: Filter | None = None) -> Page[Written]:
     """The organization's entries, newest first; of those that are wanted."""
-    values = {"organization": organization, **asdict(wanted or Filter()), **pages.part_by_age(part)}
-    return pages.part_cut(await db.async_fetch(Written, _LIST, values), part)
+    values = {"organization": organization, **asdict(wanted or Filter()), **pagination.part_by_age(part)}
+    return pagination.part_cut(await db.async_fetch(Written, _LIST, values), part)
 
 
 def delete_old_entries(db: Database, days: int) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 
 _FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAKE: LiteralString = (
@@ -21,7 +21,7 @@ _KEEP_OR_MAKE: LiteralString = (
     " on conflict (organization_id, id) do update set id = excluded.id"
 )
 _LIST: LiteralString = (
-    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pages.order_asc()
+    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pagination.order_asc()
 )
 _REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
@@ -68,14 +68,14 @@ async def find_tenant(db: Database, organization: str, tenant: str) -> Tenant | 
 
 def list_all(db: Database, organization: str) -> list[Tenant]:
     """Oldest first."""
-    whole = pages.part_by_age(None)
+    whole = pagination.part_by_age(None)
     return db.fetch(Tenant, _LIST, {"organization": organization, **whole})
 
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
     """Async listing, or a page of it with the cursor of the next."""
-    tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pages.part_by_age(part)})
-    return pages.part_cut(tenants, part)
+    tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pagination.part_by_age(part)})
+    return pagination.part_cut(tenants, part)
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import LiteralString
 
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.ports import Scope
@@ -109,7 +109,7 @@ _SPENT: LiteralString = """
 
 def record_tokens(db: Executor, scope: Scope, provider: str, model: str, tokens: int) -> None:
     """Count tokens that a scope had embedded today (UTC)."""
-    values = {**scopes.scope_params(scope), "provider": provider, "model": model, "tokens": tokens}
+    values = {**partitions.scope_params(scope), "provider": provider, "model": model, "tokens": tokens}
     db.execute(_EMBEDDED, values)
 
 

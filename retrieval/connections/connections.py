@@ -13,9 +13,9 @@ from typing import Any
 from retrieval import ids
 from retrieval.connections import queries
 from retrieval.connections.queries import ConnectionRow
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.documents import connection_documents
 from retrieval.documents.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
@@ -61,7 +61,7 @@ async def create(
     permissions: str = "IGNORE",
 ) -> str:
     """A PENDING connection together with the state that can make it ACTIVE; its id."""
-    partition = await scopes.ensure_partition(db, scope)
+    partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
     connection_id = ids.connection_id()
@@ -85,7 +85,7 @@ async def list_part(
 ) -> Page[Connection]:
     """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
     rows = await queries.list_connections(db, scope, connector, part)
-    return pages.part_cut([_open(ring, row) for row in rows], part)
+    return pagination.part_cut([_open(ring, row) for row in rows], part)
 
 
 async def get(

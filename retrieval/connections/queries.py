@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import job_config
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Part
+from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.connection_documents import KINDS
 from retrieval.ports import Scope
@@ -106,8 +106,8 @@ async def list_connections(
     return await db.async_fetch(
         ConnectionRow,
         "select" + _COLUMNS + "from connections c," + _PARTITION + "where" + _IN_SCOPE + "and (%(connector)s::text"
-        " is null or c.connector = %(connector)s)" + pages.order_desc("c"),
-        {**scopes.scope_params(scope), "connector": connector, **pages.part_by_age(part)},
+        " is null or c.connector = %(connector)s)" + pagination.order_desc("c"),
+        {**partitions.scope_params(scope), "connector": connector, **pagination.part_by_age(part)},
     )
 
 
@@ -130,7 +130,7 @@ async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> 
         " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end,"
         " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
         " from" + _PARTITION + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _IN_SCOPE + "returning" + _COLUMNS,
-        {**scopes.scope_params(scope), **values},
+        {**partitions.scope_params(scope), **values},
     )
 
 
@@ -149,7 +149,7 @@ async def revoke_connection(db: AsyncExecutor, scope: Scope, connection_id: str,
         + "where c.id = before.id and c.partition_id = p.id returning"
         + _COLUMNS
         + ", c.partition_id, before.credentials as former_credentials, before.account as former_account",
-        {**scopes.scope_params(scope), "id": connection_id, "reason": reason},
+        {**partitions.scope_params(scope), "id": connection_id, "reason": reason},
     )
 
 

@@ -11,14 +11,14 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import BaseRowFactory, DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from retrieval.database import halves, json_numbers, limits, lost_hosts
-from retrieval.database.limits import LIMITS, as_milliseconds
+from retrieval.database import half_vectors, json_numbers, statement_budget, tcp_keepalive
 from retrieval.database.pools import Pools, View
 from retrieval.database.rows import Params, row_factory
 from retrieval.database.sessions import PLANS, ThreadConnection
+from retrieval.database.statement_budget import LIMITS, as_milliseconds
 from retrieval.database.statements import LATE_SECONDS, ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
-halves.register_adapters()
+half_vectors.register_adapters()
 json_numbers.register_adapters()
 
 Row = DictRow
@@ -259,7 +259,7 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[ThreadConnection]:
         """A connection of the pool, for as long as the reader may take (`limits`)."""
-        bound = limits.current_bound()
+        bound = statement_budget.current_bound()
         usual = str(round(self._limits.statement * 1000)) if self._limits else "0"
         with self._connections().connection() as connection:
             connection.end_after(bound.milliseconds if bound else usual, usual)
@@ -311,7 +311,7 @@ class Database:
             "row_factory": dict_row,
             "autocommit": True,
             "application_name": self._name,
-            **lost_hosts.connection_options(self._url),
+            **tcp_keepalive.connection_options(self._url),
         }
 
     def _configure(self, connection: ThreadConnection) -> None:

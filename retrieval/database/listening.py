@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from retrieval.database import lost_hosts
+from retrieval.database import tcp_keepalive
 
 R = TypeVar("R")
 
@@ -23,4 +23,4 @@ class Listening(psycopg.AsyncConnection[Any]):
 
 async def connect_listener(url: str, **options: Any) -> Listening:
     """Open a connection in autocommit mode."""
-    return await Listening.connect(url, autocommit=True, **lost_hosts.connection_options(url), **options)
+    return await Listening.connect(url, autocommit=True, **tcp_keepalive.connection_options(url), **options)

@@ -11,9 +11,9 @@ from typing import Any, LiteralString
 
 from retrieval import filters, ids, settings, text_filter, write_details
 from retrieval.access import lists, reading
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page
+from retrieval.database.pagination import Page
 from retrieval.database.statements import LoopConnection
 from retrieval.documents import (
     archive_members,
@@ -149,13 +149,13 @@ async def list_page(
     rows = await reading.fetch_matching(
         DocumentRow,
         db,
-        f"select {_FIELDS} from {matched}" + pages.order_desc("d"),
-        params | scopes.scope_params(scope) | pages.after_age(cursor, page_size),
+        f"select {_FIELDS} from {matched}" + pagination.order_desc("d"),
+        params | partitions.scope_params(scope) | pagination.after_age(cursor, page_size),
         where,
         viewer,
     )
     documents = await _as_seen(db, rows, viewer)
-    return pages.take_page(documents, page_size, pages.by_age)
+    return pagination.take_page(documents, page_size, pagination.by_age)
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
@@ -181,7 +181,7 @@ async def count_documents(db: Database, scope: Scope, where: DocumentFilter, *, 
         db,
         f"select d.source, d.status, count(*) as documents from {matched}"
         " group by d.source, d.status order by d.source, d.status",
-        params | scopes.scope_params(scope),
+        params | partitions.scope_params(scope),
         where,
         viewer,
     )
@@ -195,7 +195,7 @@ async def count_documents(db: Database, scope: Scope, where: DocumentFilter, *, 
 async def sync_times(db: Database, scope: Scope) -> Mapping[str, datetime]:
     """Read when the connections of each source were last listed to the end: of several the earliest, none before all
     of them were."""
-    return {row.source: row.at for row in await db.async_fetch(Listed, _SYNC_TIMES, scopes.scope_params(scope))}
+    return {row.source: row.at for row in await db.async_fetch(Listed, _SYNC_TIMES, partitions.scope_params(scope))}
 
 
 _SYNC_TIMES: LiteralString = """
@@ -215,7 +215,7 @@ async def count_sites(db: Database, scope: Scope, where: DocumentFilter, *, view
         f"select site, count(*) as documents from (select {text_filter.SITE} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
         " group by site order by documents desc, site limit %(most)s",
-        params | scopes.scope_params(scope) | {"most": SITES, "among": SITES_AMONG},
+        params | partitions.scope_params(scope) | {"most": SITES, "among": SITES_AMONG},
         where,
         viewer,
     )
@@ -321,13 +321,13 @@ async def lock_matching(connection: LoopConnection, scope: Scope, where: Documen
     if where.words or where.sites:
         matched, _ = of_scope(where)
         params["among"] = await connection.async_fetch(
-            str, f"select d.id from {matched}", params | scopes.scope_params(scope)
+            str, f"select d.id from {matched}", params | partitions.scope_params(scope)
         )
         among = " and d.id = any(%(among)s)"
     rows = await connection.async_fetch(
         DocumentRow,
         f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}{among} order by d.id for no key update",
-        params | scopes.scope_params(scope),
+        params | partitions.scope_params(scope),
     )
     if not rows:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")

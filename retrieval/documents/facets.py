@@ -10,7 +10,7 @@ from retrieval.access import reading
 from retrieval.conditions.model import Field
 from retrieval.conditions.parse import field_of
 from retrieval.conditions.sql import field_json
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents.documents import of_scope
 from retrieval.errors import ErrorCode
@@ -103,7 +103,7 @@ async def count_values(
             of_rows += _count_rows(str(n + 1), f"%(facet_{n})s", where.row_sql("d"))
     statement = _count_values(", ".join(columns), matched, of_rows)
     rows = await reading.fetch_matching(
-        FieldCount, db, statement, params | values | scopes.scope_params(scope) | {"values": VALUES}, where, viewer
+        FieldCount, db, statement, params | values | partitions.scope_params(scope) | {"values": VALUES}, where, viewer
     )
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)

@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
 from retrieval.access.reading import viewed_database
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page
+from retrieval.database.pagination import Page
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -69,16 +69,16 @@ async def read_page(
     NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
     """
     visible = viewed_database(db, viewer)
-    params = {**scopes.scope_params(scope), "document": document_id}
+    params = {**partitions.scope_params(scope), "document": document_id}
     document = await visible.async_fetch_one(Visible, _DOCUMENT, params, plan_once=True)
     if document is None:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-    values: dict[str, Any] = {**asdict(document), **pages.after_number(cursor, size)}
+    values: dict[str, Any] = {**asdict(document), **pagination.after_number(cursor, size)}
     if cursor is None:
         values["after"] = first
     items = await visible.async_fetch(listing.item_type, listing.statement, values)
-    return pages.take_page(items, size, lambda item: str(listing.place(item)))
+    return pagination.take_page(items, size, lambda item: str(listing.place(item)))
 
 
 CHUNKS_PAGE = 50

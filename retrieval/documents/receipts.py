@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
-from retrieval.database.pages import Page
+from retrieval.database.pagination import Page
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.access.reading import viewed_database, visible
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents import archive_members
 from retrieval.errors import ErrorCode, ServiceError
@@ -92,7 +92,7 @@ async def find_pages(
     db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None
 ) -> PagedDocument:
     """Return the document's visible version. NAMESPACE_NOT_FOUND; DOCUMENTS_NOT_FOUND, also for a hidden document."""
-    values = {**scopes.scope_params(scope), "document": document_id, "chunk": chunk}
+    values = {**partitions.scope_params(scope), "document": document_id, "chunk": chunk}
     document = await viewed_database(db, viewer).async_fetch_one(PagedDocument, _PAGES, values)
     if document is None:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import judge
@@ -63,7 +63,7 @@ _UNRESOLVED: LiteralString = """
 
 async def create(db: Database, scope: Scope, name: str, questions: Sequence[Question]) -> Evaluation:
     """A new set; NAMESPACE_NOT_FOUND without its namespace."""
-    partition = await scopes.ensure_partition(db, scope)
+    partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
     evaluation_id = ids.evaluation_id()
@@ -79,7 +79,7 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
 
 async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     """The scope's evaluation; NOT_FOUND for any other, missing or foreign alike."""
-    values = {**scopes.scope_params(scope), "id": evaluation_id}
+    values = {**partitions.scope_params(scope), "id": evaluation_id}
     evaluation = await db.async_fetch_one(Evaluation, _SELECT + " where e.id = %(id)s", values)
     if evaluation is None:
         raise not_found()
@@ -89,15 +89,15 @@ async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
 async def require_evaluation(db: Database, scope: Scope, evaluation_id: str) -> None:
     """NOT_FOUND unless the scope has it; what is unresolved, for which all questions are read, is not looked for."""
     statement = "select e.id from evaluations e" + SCOPED + " where e.id = %(id)s"
-    if await db.async_fetch_one(str, statement, {**scopes.scope_params(scope), "id": evaluation_id}) is None:
+    if await db.async_fetch_one(str, statement, {**partitions.scope_params(scope), "id": evaluation_id}) is None:
         raise not_found()
 
 
 async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
     """Newest first, without what is unresolved."""
-    statement: LiteralString = _SELECT + " where true" + pages.order_desc("e")
-    values = {**scopes.scope_params(scope), **pages.part_by_age(part)}
-    return pages.part_cut(await db.async_fetch(Evaluation, statement, values), part)
+    statement: LiteralString = _SELECT + " where true" + pagination.order_desc("e")
+    values = {**partitions.scope_params(scope), **pagination.part_by_age(part)}
+    return pagination.part_cut(await db.async_fetch(Evaluation, statement, values), part)
 
 
 async def change(
@@ -137,7 +137,7 @@ async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
         " and p.id = gone.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
         " and n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
         " returning gone.id",
-        {**scopes.scope_params(scope), "id": evaluation_id},
+        {**partitions.scope_params(scope), "id": evaluation_id},
     )
     if deleted_id is None:
         raise not_found()
@@ -153,9 +153,9 @@ async def list_questions(
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
         " and (%(after)s::bigint is null or number > %(after)s) and (%(query)s::text is null or query = %(query)s)"
         " order by number limit %(limit)s",
-        {"id": evaluation_id, "query": query, **pages.after_number(part.cursor, part.size)},
+        {"id": evaluation_id, "query": query, **pagination.after_number(part.cursor, part.size)},
     )
-    return pages.take_page(rows, part.size, lambda question: str(question.number))
+    return pagination.take_page(rows, part.size, lambda question: str(question.number))
 
 
 def read_questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from retrieval import filters
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
@@ -294,7 +294,7 @@ def _external_ids(bench: Bench, questions: Sequence[StoredQuestion]) -> dict[str
     document_ids = sorted({entry["documentId"] for relevant in both for entry in relevant if entry.get("documentId")})
     if not document_ids:
         return {}
-    documents = bench.db.fetch(DocumentIds, _NAMED, {**scopes.scope_params(bench.scope), "ids": document_ids})
+    documents = bench.db.fetch(DocumentIds, _NAMED, {**partitions.scope_params(bench.scope), "ids": document_ids})
     return {document.id: document.external_id for document in documents}
 
 

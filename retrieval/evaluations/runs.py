@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import evaluations
 from retrieval.ports import Scope
@@ -108,7 +108,7 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
     run = await db.async_fetch_one(
         Run,
         _SELECT + " where e.id = %(evaluation)s and r.id = %(id)s",
-        {**scopes.scope_params(scope), "evaluation": evaluation_id, "id": run_id},
+        {**partitions.scope_params(scope), "evaluation": evaluation_id, "id": run_id},
     )
     if run is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such run.", reason="evaluation_run_not_found")
@@ -120,10 +120,10 @@ async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part |
     await evaluations.require_evaluation(db, scope, evaluation_id)
     listed_runs = await db.async_fetch(
         Run,
-        _LISTED + " where e.id = %(evaluation)s" + pages.order_desc("r"),
-        {**scopes.scope_params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
+        _LISTED + " where e.id = %(evaluation)s" + pagination.order_desc("r"),
+        {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.part_by_age(part)},
     )
-    return pages.part_cut(listed_runs, part)
+    return pagination.part_cut(listed_runs, part)
 
 
 @dataclass(frozen=True, slots=True)

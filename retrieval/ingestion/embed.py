@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from retrieval.accounts import usage
 from retrieval.database.database import Database
-from retrieval.database.halves import KIND, HalfVectors
+from retrieval.database.half_vectors import KIND, HalfVectors
 from retrieval.documents import embeddings
 from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, poison_detection, within_quotas

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids, origin
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import items
@@ -64,7 +64,7 @@ async def begin_reembedding(
 
     gate: what the new generation must pass, as `retrieval.evaluations.gate` has it."""
     scope = Scope(now.organization_id, now.id)
-    partition = await scopes.ensure_partition(db, scope)
+    partition = await partitions.ensure_partition(db, scope)
     pending = {
         EMBEDDING_MODEL: later.embedding_model,
         VECTOR_STORAGE: later.vector_storage,

@@ -12,7 +12,7 @@ from typing import LiteralString, NamedTuple
 
 import structlog
 
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import AWAY, Database
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Scope
@@ -100,7 +100,7 @@ def bucket_middle(number: int) -> float:
 
 async def read_activity(db: Database, scope: Scope) -> Activity | None:
     """Counted afresh, for people; None unless the organization has the namespace."""
-    row = await db.async_fetch_one(_ActivityRow, _READ, scopes.scope_params(scope))
+    row = await db.async_fetch_one(_ActivityRow, _READ, partitions.scope_params(scope))
     if row is None:
         return None
     counts = [(number, count) for number, count in row.times]

@@ -10,9 +10,9 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids as made_ids
 from retrieval import job_config, origin
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pages import Page
+from retrieval.database.pagination import Page
 from retrieval.documents import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import names, run_outcome, runs
@@ -150,9 +150,9 @@ async def list_page(
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
-    values = {**scopes.scope_params(scope), **params, **pages.after_number(cursor, size)}
+    values = {**partitions.scope_params(scope), **params, **pagination.after_number(cursor, size)}
     rows = await db.async_fetch(_ListedRun, _LIST, values)
-    return pages.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
+    return pagination.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
 
 
 def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
@@ -162,7 +162,7 @@ def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
     Blocks: for a thread.
     """
     with db.transaction() as connection:
-        run = connection.fetch_one(_Run, _FIND, {**scopes.scope_params(scope), "run": job_run_id})
+        run = connection.fetch_one(_Run, _FIND, {**partitions.scope_params(scope), "run": job_run_id})
         if run is None:
             raise runs.not_found()
         is_idle = run.batch_id is None or connection.execute(_HOLD_IDLE, {"batch": run.batch_id}).rowcount
@@ -216,7 +216,12 @@ async def retry_run(db: Database, scope: Scope, job_run_id: str, changes: Mappin
     """
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
-        values: dict[str, Any] = {**scopes.scope_params(scope), "run": job_run_id, "new": new, **origin.origin_params()}
+        values: dict[str, Any] = {
+            **partitions.scope_params(scope),
+            "run": job_run_id,
+            "new": new,
+            **origin.origin_params(),
+        }
         values |= changed_job(changes)
         run = await connection.async_fetch_one(_Run, _FIND, values)
         if run is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.job_config import Ingestion, JobConfig
@@ -43,7 +43,7 @@ async def accept_dry_run(
 ) -> Receipt:
     """Record a dry run of `source`. `content`: the text where that is what would be ingested."""
     values = {
-        **scopes.scope_params(scope),
+        **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "source": SOURCE,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids, job_config, origin, principals
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
@@ -129,7 +129,7 @@ async def accept_discovery(
 ) -> Receipt:
     """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
     values = {
-        **scopes.scope_params(scope),
+        **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "source": source,
@@ -154,7 +154,7 @@ async def accept_urls(
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
     values: dict[str, Any] = {
-        **scopes.scope_params(scope),
+        **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
         "source": "URLS_LIST",
@@ -174,7 +174,7 @@ async def accept_urls(
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:
     """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
-    partition = await scopes.ensure_partition(db, scope)
+    partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise _no_namespace()
     key = file_keys.of_upload(scope, ids.new_id("up_"))
@@ -225,7 +225,7 @@ async def read_run(db: Database, scope: Scope, job_run_id: str, *, most: int | N
 
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
-    values = {**scopes.scope_params(scope), "run": job_run_id, "most": most}
+    values = {**partitions.scope_params(scope), "run": job_run_id, "most": most}
     row = await db.async_fetch_one(_RunRow, _READ, values, plan_once=True)
     if row is None:
         raise not_found()
@@ -332,7 +332,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "raw_hash": None,
         "sweep": None,
         **what,
-        **scopes.scope_params(scope),
+        **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
         "document": ids.document_id(),

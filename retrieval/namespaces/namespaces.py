@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.security.secrets import KeyRing
@@ -152,10 +152,10 @@ async def list_part(
     rows = await db.async_fetch(
         NamespaceRow,
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
-        " and (%(only)s::text is null or id = %(only)s)" + pages.order_desc(),
-        {"organization": organization, "only": only, **pages.part_by_age(part)},
+        " and (%(only)s::text is null or id = %(only)s)" + pagination.order_desc(),
+        {"organization": organization, "only": only, **pagination.part_by_age(part)},
     )
-    return pages.part_cut([open_namespace(keys, row) for row in rows], part)
+    return pagination.part_cut([open_namespace(keys, row) for row in rows], part)
 
 
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:

@@ -11,9 +11,9 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.access.reading import viewed_database, visible
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
-from retrieval.database.halves import HalfVector
+from retrieval.database.half_vectors import HalfVector
 from retrieval.database.rows import Executor, Params
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
@@ -106,7 +106,7 @@ def find_partition(db: Database, scope: Scope) -> Partition | None:
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     """
     with db.tuned() as connection:
-        return connection.fetch_one(Partition, statement, scopes.scope_params(scope), prepare=True)
+        return connection.fetch_one(Partition, statement, partitions.scope_params(scope), prepare=True)
 
 
 DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.access.reading import viewed_database
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.filters import DocumentFilter
@@ -55,7 +55,7 @@ def find_document(db: Executor, scope: Scope, document: str | None, external_id:
         order by d.created_at desc, d.id desc limit 1
     """
     return db.fetch_one(
-        Explained, statement, {**scopes.scope_params(scope), "document": document, "external": external_id}
+        Explained, statement, {**partitions.scope_params(scope), "document": document, "external": external_id}
     )
 
 

@@ -20,9 +20,9 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from retrieval import text_filter
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.access.reading import viewed_database
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -82,7 +82,7 @@ def estimate_selectivity(
         if few is None and not narrows:
             return Selectivity(where)
     if viewer is not None and few is not None:
-        where = viewers.narrow_filter(where, few)
+        where = memberships.narrow_filter(where, few)
         chunks = queries.list_chunks(viewed_database(db, viewer), few, COUNTED + 1) if by_words else []
         counted = chunks if by_words and len(chunks) <= COUNTED else None
     reads_rows = where is not None and where.reads_rows
@@ -100,7 +100,7 @@ def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _Broad)
     name = partition.id, _name(None, viewer, 0)
     if broad.has(name):
         return None
-    few = viewers.few_seen(db, viewer)
+    few = memberships.few_seen(db, viewer)
     if few is None:
         broad.add(name)
     return few
@@ -135,9 +135,11 @@ def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) ->
     """
     if where is None or where.document_ids or not (where.words or where.sites):
         return where
-    statement, params = text_filter.few_documents(scopes.scope_params(scope), where.words, where.sites, viewers.FEW)
+    statement, params = text_filter.few_documents(
+        partitions.scope_params(scope), where.words, where.sites, memberships.FEW
+    )
     ids = db.fetch(str, statement, params)
-    return where if len(ids) > viewers.FEW else replace(where, document_ids=tuple(ids) or (viewers.NOBODYS,))
+    return where if len(ids) > memberships.FEW else replace(where, document_ids=tuple(ids) or (memberships.NOBODYS,))
 
 
 class _Broad:

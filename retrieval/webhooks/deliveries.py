@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import LiteralString
 
 from retrieval import ids
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.webhooks import endpoints, events
 from retrieval.webhooks.endpoints import Reach
@@ -50,9 +50,9 @@ async def list_part(
         "select " + COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
         " and (%(status)s::text is null or status = %(status)s)"
         " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
-        {"webhook": webhook_id, "status": status, **pages.after_number(part.cursor, part.size)},
+        {"webhook": webhook_id, "status": status, **pagination.after_number(part.cursor, part.size)},
     )
-    return pages.take_page(deliveries, part.size, lambda delivery: str(delivery.sequence))
+    return pagination.take_page(deliveries, part.size, lambda delivery: str(delivery.sequence))
 
 
 async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: str) -> Delivery:

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import LiteralString
 
 from retrieval import ids
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pages import Page, Part
+from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import Params
 from retrieval.errors import ErrorCode, Retryable, ServiceError
 from retrieval.namespaces import namespaces
@@ -128,9 +128,9 @@ async def create(
 
 async def list_part(db: Database, reach: Reach, part: Part | None = None) -> Page[Webhook]:
     """Newest first, or a part of it."""
-    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pages.order_desc()
-    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pages.part_by_age(part)})
-    return pages.part_cut(webhooks, part)
+    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pagination.order_desc()
+    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pagination.part_by_age(part)})
+    return pagination.part_cut(webhooks, part)
 
 
 async def get(db: Database, reach: Reach, webhook_id: str) -> Webhook:

@@ -23,7 +23,7 @@ READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download",
     [
         (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
         (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
-        (r"[\"']limit[\"']: \w+ ?\+ 1\b|size \+ 1\b", {"retrieval/database/pages.py"}),
+        (r"[\"']limit[\"']: \w+ ?\+ 1\b|size \+ 1\b", {"retrieval/database/pagination.py"}),
         (r"\bstage\s*(=|<>|in|not in|is distinct from)\s*\(?\s*'", set()),
         (r"['\"]chunked['\"]", {"retrieval/statuses.py", *LABELS}),
         (r"tenant or ['\"]_['\"]|/parsed\.md", {"retrieval/documents/file_keys.py"}),

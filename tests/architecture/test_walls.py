@@ -41,7 +41,7 @@ PLANTED = [
     ),
     ("Only flows speak Prefect", "retrieval.jobs.queries.batches", "prefect"),
     ("Layers within retrieval", "retrieval.search.queries", "retrieval.documents.documents"),
-    ("Layers within retrieval", "retrieval.database.pages", "retrieval.settings"),
+    ("Layers within retrieval", "retrieval.database.pagination", "retrieval.settings"),
     ("Layers within retrieval", "retrieval.jobs.runs", "retrieval.connections.schedules"),
     ("Layers within retrieval", "retrieval.ingestion.fetch", "retrieval.connections.tokens"),
     ("Layers within retrieval", "retrieval.a_new_room", None),

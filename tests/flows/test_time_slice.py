@@ -10,7 +10,7 @@ from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval.ingestion import discover, fetch, poison_detection
 from retrieval.jobs import fair_queue, runs
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, job_queue
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem

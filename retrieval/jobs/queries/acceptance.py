@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, LiteralString, NamedTuple
 
 from retrieval.access import lists
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 
 _JOB: LiteralString = (
     "with "
-    + scopes.FIND_OR_MAKE
+    + partitions.FIND_OR_MAKE
     + """,
     job as (
         insert into jobs (id, organization_id, partition_id, source, config)

@@ -10,7 +10,7 @@ import pytest
 
 from api import query_limits
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval.database import limits
+from retrieval.database import statement_budget
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import parse_search
 from retrieval.ports import Scope
@@ -105,6 +105,6 @@ def test_many_short_statements_count_together(org):
         for _ in range(20):
             org.db.rows("select pg_sleep(0.1)")
 
-    with limits.limit_time(0.3), pytest.raises(psycopg.errors.QueryCanceled):
+    with statement_budget.limit_time(0.3), pytest.raises(psycopg.errors.QueryCanceled):
         search()
     assert org.db.rows("select pg_sleep(0.4)"), "others are not bounded by it"

@@ -18,7 +18,7 @@ from retrieval.evaluations import evaluations, gate, judge
 from retrieval.evaluations.gate import Gate
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.search import search
 from retrieval.search.search import Query

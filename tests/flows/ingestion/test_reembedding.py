@@ -13,7 +13,7 @@ from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import items, poison_detection, reembedding
 from retrieval.jobs import control
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.namespaces import namespaces
 from tests.flows.configured import STEPS, Configured

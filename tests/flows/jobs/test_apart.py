@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Json
 
 from retrieval.database.database import Database
-from retrieval.database.limits import LIMITS
+from retrieval.database.statement_budget import LIMITS
 from retrieval.errors import Retryable
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import runs

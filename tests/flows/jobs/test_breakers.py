@@ -16,8 +16,8 @@ from flows.time_slice import TimeSlice
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
 from retrieval.ingestion import poison_detection, results
-from retrieval.jobs import circuits, queueing, runs
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs import breaker_watch, queueing, runs
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.breakers import Asked
@@ -33,7 +33,7 @@ def vendor(monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr("connectors.embedders.openai.SECONDS", {"document": 0.2, "query": 0.2})
     monkeypatch.setattr(breakers, "LOST_SECONDS", 0.15)
-    monkeypatch.setattr(circuits, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(breaker_watch, "LOOK_SECONDS", 0.05)
     with embedding_server.running("OPENAI") as found:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
         settings.load_settings.cache_clear()

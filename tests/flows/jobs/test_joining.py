@@ -11,7 +11,7 @@ from flows import context, ingest, intake, report
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval.ingestion import poison_detection
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured

@@ -15,9 +15,9 @@ from flows.lease_renewal import keep_lease
 from flows.prefect_client import Seen
 from flows.time_slice import TimeSlice
 from retrieval.database.database import Database
-from retrieval.database.limits import LIMITS, Limits
+from retrieval.database.statement_budget import LIMITS, Limits
 from retrieval.ingestion import discover, items, poison_detection, results
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
 from tests.flows.ingestion.test_discovery import Listing, accept

@@ -11,7 +11,7 @@ from connectors import registry
 from flows import context, ingest, report
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
-from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from retrieval import ids
-from retrieval.access import viewers
+from retrieval.access import memberships
 from retrieval.access.lists import set_lists
 from retrieval.conditions.model import Field
 from retrieval.documents import documents, facets, listing, stored_files
@@ -159,7 +159,7 @@ async def write(db, place: Place, world: World, rng: random.Random) -> None:
 
 async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
     """What each way to look shows, but for searches."""
-    viewer = await viewers.find_viewer(db, place.scope, user)
+    viewer = await memberships.find_viewer(db, place.scope, user)
     where = DocumentFilter()
     listed = await documents.list_page(db, place.scope, where, page_size=5, viewer=viewer)
     pages = [row.id for row in listed.items]
@@ -177,7 +177,7 @@ async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
 
 async def opened(db, place: Place, user: str, name: str) -> set[str]:
     """Which ways to read one document open it."""
-    viewer = await viewers.find_viewer(db, place.scope, user)
+    viewer = await memberships.find_viewer(db, place.scope, user)
     ways = {}
     for way, read in {
         "chunks": lambda: listing.list_chunks(db, place.scope, name, viewer=viewer),
@@ -187,7 +187,7 @@ async def opened(db, place: Place, user: str, name: str) -> set[str]:
             ways[way] = bool(await read())
         except ServiceError as error:
             ways[way] = error.code is not ErrorCode.DOCUMENTS_NOT_FOUND
-    of_link = await viewers.viewer_of(db, name, user)
+    of_link = await memberships.viewer_of(db, name, user)
     ways["link"] = await stored_files.find_files(db, name, of_link) is not None
     return {way for way, is_open in ways.items() if is_open}
 
@@ -213,7 +213,7 @@ def test_a_user_sees_what_the_oracle_says(db, new_library, part, monkeypatch):
     with asyncio.Runner() as runner:
         for number in range(part, WORLDS, PARTS):
             rng = random.Random(number)
-            monkeypatch.setattr(viewers, "FEW", rng.choice([2, 2_000]))
+            monkeypatch.setattr(memberships, "FEW", rng.choice([2, 2_000]))
             worlds = {id(one): World.random(rng, one.names) for one in (place, tenant)}
             for one in (place, tenant):
                 runner.run(write(db, one, worlds[id(one)], rng))
@@ -243,7 +243,7 @@ class Look:
         assert found["list"] == expected, about
         assert found["stats"] == len(expected), about
         assert found["facets"] == {tag: tags.count(tag) for tag in set(tags)}, about
-        viewer = self.runner.run(viewers.find_viewer(db, place.scope, self.user))
+        viewer = self.runner.run(memberships.find_viewer(db, place.scope, self.user))
         weights = rng.choice(WAYS)
         assert set(searched(db, place, viewer, weights)) == expected, f"{about}: search {weights}"
         one = rng.choice(place.names)

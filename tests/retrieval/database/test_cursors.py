@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.database import pages
+from retrieval.database import pagination
 from retrieval.database.cursors import Cursors
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
@@ -108,7 +108,11 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_siz
 @given(st.datetimes(timezones=st.just(UTC)), NAMES)
 def test_a_place_by_age_is_read_as_it_was_written(moment, name):
     """Tenants choose their ids."""
-    assert pages.after_age(pages.by_age(Aged(name, moment)), 3) == {"after_time": moment, "after_id": name, "limit": 4}
+    assert pagination.after_age(pagination.by_age(Aged(name, moment)), 3) == {
+        "after_time": moment,
+        "after_id": name,
+        "limit": 4,
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,5 +125,5 @@ def test_a_place_by_age_is_read_as_it_was_written(moment, name):
     ],
 )
 def test_a_page_has_a_cursor_where_more_was_found(found, size, page):
-    cut = pages.take_page(found, size, str)
+    cut = pagination.take_page(found, size, str)
     assert (cut.items, cut.cursor) == page

@@ -7,7 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from retrieval.database.halves import KIND, HalfVector, HalfVectors
+from retrieval.database.half_vectors import KIND, HalfVector, HalfVectors
 
 DICE = random.Random(5)
 VECTORS = [

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from retrieval.database import lost_hosts
+from retrieval.database import tcp_keepalive
 from retrieval.database.database import Database
 
 URL = "postgresql://name@127.0.0.1/retrieval"
@@ -10,12 +10,12 @@ URL = "postgresql://name@127.0.0.1/retrieval"
 
 def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
     """By the system's own limits the dispatcher waited for 15 minutes, and whoever only listened for two hours."""
-    assert lost_hosts.connection_options(URL) == lost_hosts.USUAL
-    assert lost_hosts.USUAL["tcp_user_timeout"] <= 20_000
-    idle, interval, count = (lost_hosts.USUAL[f"keepalives_{name}"] for name in ("idle", "interval", "count"))
+    assert tcp_keepalive.connection_options(URL) == tcp_keepalive.USUAL
+    assert tcp_keepalive.USUAL["tcp_user_timeout"] <= 20_000
+    idle, interval, count = (tcp_keepalive.USUAL[f"keepalives_{name}"] for name in ("idle", "interval", "count"))
     assert idle + interval * count <= 25
-    assert "keepalives_idle" not in lost_hosts.connection_options(URL + "?keepalives_idle=60")
-    assert "connect_timeout" not in lost_hosts.connection_options("host=db connect_timeout=3")
+    assert "keepalives_idle" not in tcp_keepalive.connection_options(URL + "?keepalives_idle=60")
+    assert "connect_timeout" not in tcp_keepalive.connection_options("host=db connect_timeout=3")
 
 
 def test_the_pools_connections_say_so(monkeypatch, database_url):
@@ -30,5 +30,5 @@ def test_the_pools_connections_say_so(monkeypatch, database_url):
     db = Database(database_url)
     assert db.row("select 1 as one") == {"one": 1}
     db.close()
-    assert all(lost_hosts.USUAL.items() <= named.items() for named in asked)
+    assert all(tcp_keepalive.USUAL.items() <= named.items() for named in asked)
     assert asked

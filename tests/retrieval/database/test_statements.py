@@ -290,7 +290,7 @@ def test_a_vector_is_a_parameter_of_connections_that_were_open_before_it_was_nee
         "from retrieval.database.database import Database\n"
         "db = Database(sys.argv[1])\n"
         "assert db.row('select 1 as one', {})\n"
-        "from retrieval.database.halves import HalfVector\n"
+        "from retrieval.database.half_vectors import HalfVector\n"
         "row = db.row('select %(v)s::halfvec as v', {'v': HalfVector([1.0, 2.0])})\n"
         "assert row and row['v'] == '[1,2]', row\n"
         "db.close()\n"

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval import text_filter
 from retrieval.conditions.parse import parse_condition
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.documents import documents
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
@@ -129,8 +129,8 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
 
 def plan(db, scope, where, *, most=51):
     matched, params = documents.of_scope(where)
-    statement = f"explain (analyze, format json) select d.id from {matched}" + pages.order_desc("d")
-    values = params | scopes.scope_params(scope) | pages.after_age(None, most - 1)
+    statement = f"explain (analyze, format json) select d.id from {matched}" + pagination.order_desc("d")
+    values = params | partitions.scope_params(scope) | pagination.after_age(None, most - 1)
     return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retrieval.database import pages, scopes
+from retrieval.database import pagination, partitions
 from retrieval.jobs import control
 from retrieval.ports import Scope
 from tests.library import Library
@@ -40,7 +40,7 @@ def full(db, new_scope) -> Scope:
 def counts(db, scope: Scope, **wanted: Any) -> tuple[int, int]:
     """How often a run's documents were counted, and how often all that is told of a run was."""
     asked = {**dict.fromkeys(("status", "outcome", "source", "about", "ids")), **wanted}
-    values = {**scopes.scope_params(scope), **asked, **pages.after_number(None, SIZE)}
+    values = {**partitions.scope_params(scope), **asked, **pagination.after_number(None, SIZE)}
     with psycopg.connect(db.url) as connection:
         row = connection.execute("explain (analyze, timing off, format json) " + control._LIST, values).fetchone()
     assert row is not None

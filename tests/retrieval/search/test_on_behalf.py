@@ -11,7 +11,7 @@ import pytest
 
 from connectors.vectors import pgvector
 from retrieval import principals
-from retrieval.access import groups, reading, viewers
+from retrieval.access import groups, memberships, reading
 from retrieval.access.lists import set_lists
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
@@ -35,12 +35,12 @@ def run(db):
 @pytest.fixture
 def seen_by(library, run, monkeypatch):
     """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
-    monkeypatch.setattr(viewers, "FEW", 0)
+    monkeypatch.setattr(memberships, "FEW", 0)
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
-        viewer = run(viewers.find_viewer(library.db, scope, user))
+        viewer = run(memberships.find_viewer(library.db, scope, user))
         query = Query("wing", top_k=top_k, **weights)
         found = search.run_search(
             library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
@@ -109,7 +109,7 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     run(groups.put(library.db, library.scope, "staff", [], []))
     assert seen_by(**way) == set()
     assert seen_by(scope=scope, **way) == {theirs}
-    viewer = run(viewers.find_viewer(library.db, scope, "ada"))
+    viewer = run(memberships.find_viewer(library.db, scope, "ada"))
     query = Query("wing", **way)
     found = search.run_search(
         library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
@@ -132,13 +132,13 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypa
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
     tried = []
-    few_seen, match = viewers.few_seen, selectivity.match_chunks
-    monkeypatch.setattr(viewers, "few_seen", lambda *args: tried.append("list") or few_seen(*args))
+    few_seen, match = memberships.few_seen, selectivity.match_chunks
+    monkeypatch.setattr(memberships, "few_seen", lambda *args: tried.append("list") or few_seen(*args))
     monkeypatch.setattr(selectivity, "match_chunks", lambda *args, **more: tried.append("all") or match(*args, **more))
 
     def ask():
         tried.clear()
-        viewer = run(viewers.find_viewer(library.db, library.scope, "ada"))
+        viewer = run(memberships.find_viewer(library.db, library.scope, "ada"))
         query = Query("wing", **hybrid(0.5))
         found = search.run_search(
             library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store

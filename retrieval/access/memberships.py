@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
-from retrieval.database import scopes
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -69,7 +69,7 @@ async def find_viewer(db: Database, scope: Scope, name: str, groups: Sequence[st
     `groups`: further groups of the user from an identity provider; groups of the scope may contain these.
     """
     names = _names(name, groups)
-    values = {**scopes.scope_params(scope), "names": names}
+    values = {**partitions.scope_params(scope), "names": names}
     return _viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
 
 
