@@ -2,77 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, frame, removals, widgets
+from ui.parts import api_schema, authorization, frame, removals, widgets
 from ui.parts.labels import INTERVALS, format_count, name_of, source_title, time_ago
 from ui.parts.widgets import escape_markdown
-
-LIVE_SECONDS = 3.0
-GOOD_SECONDS = 600.0
-"""How long the API keeps an authorization waiting."""
-_ASKED = "authorization"
-
-
-@dataclass(frozen=True, slots=True)
-class PendingAuthorization:
-    """An authorization that was begun: of which connection, as it stood then, and when."""
-
-    url: str
-    connection: str
-    state: Json
-    at: float
-
-
-def begin_authorization(person: session.Person, request: Callable[[], Json]) -> bool:
-    """Begin one by the request, which answers the connection and the address; False if it is refused, in words."""
-    try:
-        response = request()
-        connection = response["connection"]["id"]
-        pending = PendingAuthorization(
-            response["authorizationUrl"], connection, _state(person, connection), time.monotonic()
-        )
-    except ApiError as error:
-        frame.show_error(error)
-        return False
-    st.session_state[_ASKED] = pending
-    return True
-
-
-def show_link(person: session.Person) -> None:
-    """Shown while it is waited for; the page is drawn anew once the connection has another state."""
-    if _ASKED not in st.session_state:
-        return
-
-    @frame.live_fragment(LIVE_SECONDS)
-    def waiting() -> None:
-        pending = st.session_state.get(_ASKED)
-        if not isinstance(pending, PendingAuthorization):
-            return
-        if time.monotonic() - pending.at > GOOD_SECONDS or _state(person, pending.connection) != pending.state:
-            del st.session_state[_ASKED]
-            st.rerun(scope="app")
-        left_column, right_column = st.columns([3, 1], vertical_alignment="center")
-        left_column.info(
-            "Allow the access at the service: the card below follows by itself. The link lasts ten minutes."
-        )
-        right_column.link_button(
-            "Open the service", pending.url, type="primary", icon=":material/open_in_new:", width="stretch"
-        )
-
-    waiting()
-
-
-def _state(person: session.Person, connection: str) -> Json:
-    details = person.api.get(f"/v1/connections/{connection}")["connection"]
-    return {name: details[name] for name in ("status", "statusReason", "config")}
-
 
 PAGE = 20
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
@@ -127,8 +63,8 @@ def _connect(person: session.Person, namespace: str) -> None:
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": interval} if interval else {}
-                begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
-    show_link(person)
+                authorization.begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
+    authorization.show_link(person)
 
 
 def _card(person: session.Person, namespace: str, connection: Json) -> None:
@@ -184,7 +120,9 @@ def _actions(person: session.Person, namespace: str, connection: Json) -> None:
     if not person.may("connections:write") or state == "REVOKED":
         return
     reconnect = reconnect_column.button("Reconnect", key=f"again-{key}", width="stretch")
-    if reconnect and begin_authorization(person, lambda: person.api.patch(f"/v1/connections/{key}", body)):
+    if reconnect and authorization.begin_authorization(
+        person, lambda: person.api.patch(f"/v1/connections/{key}", body)
+    ):
         st.rerun()
     if revoke_column.button("Revoke", key=f"revoking-{key}", width="stretch"):
         st.session_state[REVOKING] = key

@@ -88,7 +88,7 @@ class _Plain:
     RETRIES, PIPELINE, fetch, parse = tasks.RETRIES, tasks.PIPELINE, tasks.fetch, tasks.parse
 
     @staticmethod
-    def named(step, _label):
+    def name_task(step, _label):
         return step.fn
 
 

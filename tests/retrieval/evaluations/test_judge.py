@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from retrieval.evaluations import judge
-from retrieval.evaluations.judge import Bench
+from retrieval.evaluations.judge import Bench, StoredQuestion
 
 WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
@@ -20,14 +20,14 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
         {"documentId": seal},
     ]
     questions = [
-        {"query": "owls", "relevant": relevant, "filter": None},
-        {"query": "owls", "relevant": relevant[:1], "filter": None},
+        StoredQuestion(1, "owls", relevant, None),
+        StoredQuestion(2, "owls", relevant[:1], None),
     ]
     found = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
     assert found.ranks == [[1, 1, None], [1]]
     assert [one["recallAt10"] for one in found.measures] == [0.5, 1.0]
     assert [one["spanRecallAt10"] for one in found.measures] == [1.0, 1.0]
-    both = judge.judge_setting(bench, [{**questions[0], "relevant": relevant[:2]}], {}, WORDS, lambda: None)
+    both = judge.judge_setting(bench, [StoredQuestion(1, "owls", relevant[:2], None)], {}, WORDS, lambda: None)
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
 
@@ -37,7 +37,7 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
     library.put(["seals dive"], [[0.9] + [0.0] * 7], external_id="seal")
     nobody: Any = None
     bench = Bench(library.db, library.scope, nobody, library.store, lambda: nobody, "english")
-    questions = [{"query": "owls", "relevant": [{"externalId": "seal"}, {"externalId": "owl"}], "filter": None}]
+    questions = [StoredQuestion(1, "owls", [{"externalId": "seal"}, {"externalId": "owl"}], None)]
     found = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
     assert found.ranks == [[None, 1]]
     assert found.measures == judge.judge_setting(bench, questions, {}, WORDS, lambda: None).measures
@@ -68,7 +68,7 @@ def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first,
     library.put(["seals dive and know of owls, of whales, of walruses and of the sea"], external_id="seal")
     nobody: Any = None
     bench = Bench(library.db, library.scope, nobody, nobody, Backwards, "english", reranks)
-    questions = [{"query": "owls", "relevant": [{"externalId": first}], "filter": None}]
+    questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
     judged = judge.judge_setting(bench, questions, {}, {**WORDS, **asked}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)
     (shown,) = judge.run_result(questions, [{**WORDS, **asked}], [judged])["settings"]

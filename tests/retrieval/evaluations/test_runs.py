@@ -31,44 +31,44 @@ def status(db, run):
 
 
 def test_a_run_that_waits_for_a_worker_for_long_has_lost_none(db, run):
-    (first,) = runs.waiting(db)
+    (first,) = runs.list_waiting(db)
     for _ in range(5):
         time_passes(db)
-        (asked,) = runs.waiting(db)
-        assert asked["attempt"] == first["attempt"], "whichever flow run comes first may begin"
+        (asked,) = runs.list_waiting(db)
+        assert asked.attempt == first.attempt, "whichever flow run comes first may begin"
     assert status(db, run) == ("QUEUED", None)
-    claimed = runs.claim_run(db, run, first["attempt"])
+    claimed = runs.claim_run(db, run, first.attempt)
     assert claimed is not None
-    assert runs.claim_run(db, run, asked["attempt"]) is None, "the other flow run finds it begun"
+    assert runs.claim_run(db, run, asked.attempt) is None, "the other flow run finds it begun"
     assert runs.finish_run(db, claimed, {})
     assert status(db, run) == ("COMPLETED", None)
 
 
 def test_a_run_whose_workers_are_lost_is_begun_three_times(db, run):
     for _ in range(3):
-        (asked,) = runs.waiting(db)
-        claimed = runs.claim_run(db, run, asked["attempt"])
+        (asked,) = runs.list_waiting(db)
+        claimed = runs.claim_run(db, run, asked.attempt)
         time_passes(db)
-    assert runs.waiting(db) == []
+    assert runs.list_waiting(db) == []
     assert status(db, run) == ("FAILED", "Its worker was lost three times; start the run again.")
     assert not runs.renew_lease(db, claimed)
 
 
 def test_runs_that_prefect_did_not_take_are_asked_for_soon(db, run):
-    (asked,) = runs.waiting(db)
+    (asked,) = runs.list_waiting(db)
     runs.not_started(db, [run])
     (row,) = db.rows(
         "select lease_until < now() + interval '1 minute' as soon from evaluation_runs where id = %(id)s", {"id": run}
     )
     assert row["soon"]
     time_passes(db)
-    (again,) = runs.waiting(db)
-    assert again["attempt"] == asked["attempt"]
+    (again,) = runs.list_waiting(db)
+    assert again.attempt == asked.attempt
 
 
 def test_the_progress_of_a_run_that_is_over_is_all_of_it(db, run):
-    (asked,) = runs.waiting(db)
-    claimed = runs.claim_run(db, run, asked["attempt"])
+    (asked,) = runs.list_waiting(db)
+    claimed = runs.claim_run(db, run, asked.attempt)
     assert runs.renew_lease(db, claimed, 3, 40)
     assert runs.finish_run(db, claimed, {})
     (row,) = db.rows("select progress from evaluation_runs where id = %(id)s", {"id": run})
