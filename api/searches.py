@@ -39,7 +39,7 @@ TOP = 10
 ANSWERED = 0.8
 """Share of a search's seconds after which it is given up, so that its error arrives within them."""
 LOOK_SECONDS = 0.2
-"""How often a search that is late is looked at: its next step may be to ask somebody who does not answer."""
+"""Seconds between two checks of a search that exceeds its time: its next step can be a vendor that does not answer."""
 TURN = "turn"
 """The step of a search that waits for a thread."""
 GROUP, GROUP_MOST = 3, 10

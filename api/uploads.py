@@ -25,7 +25,7 @@ from retrieval.errors import ErrorCode, ServiceError
 
 FILE = "file"
 ABSENT = frozenset({b"", b"undefined", b"null"})
-"""What form libraries write into a JSON field that nobody set."""
+"""Values that form libraries send for an unset JSON field."""
 _PIECE = 256 * 1024
 _FIELD_BYTES = 64 * 1024
 _PARTS = 50

@@ -45,7 +45,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                     return None
                 closed.set()
             counts.write_counts(own_db)
-        except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
+        except HELD:  # by a write with this fence, which also shows that the worker lives
             return 0
         except AWAY:
             log.warning("lease.not_renewed", batch_id=lease.batch_id, reason="the database is away")

@@ -1,4 +1,4 @@
-"""The flow that embeds a namespace's documents again, for another model or vector store, beside what is searched."""
+"""Flow that embeds a namespace's documents for another model or vector store, while search uses the current one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ async def _end(lease: Lease, *, swapped: bool | None) -> State[None]:
     db = context.open_database()
     if swapped is None:
         notifications.notify_listeners(db)
-        return Completed(message="Others were waiting, or somebody does not answer: it goes on later.")
+        return Completed(
+            message="Paused: other batches wait, or a service does not answer. Continues in a later flow run."
+        )
     await report.report_results(lease.scope.namespace, results.list_outcomes(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
@@ -69,10 +71,11 @@ async def _end(lease: Lease, *, swapped: bool | None) -> State[None]:
 
 
 async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bool | None:
-    """Build until every document is current, then swap; False if it was cancelled, a document failed or the gate
-    refused it. Documents that arrive during the evaluation are built too, and not evaluated again.
+    """Embed documents until all are current, then swap the generations.
 
-    None if it is to go on in another flow run: the time slice is over, or the new model or store does not answer.
+    Return False if the run was cancelled, a document failed or the gate refused it; None if another flow run must
+    continue, because the time slice is over or the new model or store does not answer. Documents that arrive during the
+    evaluation are embedded, and not evaluated again.
     """
     db, ring, language = context.open_database(), context.load_keys(), settings.load_settings().keyword_language
     passed = False
@@ -105,7 +108,7 @@ async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circu
 
 
 async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, label: str) -> None:
-    """One window through cutting, embedding and storing. What cannot be done fails those documents with the reason."""
+    """Chunk, embed and store one window. A fatal error fails its documents with the reason."""
     db = context.open_database()
     items.start_window(db, window.lease, window.keys)
     try:
@@ -121,7 +124,7 @@ async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, l
 
 
 class Trial:
-    """A generation that is to be judged. Not a dataclass, so that Prefect does not look inside."""
+    """Evaluation of a new generation. Not a dataclass, since Prefect would traverse its fields."""
 
     def __init__(self, lease: Lease, job_run_id: str, later: NamespaceConfig, gate: Gate, circuits: Circuits) -> None:
         self.lease, self.job_run_id, self.later, self.gate, self.circuits = lease, job_run_id, later, gate, circuits
@@ -132,9 +135,9 @@ class Trial:
 
 
 async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits: Circuits) -> bool:
-    """Tell whether the generation may be swapped in: there is no gate, or it passed. The job run keeps the figures.
+    """Tell whether the generation passes the gate, or has none. The job run stores the figures.
 
-    False also where nobody waits for it any more, or `circuits` found that somebody does not answer.
+    False also if the run was cancelled, or a circuit breaker in `circuits` is open.
     """
     db = context.open_database()
     gate = await asyncio.to_thread(reembedding_swap.asked, db, context.load_keys(), lease)
@@ -154,15 +157,15 @@ async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, cir
 
 
 def judge_new_generation(trial: Trial) -> None:
-    """Ask every question of the new generation, and of today's where it is compared with that."""
+    """Evaluate every question on the new generation, and on the current one if the gate compares both."""
     db, gate = context.open_database(), trial.gate
     scope = trial.lease.scope
 
-    def look() -> None:
+    def check_wanted() -> None:
         if not batches.is_wanted(db, trial.lease):
             raise _Unwanted
 
-    alive = gates.throttle_alive(look)
+    alive = gates.throttle_alive(check_wanted)
     try:
         with explain_errors():
             evaluation, questions = gates.find_questions(db, scope.organization, scope.namespace, gate)
@@ -181,7 +184,7 @@ def judge_new_generation(trial: Trial) -> None:
 
 
 class _Unwanted(Exception):
-    """The job run was cancelled, or is another's."""
+    """The job run was cancelled, or another worker has it."""
 
 
 def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:

@@ -78,9 +78,9 @@ async def _unless_there(made: Awaitable[object]) -> None:
 
 
 _QUEUES = {
-    fair_queue.SHORT: "What takes a moment and waits for nobody outside; each worker keeps a place for it.",
+    fair_queue.SHORT: "Short work without outside services; each worker keeps a slot for it.",
     fair_queue.DEFAULT: "An organization's first batch.",
-    fair_queue.BULK: "An organization's further batches; they run where nobody's first batch waits.",
+    fair_queue.BULK: "An organization's further batches; they run when no organization's first batch waits.",
 }
 
 

@@ -95,7 +95,7 @@ def _backup(folder: Path, settings: Settings) -> None:
     }
     write_private(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     print(f"The instance in {home} is backed up in {folder}, in {time.monotonic() - began:.0f} s.")
-    print("It holds the key of stored secrets: keep it where nobody else reads it.")
+    print("It contains the key of stored secrets: store it where only you can read it.")
 
 
 @contextmanager

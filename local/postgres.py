@@ -333,7 +333,9 @@ def _make_private(folder: Path, who: Identity) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if folder.is_symlink() or status.st_uid not in {os.geteuid(), who.user}:
-        raise LocalError(f"The folder {folder} belongs to somebody else: remove it, or choose another RETRIEVAL_HOME.")
+        raise LocalError(
+            f"The folder {folder} belongs to another account: remove it, or choose another RETRIEVAL_HOME."
+        )
     folder.chmod(0o700)
     who.own(folder)
 

@@ -67,7 +67,7 @@ def _ambiguous(code: ErrorCode, where: str) -> ServiceError:
 NAMES = 1_000
 """Names that one document may have, all four lists together."""
 EVERYONE = "*"
-"""The principal of all users, whom a public document lists."""
+"""The principal of all users, which the list of a public document names."""
 OPEN = "@"
 """What a document without a list is listed with: everyone with a key sees it."""
 

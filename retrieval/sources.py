@@ -8,7 +8,7 @@ CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BO
 """Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
 
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
-"""Whose raw files are the source: nobody else has them."""
+"""Sources whose raw files are stored only here."""
 
 WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 """Pages of the web; their HTML is read as web pages are."""

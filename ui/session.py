@@ -218,7 +218,7 @@ def key_has_ended(error: ApiError) -> bool:
 COOKIE = "_streamlit_xsrf"
 CALLBACK = "/oauth2callback"
 KEPT_SECONDS = 600.0
-"""How long somebody may take at the provider."""
+"""Seconds that a person has for the sign-in at the provider."""
 KEPT_ADDRESSES = 10_000
 LONGEST = 4_096
 """Characters of an address that is kept."""

@@ -26,10 +26,10 @@ GROUPS = 1_000
 _LAST = 253_402_300_799
 """The last second of the year 9999."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt", "application/jwt"})
-"""What a header may say that the token is; others, as a logout token, sign nobody in."""
+"""Accepted values of the header `typ`. Other tokens, such as a logout token, are refused."""
 _NAMES = ("name", "preferred_username", "email", "sub")
 _UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-"""What reading a token that somebody made up may raise."""
+"""Errors of decoding a forged or malformed token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,7 @@ def _header(token: str) -> tuple[str, str]:
     if algorithm not in ALGORITHMS:
         raise refused_token("algorithm_not_allowed", f"The token is not signed with {', '.join(ALGORITHMS)}.")
     if "crit" in header or str(kind).lower() not in _TYPES:
-        raise refused_token(
-            "wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token."
-        )
+        raise refused_token("wrong_token_type", "This kind of token is not accepted. Send an ID or access token.")
     if not isinstance(kid, str) or not kid:
         raise refused_token(
             "unknown_key", "The token does not name its key (kid). Have its issuer name the keys that it uses."
@@ -180,9 +178,7 @@ def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
         message = "The token was made for another client than those that this service accepts."
         raise refused_token("wrong_client", message)
     if "events" in claims or str(claims.get("typ", "Bearer")).lower() in {"logout", "refresh", "offline"}:
-        raise refused_token(
-            "wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token."
-        )
+        raise refused_token("wrong_token_type", "This kind of token is not accepted. Send an ID or access token.")
 
 
 def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:

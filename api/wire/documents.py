@@ -193,7 +193,7 @@ class Document(Struct, rename="camel", kw_only=True):
     ] = UNSET
     access_status: Annotated[
         Literal["UNKNOWN"] | UnsetType,
-        Meta(description="UNKNOWN if permissions could not be read. The document is visible to nobody."),
+        Meta(description="UNKNOWN if permissions could not be read. No user sees the document."),
     ] = UNSET
     access_reason: Annotated[str | UnsetType, Meta(description="The reason and a remedy.")] = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET

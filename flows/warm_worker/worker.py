@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 REPORT_SECONDS: Final = 10.0
-"""Seconds in which a worker that stops tells Prefect of a flow run that it ended."""
+"""Seconds in which a stopping worker reports an interrupted flow run to Prefect."""
 
 
 class SubmissionClient:
-    """Prefect's client for a worker that submits flow runs.
+    """Prefect client of the worker that skips the first read of a deployment.
 
-    Prefect's worker asks for the deployment before it submits a run, and drops the answer. Where that question fails,
-    it keeps the run's slot for ever or ends. Here only the second question, which is part of the submission, is asked:
-    if it fails, Prefect marks the run Crashed and frees the slot, and the dispatcher starts the batch again.
+    Prefect's worker reads the deployment before it submits a run, and discards the response. If this read fails, the
+    worker never frees the run's slot, or it ends. The submission reads the deployment again: if that fails, Prefect
+    marks the run Crashed and frees the slot, and the dispatcher starts the batch again.
     """
 
     def __init__(self, client: PrefectClient) -> None:
@@ -51,19 +51,19 @@ class SubmissionClient:
         return getattr(self.prefect, name)
 
     async def read_deployment(self, _deployment_id: UUID) -> None:
-        """Ask nothing; `WarmConfiguration.resolve_for_flow_run` reads the deployment."""
+        """Do nothing: `WarmConfiguration.resolve_for_flow_run` reads the deployment."""
 
 
 class WarmVariables(BaseVariables):
-    """What an operator may set on the work pool or a deployment."""
+    """Job variables that an operator sets on the work pool or a deployment."""
 
     grace_seconds: float = Field(
-        default=10, ge=0, description="How long a flow run may go on after the worker's SIGTERM."
+        default=10, ge=0, description="Seconds that a flow run has to end after the worker receives SIGTERM."
     )
 
 
 class WarmConfiguration(BaseJobConfiguration):
-    """The job variables of one flow run, and whether it is one of this service's own."""
+    """Job variables of one flow run, and the reason to refuse it."""
 
     grace_seconds: float = 10
     _entrypoint: str = PrivateAttr(default="")
@@ -71,7 +71,7 @@ class WarmConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def resolve_for_flow_run(cls, flow_run: FlowRun, *, client: Any, **options: Any) -> Self:
-        """Read what Prefect stores of the run, by the client that asks for its deployment."""
+        """Read the run's deployment and pool with the client that reads deployments."""
         client = client.prefect if isinstance(client, SubmissionClient) else client
         return await super().resolve_for_flow_run(flow_run, client=client, **options)
 
@@ -84,17 +84,17 @@ class WarmConfiguration(BaseJobConfiguration):
 
     @property
     def refusal(self) -> str | None:
-        """Why the run is not executed; None if it is one of this service's own."""
+        """Reason to refuse the run; None for a flow of this service."""
         return self._refusal
 
     def environment(self) -> dict[str, str]:
-        """The variables of the process: which flow run it executes, and exactly the entrypoint that was allowed."""
+        """Return the environment of the process: the flow run and the allowed entrypoint."""
         own = {name: value for name, value in self.env.items() if name.startswith("PREFECT__") and value}
         return own | {"PREFECT__FLOW_ENTRYPOINT": self._entrypoint}
 
 
 class WarmResult(BaseWorkerResult):
-    """Non-zero: the process died, and Prefect marks the run Crashed unless it is final."""
+    """Exit code of the process. If it is not zero, Prefect marks a run that is not final as Crashed."""
 
 
 class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
@@ -126,13 +126,13 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     @property
     def is_submitting(self) -> bool:
-        """Whether a flow run was taken from the pool whose process does not run yet, or has just ended."""
+        """Tell whether a flow run holds a slot without a running process: it is being submitted, or has just ended."""
         return self.is_setup and self.limiter.borrowed_tokens > len(self._processes)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """Take flow runs from the pool. One that was retried before its former process has ended waits for that end.
+        """Take flow runs from the pool. A run that is retried waits until its former process has ended.
 
-        Prefect's limiter refuses it by a RuntimeError, which would end the worker.
+        Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         """
         try:
             return await super().get_and_submit_flow_runs()
@@ -144,10 +144,10 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def run(
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
     ) -> WarmResult:
-        """Run one flow run in a process of its own, and return when that has ended."""
+        """Execute one flow run in a new process, and return when the process has ended."""
         if configuration.refusal:
             return await self._refuse(flow_run.id, configuration.refusal, task_status)
-        with anyio.CancelScope(shield=True):  # a process that nobody knows would be left behind
+        with anyio.CancelScope(shield=True):  # else the new process would be left running
             process = await anyio.to_thread.run_sync(RunProcess, configuration.environment(), self._embedder())
         self._processes[flow_run.id] = process
         try:
@@ -160,14 +160,14 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
                 await self._report_interruption(flow_run.id)
             raise
         finally:
-            if self._processes.get(flow_run.id) is process:  # retried at once, it may have another process already
+            if self._processes.get(flow_run.id) is process:  # a run that is retried at once has a new process
                 del self._processes[flow_run.id]
             process.close()
             self._freed()
         return WarmResult(identifier=process.name, status_code=code)
 
     async def end_cancelled(self) -> None:
-        """End the processes of flow runs that somebody cancelled in Prefect."""
+        """End the processes of flow runs that were cancelled in Prefect."""
         if not self._processes:
             return
         cancelling = FlowRunFilter(
@@ -187,7 +187,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         return WarmResult(identifier="refused", status_code=0)
 
     async def _report_interruption(self, run_id: UUID) -> None:
-        """Report a flow run that the stopping worker ended, unless its engine did so itself."""
+        """Report a flow run that the stopping worker interrupted, unless its engine reported it."""
         with anyio.move_on_after(REPORT_SECONDS):
             try:
                 state = (await self.client.read_flow_run(run_id)).state

@@ -2,7 +2,7 @@
 
 A document has its own list, or a copy of its container's (`documents.inherits_access`). The list of a new version is in
 `run_documents.access` until that version is visible. Until the version ends, the database limits access to the old one
-to users whom both lists allow (`documents.access_limit`, by `intersect_access`).
+to users that both lists allow (`documents.access_limit`, by `intersect_access`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.principals import Access, stored_access
 
 HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
-"""The list that holds for document `d` now."""
+"""SQL: the current access list of document `d`."""
 COMES: LiteralString = """(
     select nullif(m.access, intersect_access(d.access, d.access_limit)) from run_documents m
     where m.document_id = d.id and m.access is not null and m.status in ('QUEUED', 'PROCESSING')
     order by m.generation desc limit 1
 )"""
-"""The list that comes to document `d` with a version that is being ingested, null for none or the same."""
+"""SQL: the pending access list of document `d`, of a version that is being ingested; null for none or an equal one."""
 
 ARCHIVE_HASH = "archiveHash"
-"""Property of a document that was packed into another: the digest of the file that its content came out of, in hex. It
-goes with the content, whatever run ingests that again."""
+"""Property of an archive member: the hex digest of the archive file that contained it. It stays with the content when a
+later run ingests the member again."""
 
 
 def list_of_new_version(sent: LiteralString, document: LiteralString) -> LiteralString:
-    """SQL: the list of a new version of a document that exists, where `sent` came with it, null for nothing.
+    """Return SQL for the access list of a new version of an existing document. `sent`: the list sent with it, or null.
 
-    A version that brings no list brings that of the newest one on its way, which it may overtake.
+    A version without a list takes the newest pending list, since it can become visible before that version.
     """
     return f"""case when {document}.access_limit is null then nullif({sent}, {document}.access)
         else coalesce({sent}, (
@@ -83,7 +83,7 @@ _NARROW: LiteralString = (
     from held h where d.id = h.id and d.access is distinct from intersect_access(d.access, h.access)
 """
 )
-_BROUGHT: LiteralString = """
+_VERSION_LISTS: LiteralString = """
     select m.document_id, m.access::text as access from run_documents m
     join unnest(%(documents)s::text[], %(generations)s::bigint[]) w (id, generation)
         on m.document_id = w.id and m.generation = w.generation
@@ -106,13 +106,13 @@ _HEIRS_BY_CONTENT: LiteralString = """
         where d.deleted_at is null order by d.id for no key update of d
     )
 """
-"""The same; `is_whole` of what holds nothing but what came out of the content that its container shows."""
-_GIVEN: LiteralString = """
+"""Like `_HEIRS`. `is_whole`: the visible content came from the visible version of the container."""
+_UPDATE: LiteralString = """
     update documents d set updated_at = clock_timestamp(),
         access = case when h.is_whole then h.access else intersect_access(d.access, h.access) end
     from held h where d.id = h.id
 """
-_SHOWN: LiteralString = (
+_SHOW: LiteralString = (
     _HEIRS_BY_CONTENT
     + """,
     shown as (
@@ -121,9 +121,9 @@ _SHOWN: LiteralString = (
         where m.document_id = w.id and m.generation = w.generation
     )
 """
-    + _GIVEN
+    + _UPDATE
 )
-_TOLD: LiteralString = (
+_APPLY: LiteralString = (
     _HEIRS_BY_CONTENT
     + """,
     forgotten as (
@@ -131,7 +131,7 @@ _TOLD: LiteralString = (
         where m.document_id = h.id and h.is_whole and m.access is not null
     )
 """
-    + _GIVEN
+    + _UPDATE
 )
 _INHERIT: LiteralString = """
     update documents d set inherits_access = true, access_reason = null, updated_at = clock_timestamp()
@@ -141,8 +141,8 @@ _INHERIT: LiteralString = """
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """The access list, as JSON, that a document gets from a version or from its container; None: open to all keys."""
+class VersionAccess:
+    """Access list, as JSON, of a version or of a container; None is open to all keys."""
 
     document_id: str
     access: str | None
@@ -159,27 +159,30 @@ def set_lists(connection: Executor, accesses: Mapping[str, Access | None], *, re
 
 
 async def async_set_lists(connection: AsyncExecutor, accesses: Mapping[str, Access | None]) -> None:
-    """Give documents lists of their own, on the event loop."""
+    """Set lists of documents, on the event loop."""
     await connection.async_execute(_SET, {**_values(accesses), "reason": None})
 
 
 async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> None:
-    """Remove the own lists of packed documents: they have their containers' from now on."""
+    """Remove the own lists of archive members, which then inherit the container's list."""
     for document in documents:
-        heir = await connection.async_fetch_one(Brought, _INHERIT, {"documents": [document]})
+        heir = await connection.async_fetch_one(VersionAccess, _INHERIT, {"documents": [document]})
         if heir is not None:
             await connection.async_execute(_FOLLOW, {"documents": [document], "accesses": [heir.access]})
 
 
 def apply_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
-    """Apply lists to documents whose visible content they belong to. Documents that inherit and came out of that
-    content follow; those with older content are limited to users whom both lists allow."""
+    """Apply lists to the visible content of documents.
+
+    Members that inherit and came from that content follow. Members with older content are limited to users that both
+    lists allow.
+    """
     if accesses:
-        connection.execute(_TOLD, {**_values(accesses), "same": True})
+        connection.execute(_APPLY, {**_values(accesses), "same": True})
 
 
 def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
-    """Limit the documents, and those that inherit from them, to users whom the current and these lists allow."""
+    """Limit the documents, and those that inherit from them, to users that the current and the new list allow."""
     if accesses:
         connection.execute(_NARROW, _values(accesses))
 
@@ -187,21 +190,21 @@ def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) ->
 def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
     """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
 
-    Documents that inherit get the list with their own next version; until then they are limited to users whom both
-    lists allow. `same`: the content has not changed, so that its members get the list at once, too.
+    Documents that inherit get the list with their own next version; until then they are limited to users that
+    both lists allow. `same`: the content has not changed, so that its members get the list at once, too.
     """
     generations = dict(versions)
     values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}
-    brought_lists = connection.fetch(Brought, _BROUGHT, values)
-    if not brought_lists:
+    version_lists = connection.fetch(VersionAccess, _VERSION_LISTS, values)
+    if not version_lists:
         return
     values = {
-        "documents": [brought_list.document_id for brought_list in brought_lists],
-        "accesses": [brought_list.access for brought_list in brought_lists],
-        "generations": [generations[brought_list.document_id] for brought_list in brought_lists],
+        "documents": [version_list.document_id for version_list in version_lists],
+        "accesses": [version_list.access for version_list in version_lists],
+        "generations": [generations[version_list.document_id] for version_list in version_lists],
         "same": same,
     }
-    connection.execute(_SHOWN, values)
+    connection.execute(_SHOW, values)
 
 
 def _values(accesses: Mapping[str, Access | None]) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Writer:
             failed: BaseException | None = None
             try:
                 await self._db.async_execute(_INSERT, _values([entry for entry, _ in entries]), plan_once=True)
-            except BaseException as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever)
+            except BaseException as error:  # noqa: BLE001  (callers must not wait for ever)
                 failed = error
             for _, done in entries:
                 if done.done():

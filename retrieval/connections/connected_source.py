@@ -45,7 +45,7 @@ ASKED = 100
 """Items that are asked for until the answers are saved, and a cancellation is noticed."""
 IDLE_PAGES = 1000
 """Pages of items, one after the other, that say what was said before: a listing that has no end."""
-NOT_TOLD: Final = "It is not read yet whom this service shows its files."
+NOT_TOLD: Final = "The permissions of this service are not read yet."
 NOT_CHOSEN = "not chosen by include and exclude"
 """Counted of each listing, and no loss."""
 

@@ -198,7 +198,7 @@ class Database:
     async def async_execute(
         self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
     ) -> None:
-        """Execute one statement whose rows nobody reads."""
+        """Execute one statement and discard its rows."""
         await self._async_fetch(dict_row, statement, params, plan_once=plan_once)
 
     async def async_fetch(

@@ -11,7 +11,7 @@ NOT_HELD: LiteralString = """
     and r.source <> all(array(
         select unnest(sources) from prefect_levers where recorded_at > now() - interval '1 minute'))
 """
-"""That the deployment of job run `r` is not paused in Prefect, and that nobody whom it needs is known not to answer.
+"""SQL: the deployment of job run `r` is not paused in Prefect, and no open breaker blocks it.
 
 A namespace may be led to another model at any time.
 """

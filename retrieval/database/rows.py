@@ -11,7 +11,7 @@
 The class is a frozen dataclass with slots, a NamedTuple, or the SQLModel class of the table, with a field per column.
 For a plain type (`str`, `int`, `datetime`, `dict`) it is the first column: `db.fetch(str, "select id from …")`, and
 `db.fetch_one(int, "select count(*) from …")`. `fetch_one` returns None where there is no row, `execute` runs a
-statement whose rows nobody reads. An `Executor` is a `Database`, where each statement is a transaction of its own
+statement without its rows. An `Executor` is a `Database`, where each statement is a transaction of its own
 unless within `together`, or the connection that `Database.transaction` and `tuned` give. On the event loop
 `AsyncExecutor` has the same as `async_fetch`, `async_fetch_one` and `async_execute`.
 """

@@ -93,7 +93,7 @@ class LoopConnection(AsyncConnection[DictRow]):
             self.viewing = settings
 
     async def async_execute(self, statement: LiteralString, params: Params | None = None) -> None:
-        """Execute a statement whose rows nobody reads."""
+        """Execute a statement and discard its rows."""
         await self.execute(statement, params)
 
     async def async_fetch(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> list[T]:

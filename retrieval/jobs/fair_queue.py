@@ -16,11 +16,11 @@ from typing import Final
 from retrieval.sources import STORED
 
 SHORT: Final = "short"
-"""Work queue of what takes a moment and waits for nobody outside of this installation."""
+"""Work queue of short work that needs no outside service."""
 DEFAULT: Final = "default"
 """Work queue of an organization's first batch."""
 BULK: Final = "bulk"
-"""Work queue of its further ones: they run where nobody's first batch waits."""
+"""Work queue of further batches; they run when no organization's first batch waits."""
 QUEUES: Final = (SHORT, DEFAULT, BULK)
 """In the order of their priority."""
 

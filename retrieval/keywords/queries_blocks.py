@@ -79,7 +79,7 @@ def try_lock(db: Executor, partition_id: int) -> bool:
 
 
 def wait_for_lock(db: Executor, partition_id: int) -> None:
-    """Wait until nobody packs the partition."""
+    """Wait until no other process packs the partition."""
     db.execute("select pg_advisory_xact_lock(1886413163, %(partition)s)", {"partition": partition_id})
 
 

@@ -28,7 +28,7 @@ class Tokens:
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
     """Access list of an item at its service, by e-mail addresses or ids of its own. `unknown`: the reason, for the
-    user, why it cannot be read; then nobody has access."""
+    user, why it cannot be read; then no user has access."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ class Tree:
     unsaid: dict[str, list[Json]] = field(default_factory=dict)
     """Entries of the newest ingestion that no line says."""
     access: Json = field(default_factory=dict)
-    """The `access` of the newest ingestion; empty where it said nothing of whom its documents are for."""
+    """Return the `access` of the newest ingestion; empty if it named no list."""
     trouble: ApiError | None = None
     """Why the account could not be listed just now."""
 
@@ -135,7 +135,7 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
     if tree.access:
         config |= tree.access
         st.caption(
-            f"New documents are for whom the newest ingestion named: {document_actions.summarize_access(tree.access)}"
+            f"New documents get the last access list: {document_actions.summarize_access(tree.access)}"
         )
     return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
 

@@ -167,7 +167,7 @@ class _Reasons:
 
     def explain(self, document: Json) -> str:
         if document.get("accessStatus") == "UNKNOWN":
-            return "Hidden: its content service does not tell whom it is for."
+            return "Hidden: its content service does not report its permissions."
         access = document.get("access")
         if access is None:
             return "Seen: it has no list, so that everyone with a key sees it."
@@ -204,7 +204,7 @@ class _Reasons:
                     answer = self.api.get(f"/v1/groups/{quote(group, safe='')}", namespaceId=self.namespace)
                     self.members[group] = answer["group"]["members"]
                 except ApiError:
-                    pass  # a group that was never made holds nobody
+                    pass  # a group that was never created has no members
         return self.members[group]
 
 

@@ -43,7 +43,7 @@ def _openid(refusal: ApiError | None) -> None:
         show_error(refusal)
     st.button("Sign in with single sign-on", key="openid", type="primary", width="stretch", on_click=_to_provider)
     if refusal is not None and session.openid_token() is not None:
-        st.button("Sign in as somebody else", key="openid_other", width="stretch", on_click=session.sign_out)
+        st.button("Sign in as another person", key="openid_other", width="stretch", on_click=session.sign_out)
     st.caption(f"API: {session.api_address()}. You are led to your organization's sign-in page and back.")
 
 

@@ -52,7 +52,7 @@ def retry_run(person: session.Person, namespace: str, run: str, changes: Json) -
 
 
 PATIENCE_SECONDS = 60.0
-"""A job run usually begins within seconds; nobody is asked to look for a worker sooner."""
+"""Seconds before the page advises to check the workers: a job run usually begins within seconds."""
 
 
 def waiting_since(created: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
     if unknown and "accessStatuses" not in config:
         st.page_link(
             "views/documents.py",
-            label=f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so nobody sees them",
+            label=f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so no user sees them",
             icon=":material/lock_person:",
             query_params={"namespace": namespace, "access": "unknown"},
         )

@@ -37,7 +37,7 @@ MOST_REQUESTS = 200_000
 MOST_EVENT_PAGES = 2_000
 MOST_WAITING = 20_000
 _SILENT = ("COMMENT_", "TASK_", "TAG_", "LOCK_", "ANNOTATIONV2_", "ITEM_SHARED", "ITEM_DOWNLOAD", "ITEM_PREVIEW")
-"""Events that change no file and nobody's access to one."""
+"""Events that change neither a file nor its permissions."""
 _BIRTHS = frozenset({"ITEM_CREATE", "ITEM_UPLOAD", "ITEM_COPY"})
 _STUCK = "Box does not go on with the pages of a folder: ingest again, which begins anew."
 

@@ -23,7 +23,7 @@ a link is for the people there, of whom nothing is known here."""
 _SEES: Final = frozenset(
     {"owner", "co-owner", "editor", "viewer", "viewer uploader", "previewer", "previewer uploader"}
 )
-"""Roles that show a file; `uploader` does not, and one that is not known here shows nobody anything."""
+"""Roles that show a file; `uploader` does not, and an unknown role grants nothing."""
 _OPENS: Final = frozenset({"can_edit", "can_download", "can_preview"})
 """What a link lets do that shows the file."""
 

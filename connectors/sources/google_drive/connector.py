@@ -33,7 +33,7 @@ CLOSED: Final = (
 )
 UNREADABLE: Final = "Google Drive's answer does not tell who may see this file."
 _SEES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
-"""Roles that show a file; one that is not known here shows nobody anything."""
+"""Roles that show a file; an unknown role grants nothing."""
 _STAYS: Final = frozenset({"owner", "organizer"})
 """Roles that show it also where inherited permissions do not count (`inheritedPermissionsDisabled`)."""
 

@@ -285,7 +285,7 @@ _FREE: LiteralString = """
     id in (select id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null
            for update skip locked)
 """
-"""Not held by a transaction: whoever writes under the fence at this moment is not dead, or ends by its limits."""
+"""SQL: not locked by a transaction. A worker that writes with the fence now lives, or ends by its time limits."""
 
 
 def end_batch(db: Database, batch: Open, *, status: str, error: str | None) -> bool:

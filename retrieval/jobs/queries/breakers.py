@@ -187,4 +187,4 @@ OF_RUN: LiteralString = """
      where r.finished_at is null and k.open_until is not null
        and (k.key = r.waits_for or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')) limit 1)
 """
-"""For whom job run `r` waits, null if for nobody."""
+"""SQL: the breaker that job run `r` waits for, or null."""

@@ -26,7 +26,7 @@ MAY_LEAVE: LiteralString = f"""
           and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
     ))
 """
-"""That a job run `r` waits, not held back by an earlier one of its connection nor by somebody who does not answer."""
+"""SQL: job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it."""
 
 
 UNDISPATCHED: LiteralString = (

@@ -145,7 +145,7 @@ def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: Sim
     sign_in(page, place, "mallory")
     expect(page.get_by_text("none of your groups may use this service").first).to_be_visible()
     with _left(page, place):
-        page.get_by_role("button", name="Sign in as somebody else").click()
+        page.get_by_role("button", name="Sign in as another person").click()
     sign_in(page, place, "root")
     expect(page.get_by_text("Signed in as Grace Hopper (admin)").first).to_be_visible()
     expect(page.get_by_role("link", name="Keys and limits").first).to_be_visible()
