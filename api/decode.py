@@ -60,10 +60,6 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
     return read
 
 
-def body_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes], Any]:
-    return json_reader(kind or msgspec.Raw, invalid)
-
-
 def query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes], Any]:
     """A strict reader of a query string; an empty value of an optional parameter means absent."""
     if kind is None:

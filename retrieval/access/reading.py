@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString, TypeVar
 
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database
 from retrieval.database.rows import Params
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
@@ -45,11 +45,6 @@ def visible(statement: LiteralString, params: Params, viewer: Viewer | None) -> 
 def viewed_database(db: Database, viewer: Viewer | None) -> Database:
     """Return the database as the viewer sees it; None: the application, which sees all."""
     return db if viewer is None else db.viewed(viewer.settings)
-
-
-def scoped_rows(db: Database, statement: ScopedStatement) -> list[Row]:
-    """Execute a scoped statement from a thread."""
-    return db.rows(statement.text, dict(statement.params))
 
 
 async def fetch_matching(

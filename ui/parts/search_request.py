@@ -109,15 +109,6 @@ def read_choices(name: str, known: Any) -> list[str]:
     return [value for value in (session.read_parameter(name) or "").split(",") if value in known]
 
 
-def as_json(name: str) -> Json:
-    """An object in the page's address; empty for what is none."""
-    try:
-        parsed = json.loads(session.read_parameter(name) or "{}")
-    except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
 def address_text(wanted: Json) -> str | None:
     """An object for the page's address; None for an empty one."""
     return json.dumps(wanted, ensure_ascii=False) if wanted else None

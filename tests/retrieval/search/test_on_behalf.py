@@ -162,7 +162,7 @@ def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(li
         groups_of = [principals.group_principal(one) for one in world.groups_of(user)]
         viewer = Viewer(user, (principals.user_principal(user), *groups_of), library.partition)
         scoped = reading.visible("select id from documents", {}, viewer)
-        assert {row["id"] for row in reading.scoped_rows(library.db, scoped)} == world.seen_by(user)
+        assert {row["id"] for row in library.db.rows(scoped.text, dict(scoped.params))} == world.seen_by(user)
         for table in ("documents", "chunks", "vectors"):
             column = "id" if table == "documents" else "document_id"
             rows = reading.viewed_database(library.db, viewer).rows(f"select distinct {column} as id from {table}")
