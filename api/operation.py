@@ -38,9 +38,8 @@ def operation(
     """Register a route function under `method` and `path`; `stated`: further fields of `Operation`.
 
     `data` is the decoded JSON body, `params` the decoded query string. The first sentence of the docstring is the
-    summary, the rest the description. body: the type of the JSON body
-    where the route function does not name it. notifies: wake
-    the dispatcher after the response.
+    summary, the rest the description. body: the type of the JSON body where the route function does not name it.
+    notifies: wake the dispatcher after the response.
     """
 
     def register(handler: Callable[..., Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
@@ -67,7 +66,7 @@ def operation(
             media_type=about.media_type,
             request_class=ApiRequest,
             guards=_GUARDS,
-            before_request=recall_answer if about.creates and about.body is not None else None,
+            before_request=None if about.body is None else recall_answer if about.creates else decode_body,
             after_response=notify_dispatcher if notifies else None,
             dependencies=providers,
             opt={
@@ -103,9 +102,14 @@ def idempotent(
     return run_once
 
 
+async def decode_body(request: Request[Any, Any, Any]) -> None:
+    """Refuse an invalid body. Litestar itself takes an empty body for a missing argument of the route function."""
+    await request.json()
+
+
 async def recall_answer(request: Request[Any, Any, Any]) -> bytes | None:
     """Return the stored answer to a repeated request, which is sent in place of the handler's."""
-    await request.json()  # an invalid body is refused first
+    await decode_body(request)
     return await cast("ApiRequest", request).recall(await request.body())
 
 

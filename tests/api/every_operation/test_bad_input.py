@@ -36,6 +36,7 @@ def unreadable(code: str) -> list[Row]:
     """What every JSON body refuses."""
     json = {"Content-Type": "application/json"}
     return [
+        ({"content": b"", "headers": json}, 400, code),
         ({"content": b"{", "headers": json}, 400, code),
         ({"content": b"\xff", "headers": json}, 400, code),
         ({"content": b'{"a": "\\u0000"}', "headers": json}, 400, code),
