@@ -80,8 +80,8 @@ def delete_documents(connection: Executor, document_ids: Sequence[str]) -> list[
         return []
     connection.execute(_DELETE, {"ids": deleted, "deletion": None})
     # A statement after the documents are locked sees all of their chunks.
-    for partition, chunk_ids in _list_parts(connection.fetch(Chunk, _CHUNKS, {"ids": deleted})):
-        removed = connection.fetch_one(Removed, DELETE_POSTINGS, {"chunks": chunk_ids})
+    for partition, parts in _list_parts(connection.fetch(Chunk, _CHUNKS, {"ids": deleted})):
+        removed = [connection.fetch_one(Removed, DELETE_POSTINGS, {"chunks": part}) for part in parts]
         connection.execute(_COUNT, _count_values(partition, removed))
     return deleted
 
@@ -101,21 +101,23 @@ async def async_delete(
         return []
     await connection.async_execute(archive_members.WITHHOLD, {"ids": deleted})
     await connection.async_execute(_DELETE, {"ids": deleted, "deletion": deletion_id})
-    for partition, chunk_ids in _list_parts(await connection.async_fetch(Chunk, _CHUNKS, {"ids": deleted})):
-        removed = await connection.async_fetch_one(Removed, DELETE_POSTINGS, {"chunks": chunk_ids})
+    for partition, parts in _list_parts(await connection.async_fetch(Chunk, _CHUNKS, {"ids": deleted})):
+        removed = [await connection.async_fetch_one(Removed, DELETE_POSTINGS, {"chunks": part}) for part in parts]
         await connection.async_execute(_COUNT, _count_values(partition, removed))
     return deleted
 
 
-def _list_parts(chunks: Sequence[Chunk]) -> list[tuple[int, list[int]]]:
-    """Chunk ids with their partition, as many at once as one statement removes."""
+def _list_parts(chunks: Sequence[Chunk]) -> list[tuple[int, list[list[int]]]]:
+    """Return each partition with its chunk ids, in parts that one statement removes."""
     partitions = [(key, [chunk.id for chunk in group]) for key, group in groupby(chunks, attrgetter("partition_id"))]
-    return [(key, ids[start : start + _PART]) for key, ids in partitions for start in range(0, len(ids), _PART)]
+    return [(key, [ids[start : start + _PART] for start in range(0, len(ids), _PART)]) for key, ids in partitions]
 
 
-def _count_values(partition: int, removed: Removed | None) -> dict[str, int]:
+def _count_values(partition: int, removed: Sequence[Removed | None]) -> dict[str, int]:
+    """Return the values of `_COUNT`. It runs after all parts, since activations of the partition wait for its row."""
+    parts = [part for part in removed if part is not None]
     return {
         "partition": partition,
-        "chunks": removed.chunks if removed else 0,
-        "terms": int(removed.terms) if removed else 0,
+        "chunks": sum(part.chunks for part in parts),
+        "terms": int(sum(part.terms for part in parts)),
     }

@@ -142,3 +142,31 @@ def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
             await db.async_close()
 
     assert asyncio.run(awaited()).documents == 2
+
+
+class Watched:
+    """A connection that calls `before` ahead of each statement that answers a row."""
+
+    def __init__(self, connection, before):
+        self.connection, self.before = connection, before
+        self.fetch, self.execute = connection.fetch, connection.execute
+
+    def fetch_one(self, *arguments, **options):
+        self.before()
+        return self.connection.fetch_one(*arguments, **options)
+
+
+def test_a_large_deletion_leaves_the_counters_of_the_scope_free_until_its_end(library, monkeypatch):
+    """Activations of other documents wait for this row; it was locked from the first part of the deletion on."""
+    monkeypatch.setattr(deletion, "_PART", 1)
+    ids = [library.put(["a wing", "two wings"]) for _ in range(3)]
+    looks = []
+
+    def lock_counters():
+        statement = "select id from partitions where id = %(partition)s for no key update nowait"
+        looks.append(library.db.rows(statement, {"partition": library.partition}))
+
+    with library.db.transaction() as connection:
+        deletion.delete_documents(Watched(connection, lock_counters), ids)
+    assert len(looks) == 6
+    assert left(library)["sums"] == {"chunks": 0, "terms": 0}
