@@ -6,12 +6,15 @@ import logging
 import math
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
 
 from api.middleware import RequestMiddleware
 from retrieval.settings import Settings
+
+OPEN_FILES = 8192
 
 
 def application() -> RequestMiddleware:
@@ -25,6 +28,7 @@ def application() -> RequestMiddleware:
     loaded = settings.load_settings()
     url, key = _required(loaded)
     _end_with_parent()
+    _raise_file_limit()
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     logs.configure_logs(loaded, role="api")
     return create_app(loaded, Database(url, size=loaded.database_pool, role="api"), KeyRing.parse(key))
@@ -85,6 +89,14 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def _raise_file_limit() -> None:
+    """Raise the soft limit of open files, often 1,024, to `OPEN_FILES` or the hard limit: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _required(settings: Settings) -> tuple[str, str]:

@@ -102,7 +102,7 @@ def estimate_ingestion(trial: Trial) -> None:
         trial.report = dry_run_report.report_json(report, embedder, options.prices, options.price_currency, seconds)
 
 
-find_out = tasks.retried_task(estimate_ingestion, retries=2)
+find_out = tasks.retried_task(estimate_ingestion, name="estimate", retries=2)
 
 
 def _look(trial: Trial) -> None:

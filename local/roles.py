@@ -79,7 +79,6 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
     common = token | port_settings(record.addresses) | {"RETRIEVAL_DRAIN_SECONDS": str(_drain_seconds(settings))}
     worker = f"{os.uname().nodename}-{record.token[:6]}"
     commands = list_commands(settings, worker)
-    started = [datetime.now(UTC)]
 
     def build_environment(role: str) -> dict[str, str]:
         return environment.build_variables(role, settings, resolved) | common

@@ -33,7 +33,8 @@ def scope_params(scope: Scope) -> dict[str, str]:
 async def ensure_partition(db: Database, scope: Scope) -> int | None:
     """The scope's partition, made if need be; None if the namespace is not there."""
     for _ in range(2):
-        row = await db.async_row(f"with {FIND_OR_MAKE} select id from partition", scope_params(scope), plan_once=True)
-        if row is not None:
-            return int(row["id"])
+        statement: LiteralString = f"with {FIND_OR_MAKE} select id from partition"
+        partition_id = await db.async_fetch_one(int, statement, scope_params(scope), plan_once=True)
+        if partition_id is not None:
+            return partition_id
     return None

@@ -41,11 +41,13 @@ def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[Sou
     uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
     if not quotas.has_limits(uses):
         return page
-    known_ids = connection.fetch(
-        str,
-        "select external_id from documents where partition_id = %(partition)s and source = %(source)s"
-        " and external_id = any(%(ids)s) and deleted_at is null",
-        {"partition": lease.partition, "source": lease.source, "ids": [item.external_id for item in fresh]},
+    known_ids = set(
+        connection.fetch(
+            str,
+            "select external_id from documents where partition_id = %(partition)s and source = %(source)s"
+            " and external_id = any(%(ids)s) and deleted_at is null",
+            {"partition": lease.partition, "source": lease.source, "ids": [item.external_id for item in fresh]},
+        )
     )
     accepted: list[SourceItem] = []
     for item in page.items:
@@ -55,7 +57,7 @@ def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[Sou
         why = quotas.excess_reason(uses, _ONE_MORE)
         if why is None:
             uses = quotas.add_use(uses, {DOCUMENTS: 1})
-            known_ids.append(item.external_id)
+            known_ids.add(item.external_id)
         accepted.append(item if why is None else replace(item, error=why, content=None))
     return replace(page, items=accepted)
 

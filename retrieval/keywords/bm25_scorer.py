@@ -64,11 +64,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A chunk, its BM25 score, and its place among the best (from 1) if it is one of them."""
+    """A chunk and its BM25 score."""
 
     chunk_id: int
     score: float
-    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Ranking:
             is_best = scores >= np.partition(scores, len(scores) - n)[len(scores) - n]
             ids, scores = ids[is_best], scores[is_best]
         order = np.lexsort((ids, -scores))[:n]
-        return [Scored(int(ids[at]), float(scores[at]), rank) for rank, at in enumerate(order, 1)]
+        return [Scored(int(ids[at]), float(scores[at])) for at in order]
 
     def among(self, chunk_ids: Sequence[int] | Numbers) -> Ranking:
         """Restrict the ranking to these chunks."""

@@ -162,7 +162,9 @@ class Guard:
 
 def make_guard(options: Settings) -> Guard:
     """The guard that the operator's settings ask for."""
-    ports = {options.api_port, options.ui_port} | (set() if options.prefect_api_url else {options.prefect_port})
+    ports = {options.api_port, options.ui_port, options.metrics_port or 0} | (
+        set() if options.prefect_api_url else {options.prefect_port}
+    )
     return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)))
 
 

@@ -260,7 +260,9 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
                 select least(1.0, greatest(0.0, 1 - ({DISTANCE}))) from embeddings e
                 where %(size)s::int is not null and e.partition_id = %(partition)s and e.key = c.embedding_key
             ), 0.0::float8) as semantic, coalesce(w.score, s.score, 0.0) as bm25,
-            coalesce(n.rank, x.rank::int) as semantic_rank, w.rank::int as keyword_rank
+            case when coalesce(n.rank, x.rank) is not null then
+                row_number() over (order by coalesce(n.rank, x.rank))::int
+            end as semantic_rank, w.rank::int as keyword_rank
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id

@@ -96,7 +96,7 @@ def estimate_selectivity(
 
 
 def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _Broad) -> tuple[str, ...] | None:
-    """List the documents that the viewer may see, if they are few; None if there are, or were of late, too many."""
+    """List the documents that the viewer may see, if they are few; None if there are, or recently were, too many."""
     name = partition.id, _name(None, viewer, 0)
     if broad.has(name):
         return None
@@ -143,7 +143,7 @@ def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) ->
 
 
 class _Broad:
-    """Filters and viewers that matched too many chunks of late. Safe for threads."""
+    """Filters and viewers that recently matched too many chunks. Safe for threads."""
 
     def __init__(self) -> None:
         self._until: dict[tuple[int, str], float] = {}

@@ -134,9 +134,7 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
             config[name] = [*config.get(name, []), *entries]
     if tree.access:
         config |= tree.access
-        st.caption(
-            f"New documents get the last access list: {document_actions.summarize_access(tree.access)}"
-        )
+        st.caption(f"New documents get the last access list: {document_actions.summarize_access(tree.access)}")
     return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
 
 

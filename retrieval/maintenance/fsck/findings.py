@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
@@ -41,10 +41,6 @@ class Place:
     @property
     def scope(self) -> Scope:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
-
-    @property
-    def row(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
