@@ -34,7 +34,8 @@ class Stub(BaseHTTPRequestHandler):
             called = [{"id": "call_1", "type": "function", "function": wanted}]
             message = {"role": "assistant", "content": None, "tool_calls": called}
         else:
-            first = last["content"].split("\n\n")[0]
+            paragraphs = last["content"].split("\n\n")
+            first = paragraphs[1] if last["role"] == "tool" else paragraphs[0]
             message = {"role": "assistant", "content": f"By what I read: {first}"}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         return self._answer(
