@@ -130,9 +130,7 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
     if isinstance(error, Disconnected):
         return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
-        code, message = _BY_STATUS.get(
-            error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service.")
-        )
+        code, message = _BY_STATUS.get(error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP."))
         return ServiceError(code, message, headers=_allow(error))
     log.error("request.failed", exc_info=error)
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")

@@ -75,9 +75,7 @@ class StrictProtocol(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete and self.cycle.response_started:
             self.transport.abort()
             return
-        rendered = render_error(
-            ServiceError(ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service.")
-        )
+        rendered = render_error(ServiceError(ErrorCode.INVALID_REQUEST, "The request is not valid HTTP."))
         headers = {
             b"content-type": b"application/json",
             b"content-length": str(len(rendered.body)).encode(),

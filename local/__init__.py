@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 REFUSED = 78
-"""Exit code (EX_CONFIG) of an errand whose last line on standard error says all: what is wrong, and what to do."""
+"""Exit code (EX_CONFIG) of a setup step whose last line on standard error says all: what is wrong, and what to do."""
 
 
 class LocalError(Exception):

@@ -311,7 +311,7 @@ def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def run_fsck(options: Options, settings: Settings) -> int:
-    """Print what is found; 0 where all is well, or was mended, else 1."""
+    """Print what is found; 0 where all is well, or was repaired, else 1."""
     files = registry.local_files() if settings.allow_local_files else None
     with open_database(settings) as (db, ring):
         instance = Instance(db, partial(build_stores, db, ring), settings.keyword_language, files)
@@ -364,9 +364,9 @@ def _print_findings(outcome: check.Outcome, compared: Row, *, repair: bool) -> N
         counts = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
         print(f"Everything is as it should be: tables, files and vectors were compared ({counts}).")
     elif repair:
-        mended = len(outcome.found) - len(outcome.left)
-        print(f"{len(outcome.found)} found, {max(mended, 0)} mended, {len(outcome.left)} left.")
+        repaired = len(outcome.found) - len(outcome.left)
+        print(f"{len(outcome.found)} found, {max(repaired, 0)} repaired, {len(outcome.left)} left.")
         for finding in outcome.left:
             print(f"left: {finding.kind} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     else:
-        print(f"{len(outcome.found)} found; `retrieval fsck --repair` mends them.")
+        print(f"{len(outcome.found)} found; `retrieval fsck --repair` repairs them.")

@@ -69,7 +69,7 @@ def _backup(folder: Path, settings: Settings) -> None:
     if environment.reveal_secret(settings.database_url) or (running is not None and not running.embedded):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL names a PostgreSQL of your own: back it up by its own means, then the directory of"
-            " files, and keep RETRIEVAL_SECRET_KEY. `retrieval fsck` mends what does not fit after a restore.",
+            " files, and keep RETRIEVAL_SECRET_KEY. `retrieval fsck --repair` repairs differences after a restore.",
             exit_code=2,
         )
     if running is None:
@@ -157,7 +157,7 @@ def _checked(folder: Path) -> dict[str, Any]:
     """Manifest of the backup; LocalError if it is none, or not complete."""
     saved = read_json(folder / MANIFEST)
     if not saved:
-        raise LocalError(f"{folder} is no whole backup: it has no {MANIFEST}.", exit_code=2)
+        raise LocalError(f"{folder} is not a complete backup: it has no {MANIFEST}.", exit_code=2)
     if saved.get("version") != VERSION:
         raise LocalError(f"The backup is of version {saved.get('version')}, and this service reads {VERSION}.")
     if saved.get("postgres") != postgres.VERSION:
@@ -167,7 +167,7 @@ def _checked(folder: Path) -> dict[str, Any]:
         )
     for name in (f"{_DATA}/PG_VERSION", _KEY, _PASSWORD):
         if not (folder / name).is_file():
-            raise LocalError(f"{folder} is no whole backup: it has no {name}.", exit_code=2)
+            raise LocalError(f"{folder} is not a complete backup: it has no {name}.", exit_code=2)
     return saved
 
 

@@ -83,8 +83,8 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
     def build_environment(role: str) -> dict[str, str]:
         return environment.build_variables(role, settings, resolved) | common
 
-    def build_errand(name: str, *after: str, ready: Callable[[], bool] = lambda: False) -> Role:
-        return Role(name, commands[name], build_environment(name), PROJECT, ready, after=after, is_errand=True)
+    def build_setup_step(name: str, *after: str, ready: Callable[[], bool] = lambda: False) -> Role:
+        return Role(name, commands[name], build_environment(name), PROJECT, ready, after=after, is_setup_step=True)
 
     roles = []
     if cluster:
@@ -122,9 +122,9 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
         )
     login = environment.build_variables("worker", settings, resolved)
     has_pool = partial(health.pool_exists, at.prefect, settings.work_pool, login)
-    roles += [build_errand("migrate", *database), build_errand("register", "migrate", ready=has_pool)]
+    roles += [build_setup_step("migrate", *database), build_setup_step("register", "migrate", ready=has_pool)]
     if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
-        roles.append(build_errand("model", "migrate"))
+        roles.append(build_setup_step("model", "migrate"))
     started = [datetime.now(UTC)]
     roles += [
         Role(

@@ -225,7 +225,7 @@ def build_model(settings: Settings) -> None:
 
 
 def main(name: str) -> None:
-    """Run an errand; its last line on standard error says why it was refused."""
+    """Run a setup step; its last line on standard error says why it was refused."""
     try:
         match name:
             case "migrate":

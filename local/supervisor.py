@@ -50,7 +50,7 @@ class Role:
     """Roles that must be up, or done, before it is started for the first time."""
     after_end: tuple[str, ...] = ()
     """Errands that must be done before that."""
-    is_errand: bool = False
+    is_setup_step: bool = False
     """It ends by itself, such as the migrations, and is not restarted; any exit code but 0 stops everything."""
     address: str | None = None
     stop_signal: int = signal.SIGTERM
@@ -149,7 +149,7 @@ class Supervisor:
 
     def _end(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
         stop_requests = max(self._stop_requests, 1)
-        if process.poll() is None and not child.role.is_errand:
+        if process.poll() is None and not child.role.is_setup_step:
             process.send_signal(child.role.stop_signal)
             deadline = time.monotonic() + child.role.grace
             while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= stop_requests:
@@ -219,7 +219,7 @@ class Supervisor:
         name, clock = child.role.name, time.monotonic()
         _kill_group(process)
         child.process = child.record.pid = None
-        if child.role.is_errand:
+        if child.role.is_setup_step:
             self._mark(child, "stopped" if code else "done")
             if code == REFUSED:
                 raise LocalError(logs.read_tail(self._home, name, since=child.log_offset, lines=1).strip())
@@ -283,7 +283,7 @@ class Supervisor:
 
 
 def _is_started(child: _Child) -> bool:
-    return child.record.state == ("done" if child.role.is_errand else "up")
+    return child.record.state == ("done" if child.role.is_setup_step else "up")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +17,7 @@ from retrieval.namespaces import namespaces
 from retrieval.network import service_urls
 from retrieval.network.fetch_guard import Blocked, Guard, host_and_port
 from retrieval.security.secrets import KeyRing
+from retrieval.webhooks import signing
 
 
 def require_url(guard: Guard, url: str) -> None:
@@ -107,7 +104,7 @@ async def create(
     """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
     if reach.namespace is not None:
         await namespaces.require_namespace(db, reach.organization, reach.namespace)
-    webhook_id, secret = ids.webhook_id(), new_secret()
+    webhook_id, secret = ids.webhook_id(), signing.create_secret()
     values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
     values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "most": MOST}
     async with db.async_together():
@@ -191,7 +188,7 @@ async def rotate_secret(
     db: Database, ring: KeyRing, reach: Reach, webhook_id: str, overlap_hours: float
 ) -> tuple[Webhook, str]:
     """A new secret; requests are signed with the former one too for so many hours."""
-    secret = new_secret()
+    secret = signing.create_secret()
     rotated = await _one(
         db,
         "update webhooks set secret = %(secret)s, previous = case when %(hours)s > 0 then secret end,"
@@ -223,27 +220,3 @@ async def _one(
     if webhook is None:
         raise not_found()
     return webhook
-
-
-_PREFIX = "whsec_"
-_BYTES = 32
-
-
-def new_secret() -> str:
-    """`whsec_` and 32 random bytes in base64."""
-    return _PREFIX + base64.b64encode(secrets.token_bytes(_BYTES)).decode()
-
-
-def sign_headers(keys: Sequence[str], event_id: str, timestamp: int, content: bytes) -> dict[str, str]:
-    """A signature for each secret; `timestamp`: of this attempt, in seconds since 1970."""
-    signed = f"{event_id}.{timestamp}.".encode() + content
-    return {
-        "webhook-id": event_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(f"v1,{_sign(key, signed)}" for key in keys),
-    }
-
-
-def _sign(secret: str, signed: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix(_PREFIX))
-    return base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()

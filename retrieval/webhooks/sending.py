@@ -26,7 +26,7 @@ from retrieval.database.rows import Executor
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
-from retrieval.webhooks import endpoints, events, queries
+from retrieval.webhooks import endpoints, events, queries, signing
 from retrieval.webhooks.queries import DueDelivery, Hook, OutboxEvent, TakenDelivery
 
 PAGE = 500
@@ -205,7 +205,7 @@ class Sender:
         content = row.body.encode()
         try:
             keys = endpoints.open_secrets(self._keys(), row.webhook_id, row.secret, row.previous)
-            headers = endpoints.sign_headers(keys, row.event_id, int(time.time()), content)
+            headers = signing.sign_headers(keys, row.event_id, int(time.time()), content)
             headers |= {"Content-Type": "application/json", "User-Agent": "retrieval-webhooks/1"}
             with limit_time(SECONDS):
                 if not row.url.lower().startswith("https://"):

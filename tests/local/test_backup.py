@@ -203,6 +203,6 @@ def test_what_is_no_whole_backup_changes_nothing(homes, tmp_path, lost):
     (tmp_path / "manifest.json").write_text('{"version": 1, "postgres": "18"}')
     (tmp_path / lost).unlink()
     (home / "secret.key").write_text("mine")
-    assert "no whole backup" in refused("restore", tmp_path, home)
+    assert "not a complete backup" in refused("restore", tmp_path, home)
     assert [one.name for one in home.iterdir()] == ["secret.key"]
     assert (home / "secret.key").read_text() == "mine"

@@ -123,9 +123,9 @@ def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
 ) -> None:
     up = tmp_path / "up"
     supervisor.add(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
-    errand = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
-    supervisor.add(replace(_role(record, tmp_path, errand, "errand"), is_errand=True, after=("server",)))
-    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("errand",)))
+    step = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
+    supervisor.add(replace(_role(record, tmp_path, step, "step"), is_setup_step=True, after=("server",)))
+    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("step",)))
     _until(supervisor, lambda: record.roles[0].state == "starting")
     supervisor.tick()
     assert [role.state for role in record.roles] == ["starting", "waiting", "waiting"]
@@ -135,20 +135,20 @@ def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
     assert record.roles[1].pid is None
 
 
-def test_an_errand_that_fails_stops_everything_with_its_log(
+def test_a_setup_step_that_fails_stops_everything_with_its_log(
     supervisor: Supervisor, record: Record, tmp_path: Path
 ) -> None:
     program = "import sys; print('no such pool', file=sys.stderr); sys.exit(7)"
-    supervisor.add(replace(_role(record, tmp_path, program, "register"), is_errand=True))
+    supervisor.add(replace(_role(record, tmp_path, program, "register"), is_setup_step=True))
     with pytest.raises(LocalError, match=r"(?s)register failed \(exit code 7\).*no such pool"):
         supervisor.wait_ready(20)
 
 
-def test_an_errand_that_refuses_is_told_by_its_last_line_alone(
+def test_a_setup_step_that_refuses_is_told_by_its_last_line_alone(
     supervisor: Supervisor, record: Record, tmp_path: Path
 ) -> None:
     program = f"import sys; print('...'); print('Set the key.', file=sys.stderr); sys.exit({REFUSED})"
-    supervisor.add(replace(_role(record, tmp_path, program, "migrate"), is_errand=True))
+    supervisor.add(replace(_role(record, tmp_path, program, "migrate"), is_setup_step=True))
     with pytest.raises(LocalError, match=r"^Set the key\.$"):
         supervisor.wait_ready(20)
 

@@ -20,7 +20,7 @@ from retrieval.sources import FETCHED
 log = structlog.get_logger()
 
 ROUNDS = 4
-"""Mending one thing may show another, such as a counter of what was mended."""
+"""A repair may reveal another finding, such as a counter of the rows that it changed."""
 UNREADABLE = "UNREADABLE_STORE"
 
 
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def run_check(instance: Instance, *, repair: bool = False) -> Outcome:
-    """Check everything; with `repair` mend it, in rounds, until nothing is found or nothing more can be mended."""
+    """Check everything; with `repair` repair it, in rounds, until nothing is found or nothing more can be repaired."""
     first = remaining = find_all(instance)
     for _ in range(ROUNDS if repair else 0):
         if not remaining:

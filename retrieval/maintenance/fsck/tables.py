@@ -1,4 +1,4 @@
-"""Rows against rows: what each statement finds, with how it is mended. Each statement sees one moment."""
+"""Rows against rows: what each statement finds, with its repair. Each statement sees one moment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BULK: tuple[LiteralString, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A statement that finds rows with what they say, and what mends them."""
+    """A statement that finds rows with their message, and the statement that repairs them."""
 
     kind: str
     statement: LiteralString

@@ -1,4 +1,4 @@
-"""The check of tables, files and vector stores: what is planted is found, all of it, and mended."""
+"""The check of tables, files and vector stores: what is planted is found, all of it, and repaired."""
 
 import shutil
 
@@ -172,7 +172,7 @@ def searched(space):
     return [space.search(f"valley{number}x3", semantic_weight=0.0, keyword_weight=1.0)[:1] for number in range(5)]
 
 
-def test_a_hundred_planted_in_the_embedded_stores_are_found_and_mended(quiet):
+def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     space = Configured(quiet)
     documents = filled(space)
     assert check.run_check(instance(space)).found == []
@@ -190,7 +190,7 @@ def test_a_hundred_planted_in_the_embedded_stores_are_found_and_mended(quiet):
     assert {row["status"] for row in lost} == {"FAILED"}
 
 
-def test_a_hundred_planted_in_hosted_stores_are_found_and_mended(quiet, pinecone_index):
+def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     with s3_server.running() as storage:
         space = Configured(
@@ -275,7 +275,7 @@ def copied(db, name):
     return psycopg.conninfo.make_conninfo(db.url, dbname=name)
 
 
-def test_a_database_of_yesterday_beside_todays_files_is_mended(quiet, tmp_path):
+def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path):
     """Files that came since are nobody's; of a document that was deleted since, the rows are back, the file is not."""
     space = Configured(quiet)
     kept, deleted = filled(space, 1)[0], space.text("Seals sleep under water.", "seals").document_id
@@ -307,7 +307,7 @@ def test_a_database_of_yesterday_beside_todays_files_is_mended(quiet, tmp_path):
         space.db.close()
 
 
-def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
+def test_a_database_of_today_beside_yesterdays_files_is_repaired(quiet, tmp_path):
     space = Configured(quiet)
     filled(space, 1)
     shutil.copytree(tmp_path / "files", tmp_path / "yesterday")
@@ -322,7 +322,7 @@ def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
 
-def test_readers_that_are_not_those_of_the_list_are_found_and_mended(quiet):
+def test_readers_that_are_not_those_of_the_list_are_found_and_repaired(quiet):
     space = Configured(quiet)
     access = Access(users=("ada",), groups=("staff",), denied_users=("bob",))
     made = [space.text(f"Owl {n} hunts.", f"owl {n}", access=access).document_id for n in range(4)]
@@ -384,7 +384,7 @@ def test_a_cut_file_in_a_bucket_is_found(quiet):
         registry._made.clear()
 
 
-def test_chunks_whose_text_was_changed_are_found_and_mended(quiet):
+def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
     """Of another length or of the same; put back from the parsed text, words and all, without asking the model."""
     space = Configured(quiet)
     longer, same, kept = filled(space, 3)
@@ -408,7 +408,7 @@ def test_chunks_whose_text_was_changed_are_found_and_mended(quiet):
     assert check.run_check(instance(space)).found == []
 
 
-def test_vectors_of_other_dimensions_are_found_and_mended(quiet):
+def test_vectors_of_other_dimensions_are_found_and_repaired(quiet):
     """A search passes over them without a word; the embedding is written again, or made again where it is one too."""
     space = Configured(quiet)
     one, other, _ = filled(space, 3)
