@@ -56,8 +56,8 @@ LANGUAGES_SECONDS = 10.0
 LISTENED_SECONDS = 0.25
 """Between two looks into the outbox of webhooks while there is one and a batch is open: a notice within the
 transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
-REGISTER_SECONDS = 10.0
-"""After a deployment was missed: `retrieval register` may be at it."""
+REGISTER_SECONDS = 2.0
+"""Between a missed deployment and the registration, and between two tries of it."""
 REGISTER_TIMEOUT = 60.0
 
 REPORT = "report"
@@ -182,7 +182,8 @@ class Dispatcher:
                 pause = LOOK_SECONDS if await thread.run(job_queue.is_any_unfinished) else QUIET_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
-                await asyncio.sleep(looked + PACE_SECONDS - time.monotonic())
+                pace = REGISTER_SECONDS if self.missed.is_set() else PACE_SECONDS
+                await asyncio.sleep(looked + pace - time.monotonic())
                 self.wake.clear()
 
     async def take_back(self, thread: LoopThread) -> None:
@@ -225,13 +226,13 @@ class Dispatcher:
         await asyncio.sleep(REGISTER_SECONDS)
         from flows import register  # brings a part of Prefect that a dispatcher needs for nothing else
 
-        self.missed.clear()
         try:
             async with asyncio.timeout(REGISTER_TIMEOUT):
                 await register.register_deployments()
         except register.RegistrationError as error:
             log.warning("dispatcher.not_registered", reason=str(error))
             return
+        self.missed.clear()
         log.warning("dispatcher.registered", reason="Prefect did not know a deployment any more")
         self.wake.set()
 

@@ -77,10 +77,13 @@ async def _ingest(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
     """Take every document through the pipeline."""
     db = context.open_database()
     time_slice, circuits, later = TimeSlice(db, lease), Circuits(db, lease), 0
-    await _discover(lease, time_slice, circuits)
     async with Intake(db, lease) as intake:
-        await _pipeline(lease, time_slice, circuits, intake)
-    results.settle_runs(db, lease)
+        while True:
+            await _discover(lease, time_slice, circuits)
+            await _pipeline(lease, time_slice, circuits, intake)
+            results.settle_runs(db, lease)
+            if time_slice.is_over() or circuits.left_out or not await intake.take_next():
+                break
     if time_slice.has_ended or circuits.left_out:
         later = time_slice.hand_back(circuits)
     else:

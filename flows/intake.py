@@ -15,6 +15,7 @@ from flows import request_context
 from flows.prefect_client import SILENT
 from retrieval import settings
 from retrieval.database.database import Database
+from retrieval.jobs import levers
 from retrieval.jobs.queries import batch_append
 from retrieval.jobs.queries.batches import Lease
 
@@ -44,6 +45,15 @@ class Intake:
         await self._named
         await self._name()
 
+    async def take_next(self) -> bool:
+        """Take up synchronizations that waited for those of this batch; tell whether there are any.
+
+        Those of a connection follow each other. With a flow run for each, what piled up during an outage takes minutes.
+        """
+        if not self._lease.follows or self._lease.source in await asyncio.to_thread(levers.held_sources, self._db):
+            return False
+        return bool(await self._append())
+
     async def look(self) -> None:
         """Take up what waits; at once, but while something has just joined, in turns."""
         if not self._lease.grows:
@@ -51,13 +61,17 @@ class Intake:
         if self._found:
             await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
         self._looked = time.monotonic()
+        self._found = await self._append()
+
+    async def _append(self) -> int:
+        """Add what waits to the batch; how many job runs."""
         size = settings.load_settings().batch_limit
         joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
         request_context.follow_joined(joined, self._lease)
-        self._found = len(joined)
         self.joined += len(joined)
         if joined and self._named is None:
             self._named = asyncio.create_task(self._name())
+        return len(joined)
 
     async def _name(self) -> None:
         """People find in Prefect what it is about; a cancellation there is one of all of them."""

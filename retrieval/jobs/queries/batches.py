@@ -20,7 +20,7 @@ from retrieval.errors import Fatal
 from retrieval.jobs import fair_queue, names
 from retrieval.jobs.queries import breakers, job_queue
 from retrieval.ports import Scope
-from retrieval.sources import STORED
+from retrieval.sources import APPS, STORED
 from retrieval.statuses import Stage
 
 
@@ -61,7 +61,9 @@ class Lease:
     source: str
     scope: Scope
     grows: bool = False
-    """Whether others of its scope and source may join it (`batch_append`)."""
+    """Whether others of its scope and source may join it while it is at work (`batch_append`)."""
+    follows: bool = False
+    """Whether the next job runs of its connections may join it once these are finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) ->
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
     grows = attempt == 1 and row.queue != fair_queue.SHORT and row.source in STORED
-    return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
+    follows = attempt == 1 and row.source in APPS
+    return Lease(batch_id, row.fence, row.partition, row.source, scope, grows, follows)
 
 
 @dataclass(frozen=True, slots=True)
