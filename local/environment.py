@@ -245,7 +245,10 @@ _USUAL_OF_PREFECT = {
     "PREFECT_WORKER_QUERY_SECONDS": "10",
     "PREFECT_API_REQUEST_TIMEOUT": "20",
     "PREFECT_CLIENT_MAX_RETRIES": "5",
+    "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
 }
+"""Prefect's server answers 500 while its database restarts. A flow run that is being submitted then would crash, and
+the report of that fail too: its batch would wait for the end of a lease."""
 _NO_AUTHORITIES = Path(__file__).with_name("nobody.pem")
 """A bundle of one certificate, whose key nobody has. Each of Prefect's clients parses its bundle, 0.1 s for the usual
 one and several times a flow run; plain HTTP looks at none."""

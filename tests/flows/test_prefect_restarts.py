@@ -1,0 +1,67 @@
+"""What becomes of a request to Prefect while its server restarts, or its database."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
+from prefect.states import Pending
+
+from local import environment
+from local.environment import Resolved
+from retrieval.settings import Settings
+
+
+@contextmanager
+def restarting_server(refusals):
+    """Answers 500 so many times, as Prefect's server does without its database, and then accepts a state."""
+    statuses = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status = 500 if len(statuses) < refusals else 201
+            statuses.append(status)
+            accepted = {"status": "ACCEPT", "state": {"type": "PENDING"}, "details": {"type": "accept_details"}}
+            body = json.dumps({} if status == 500 else accepted).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            """It takes no tokens against forged requests."""
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/api", statuses
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("role", ["worker", "dispatcher"])
+def test_a_role_asks_again_while_the_database_of_prefect_restarts(tmp_path, role):
+    """A flow run that was being submitted stayed Pending, and its batch waited for the end of a lease."""
+    with restarting_server(1) as (url, statuses):
+        variables = environment.build_variables(role, Settings(home=tmp_path), Resolved("", "", url))
+        own = {
+            PREFECT_API_URL: variables["PREFECT_API_URL"],
+            PREFECT_CLIENT_RETRY_EXTRA_CODES: variables["PREFECT_CLIENT_RETRY_EXTRA_CODES"],
+        }
+        with temporary_settings(own), get_client(sync_client=True) as client:
+            assert client.set_flow_run_state(uuid.uuid4(), Pending()).status.value == "ACCEPT"
+    assert statuses == [500, 201]
