@@ -191,10 +191,6 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 self.workers = await prefect_client.count_workers(client, self.config.work_pool)
-                if await thread.run(job_queue.is_any_unclaimed):
-                    at_work = await thread.run(job_queue.count_at_work)
-                    closed = await prefect_client.closed_queues(client, self.config.work_pool, at_work)
-                    await thread.run(job_queue.close_queues, closed)
                 if await reconcile.reconcile_batches(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.heartbeat.succeeded("reconcile")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -168,17 +168,6 @@ async def count_workers(client: PrefectClient, pool: str) -> int:
     workers = await client.read_workers_for_work_pool(pool)
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
     return max(1, sum(not worker.name.endswith(SHORT_WORKER) for worker in online))
-
-
-@within_deadline
-async def closed_queues(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:
-    """Work queues that give nothing now: paused by a person, or at their limit. `at_work`: flow runs by queue."""
-
-    def is_full(name: str, limit: int | None) -> bool:
-        return limit is not None and at_work.get(name, 0) >= limit
-
-    queues = await client.read_work_queues(work_pool_name=pool)
-    return {queue.name for queue in queues if queue.is_paused or is_full(queue.name, queue.concurrency_limit)}
 
 
 @within_deadline

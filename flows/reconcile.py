@@ -35,7 +35,7 @@ def decide_batch(batch: Open, state: Seen | None, now: datetime, *, lease: timed
     """
     if state is not None and _is_cancelled(batch, state):
         return "cancel"
-    if batch.released or (state is not None and (state.name == INTERRUPTED or _is_far(state, now, lease))):
+    if batch.released or (state is not None and state.name == INTERRUPTED):
         return "again"
     if state is None:
         lost = batch.lease_lost or (not batch.claimed and abs(batch.dispatched) > UNKNOWN_FOR)
@@ -46,11 +46,6 @@ def decide_batch(batch: Open, state: Seen | None, now: datetime, *, lease: timed
         return "lost"
     stuck = not batch.claimed and state.type in BEGUN and abs(now - state.since) > lease
     return "lost" if stuck else "wait"
-
-
-def _is_far(state: Seen, now: datetime, lease: timedelta) -> bool:
-    """Tell whether Prefect's clock went back since the run was scheduled: it starts when the clock catches up."""
-    return state.type == "SCHEDULED" and state.since - now > lease
 
 
 def _is_cancelled(batch: Open, state: Seen) -> bool:

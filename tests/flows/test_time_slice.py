@@ -9,8 +9,9 @@ from flows import context, ingest, report, time_slice
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval.ingestion import discover, fetch, poison_detection
-from retrieval.jobs import fair_queue, runs
+from retrieval.jobs import fair_queue, levers, runs
 from retrieval.jobs.breaker_watch import Circuits
+from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import batches, job_queue
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
@@ -102,9 +103,9 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
     (theirs,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, theirs, "run")
     db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
-    job_queue.close_queues(db, {"bulk"})
+    levers.record_levers(db, [Lever("paused", queue="bulk")])
     assert not TimeSlice(db, lease).is_over()
-    job_queue.close_queues(db, set())
+    levers.record_levers(db, [])
     assert TimeSlice(db, lease).is_over()
 
 

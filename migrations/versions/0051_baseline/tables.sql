@@ -254,7 +254,6 @@ create table batches (
     blame integer not null default 0,
     queue text not null default 'default',
     size integer not null default 0,
-    closed boolean not null default false,
     looked_at timestamptz
 );
 create index batches_of_partition on batches (partition_id);

@@ -42,8 +42,7 @@ class Batch(SQLModel, table=True):
     `released`: the worker returned the lease in good order. `at_work`: the document, or the job run being listed, that
     the worker processes alone. `blame`, here and below: crashes of flow runs that are attributed to it (`losses`).
     `queue`: the work queue it is dispatched to (`fair_queue`). `size`: job runs that it began with and that joined it.
-    `closed`: workers take nothing from that queue now, so no batch yields to it. `looked_at`: when it last took up
-    waiting job runs (`batch_append`).
+    `looked_at`: when it last took up waiting job runs (`batch_append`).
     """
 
     __tablename__ = "batches"
@@ -56,7 +55,6 @@ class Batch(SQLModel, table=True):
     source: str = text_column()
     queue: str = text_column(server_default="default")
     size: int = Field(sa_column_kwargs={"server_default": "0"})
-    closed: bool = Field(sa_column_kwargs={"server_default": "false"})
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
@@ -13,7 +12,7 @@ from retrieval.accounts.organizations import SHARES, Plan
 from retrieval.database.database import Database
 from retrieval.database.held import NOT_HELD
 from retrieval.database.sessions import ThreadConnection
-from retrieval.jobs import names
+from retrieval.jobs import levers, names
 from retrieval.jobs.fair_queue import GROW_SECONDS, SHORT_BYTES, SHORT_RUNS, Group, Taken
 from retrieval.jobs.queries import breakers, progress
 from retrieval.jobs.queries.breakers import PROBES, RESTING
@@ -161,26 +160,6 @@ def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
     return bool(db.fetch_one(bool, _OTHERS_WAIT, values))
 
 
-def close_queues(db: Database, closed: Collection[str]) -> None:
-    """Mark batches of these work queues as closed, so that no batch yields to them; reopen those of all others."""
-    db.execute(
-        "update batches set closed = queue = any(%(queues)s) where finished_at is null and lease_until is null"
-        " and closed <> (queue = any(%(queues)s))",
-        {"queues": sorted(closed)},
-    )
-
-
-def is_any_unclaimed(db: Database) -> bool:
-    """Tell if a dispatched batch has no worker."""
-    return bool(
-        db.fetch_one(
-            bool,
-            "select exists (select from batches"
-            " where finished_at is null and lease_until is null and dispatched_at is not null)",
-        )
-    )
-
-
 def is_any_unfinished(db: Database) -> bool:
     """Tell if a job run waits for a batch, or a batch is not finished."""
     return bool(
@@ -195,13 +174,6 @@ def is_any_unfinished(db: Database) -> bool:
 def is_any_open(db: Database) -> bool:
     """Tell if any batch is not finished."""
     return bool(db.fetch_one(bool, "select exists (select from batches where finished_at is null)"))
-
-
-def count_at_work(db: Database) -> Counter[str]:
-    """Batches that workers hold, by work queue."""
-    return Counter(
-        db.fetch(str, "select queue from batches where finished_at is null and lease_until > now() order by queue")
-    )
 
 
 _VALUES: dict[str, Sequence[str] | int] = {
@@ -269,14 +241,18 @@ _TAKEN: LiteralString = """
     ) g
     where b.finished_at is null group by n.organization_id, b.partition_id, b.source, b.queue
 """
-_OTHERS_WAIT: LiteralString = """
+_OTHERS_WAIT: LiteralString = (
+    """
     with mine as (
         select b.id, b.partition_id, b.source, n.organization_id from batches b
         join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id where b.id = %(batch)s
     )
     select true from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
-    where w.finished_at is null and w.lease_until is null and w.queue <> 'short' and not w.closed
+    where w.finished_at is null and w.lease_until is null and w.queue <> 'short'
+      and not exists (select from jsonb_array_elements("""
+    + levers.CURRENT
+    + """) lever where lever ->> 'queue' = w.queue or lever ->> 'source' = w.source)
       and abs(extract(epoch from now() - w.dispatched_at)) > %(seconds)s
       and (n.organization_id <> mine.organization_id
            or (w.source = any(%(stored)s) and mine.source <> all(%(stored)s))
@@ -284,4 +260,6 @@ _OTHERS_WAIT: LiteralString = """
                select from batches sibling where sibling.partition_id = mine.partition_id and sibling.id <> mine.id
                  and sibling.finished_at is null and sibling.lease_until > now())))
     limit 1
-"""
+    """
+)
+"""Nobody yields to what a paused queue or deployment in Prefect keeps."""

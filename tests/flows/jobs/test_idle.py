@@ -35,7 +35,6 @@ def asked(db, monkeypatch):
 
     monkeypatch.setattr(dispatch, "get_client", nobody)
     monkeypatch.setattr(dispatch.prefect_client, "count_workers", question("workers", 1))
-    monkeypatch.setattr(dispatch.prefect_client, "closed_queues", question("queues", set()))
     monkeypatch.setattr(dispatch.reconcile, "reconcile_batches", question("flow runs", 0))
     monkeypatch.setattr(dispatch.schedules, "reconcile_schedules", question("schedules", 0))
     monkeypatch.setattr(dispatch, "RECONCILE_SECONDS", 0.01)

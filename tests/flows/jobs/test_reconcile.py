@@ -57,9 +57,6 @@ def test_every_state_leads_somewhere(held, seen, action):
 @pytest.mark.parametrize(
     ("held", "seen", "action"),
     [
-        (batch(), state("SCHEDULED", -3600), "again"),
-        (batch(claimed=True), state("SCHEDULED", -3600), "again"),
-        (batch(), state("SCHEDULED", -5), "wait"),
         (batch(), state("PENDING", -3600), "lost"),
         (batch(claimed=True), state("RUNNING", -3600), "wait"),
         (batch(age=-3600), None, "lost"),
